@@ -1,0 +1,45 @@
+# Everything runs in .venv, which the first target that needs it builds from requirements.lock.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PYTHONHASHSEED = 0
+
+.PHONY: help demo test lint types unit format lock clean
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sparing needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(VENV)/ready  ## learn from a real log with blind spots, live, in under a minute
+	$(BIN)/sparing demo
+
+test: lint types unit  ## formatter, linter, import contract, types and all tests
+
+lint: $(VENV)/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(VENV)/ready
+	$(BIN)/mypy
+
+unit: $(VENV)/ready
+	$(BIN)/pytest -n 2 --dist worksteal -q
+
+format: $(VENV)/ready  ## rewrite the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock:  ## resolve the newest versions anew into requirements.lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet hatchling editables '.[dev]'
+	.venv-lock/bin/python -m pip freeze --exclude sparing > requirements.lock
+	rm -rf .venv-lock
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache sparing-demo

@@ -1,0 +1,5 @@
+"""Where the log is blind: what was tried how often, what never, and which actions it has taught."""
+
+from sparing.auditing.summary import Audit, audit
+
+__all__ = ["Audit", "audit"]

@@ -1,0 +1,33 @@
+"""What can go wrong. Every message says what it got, what it expected, and how to mend it."""
+
+
+class SparingError(Exception):
+    """The root of every error that sparing raises on purpose."""
+
+
+class InputError(SparingError, ValueError):
+    """Something handed in does not fit; nothing was changed."""
+
+
+class LogError(InputError):
+    """A log, or a table to be read as one, does not fit."""
+
+
+class SettingError(InputError):
+    """A setting is out of its range, or one that is needed was not given."""
+
+
+class DecisionError(InputError):
+    """A context, an eligible set, a decision or a reward does not fit the learner."""
+
+
+class FileError(SparingError):
+    """A saved file is truncated, edited, of another kind, or newer than this version."""
+
+
+class DataError(SparingError):
+    """A data set could not be had."""
+
+
+class MissingExtraError(SparingError, ImportError):
+    """An optional dependency is not installed."""

@@ -1,0 +1,290 @@
+"""The log: contexts, actions, rewards, and what is known of the policy that wrote it."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.log import labels
+from sparing.log.support import Support, SupportBuilder
+
+CONTRADICTION = 1e-4
+"""How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Logged rounds, validated once and then read-only.
+
+    contexts (n, d), actions (n,) as indices into `action_names`, rewards (n,), propensities (n,) of the
+    logged actions or None, the support, and, where the caller has them, an id for each row's context.
+    Build one with `Log.from_arrays` or `read_log`.
+    """
+
+    contexts: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    action_names: tuple[Hashable, ...]
+    propensities: np.ndarray | None
+    support: Support
+    context_ids: np.ndarray | None
+    feature_names: tuple[str, ...]
+
+    @classmethod
+    def from_arrays(
+        cls,
+        contexts: Any,
+        actions: Any,
+        rewards: Any,
+        *,
+        propensities: Any = None,
+        distribution: Any = None,
+        eligible: Iterable[Sequence[Hashable]] | None = None,
+        support: Support | None = None,
+        action_names: Sequence[Hashable] | None = None,
+        context_ids: Any = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> "Log":
+        """Build a log from arrays, one row a round.
+
+        Give at most one of `distribution` (n, K; columns in the order of `action_names`), `eligible`
+        (for each row the labels it could have taken) and `support`. Without any of them the support is
+        unknown. Without `action_names` the actions are those that occur: name them to include actions
+        that were never logged.
+        """
+        raw_actions = actions.tolist() if isinstance(actions, np.ndarray) else list(actions)
+        sets = None if eligible is None else [list(row) for row in eligible]
+        if action_names is None:
+            seen = set(map(labels.plain, raw_actions))
+            action_names = labels.in_order(seen.union(*(map(labels.plain, row) for row in sets or ())))
+        names = labels.action_names(action_names)
+        index = {name: i for i, name in enumerate(names)}
+        return cls.from_indices(
+            np.array(_floats(contexts, "contexts")),
+            labels.indices(raw_actions, index),
+            np.array(_floats(rewards, "reward values")),
+            names,
+            propensities=None if propensities is None else np.array(_floats(propensities, "propensities")),
+            support=_support(len(raw_actions), index, distribution, sets, support),
+            context_ids=context_ids,
+            feature_names=feature_names,
+        )
+
+    @classmethod
+    def from_indices(
+        cls,
+        contexts: np.ndarray,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        action_names: tuple[Hashable, ...],
+        *,
+        propensities: np.ndarray | None = None,
+        support: Support | None = None,
+        context_ids: Any = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> "Log":
+        """Build a log from arrays that it may keep and make read-only; actions are indices."""
+        _check_contexts(contexts)
+        n, d = contexts.shape
+        if actions.shape != (n,):
+            raise LogError(f"{len(actions)} actions for {n} contexts; expected one a row")
+        if n and not 0 <= int(actions.min()) <= int(actions.max()) < len(action_names):
+            raise LogError(f"action indices must be in [0, {len(action_names)})")
+        _check_vector(rewards, n, "reward")
+        support = Support.unknown(n, len(action_names)) if support is None else support
+        if (support.n_rows, support.n_actions) != (n, len(action_names)):
+            raise LogError(
+                f"support of {support.n_rows} rows and {support.n_actions} actions; "
+                f"expected {n} and {len(action_names)}"
+            )
+        log = cls(
+            contexts,
+            actions,
+            rewards,
+            action_names,
+            _propensities(propensities, n, actions, support),
+            support,
+            _ids(context_ids, n),
+            _feature_names(feature_names, d),
+        )
+        log._check_support()
+        for array in (log.contexts, log.actions, log.rewards, log.propensities, log.context_ids):
+            if array is not None:
+                array.setflags(write=False)
+        return log
+
+    @classmethod
+    def empty(cls, *, action_names: Sequence[Hashable], n_features: int) -> "Log":
+        """A log without rows: a cold start with named actions."""
+        return cls.from_arrays(np.empty((0, n_features)), [], [], action_names=action_names)
+
+    @property
+    def n_rows(self) -> int:
+        """Logged rounds, n."""
+        return len(self.actions)
+
+    @property
+    def n_actions(self) -> int:
+        """Actions, logged or not, K."""
+        return len(self.action_names)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a context, d."""
+        return int(self.contexts.shape[1])
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """N_a: rows of each action, (K,)."""
+        return np.bincount(self.actions, minlength=self.n_actions)
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
+        keys = self.context_ids if self.context_ids is not None else context_keys(self.contexts)
+        return np.unique(keys, return_inverse=True)[1].reshape(-1)
+
+    def take(self, rows: Any) -> "Log":
+        """A log of some of the rows, in the order given (indices or a boolean mask)."""
+        chosen = np.arange(self.n_rows)[rows]
+        return Log(
+            self.contexts[chosen],
+            self.actions[chosen],
+            self.rewards[chosen],
+            self.action_names,
+            None if self.propensities is None else self.propensities[chosen],
+            self.support.take(chosen),
+            None if self.context_ids is None else self.context_ids[chosen],
+            self.feature_names,
+        )
+
+    def _check_support(self) -> None:
+        if not self.support.known or not self.n_rows:
+            return
+        outside = ~self.support.contains(np.arange(self.n_rows), self.actions)
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            raise LogError(
+                f"action {self.action_names[self.actions[row]]!r} was logged at row {row} but is outside that "
+                f"row's support; {int(outside.sum())} rows in all. Mend the eligible sets or the distribution"
+            )
+
+    def __repr__(self) -> str:
+        propensities = "no propensities" if self.propensities is None else "propensities"
+        return (
+            f"Log({self.n_rows} rows, {self.n_actions} actions, {self.n_features} features, "
+            f"{propensities}, support {self.support.kind})"
+        )
+
+
+def context_keys(contexts: np.ndarray) -> np.ndarray:
+    """The exact bytes of each context as one value, −0.0 taken as 0.0; (n,) of a void type."""
+    plain = np.ascontiguousarray(contexts + 0.0)
+    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).reshape(-1)
+
+
+def _floats(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LogError(f"{what} are not all numbers: {error}") from None
+
+
+def _check_contexts(contexts: np.ndarray) -> None:
+    if contexts.ndim != 2 or contexts.shape[1] < 1:
+        raise LogError(
+            f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
+        )
+    if np.isfinite(contexts).all():
+        return
+    row, column = np.argwhere(~np.isfinite(contexts))[0]
+    raise LogError(
+        f"context feature {column} at row {row} is {contexts[row, column]}; every feature must be finite. "
+        "Fill it in, or drop the row"
+    )
+
+
+def _check_vector(values: np.ndarray, n: int, what: str) -> None:
+    if values.shape != (n,):
+        raise LogError(f"{what} values of shape {values.shape} for {n} contexts; expected ({n},)")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise LogError(
+            f"{what} {values[bad[0]]} at row {bad[0]}; it must be finite. Drop the row, or fill it in"
+        )
+
+
+def _support(
+    n: int,
+    index: dict[Hashable, int],
+    distribution: Any,
+    sets: list[list[Hashable]] | None,
+    support: Support | None,
+) -> Support | None:
+    choices = {"distribution": distribution, "eligible": sets, "support": support}
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        raise LogError(f"got {' and '.join(given)}; give one of them, the other follows from it")
+    if distribution is not None:
+        table = _floats(distribution, "distribution")
+        if table.shape != (n, len(index)):
+            raise LogError(f"distribution of shape {table.shape}; expected ({n}, {len(index)})")
+        return Support.from_distribution(table)
+    if sets is not None:
+        builder = SupportBuilder(len(index))
+        builder.add_sets(labels.indices(row, index, what="eligible action") for row in sets)
+        return builder.build()
+    return support
+
+
+def _propensities(
+    propensities: np.ndarray | None, n: int, actions: np.ndarray, support: Support
+) -> np.ndarray | None:
+    logged = None
+    if support.kind == "exact" and support.probabilities is not None:
+        where = np.arange(n) if support.index is None else support.index
+        logged = support.probabilities[where, actions]
+    if propensities is None:
+        return logged
+    _check_vector(propensities, n, "propensity")
+    bad = np.flatnonzero((propensities <= 0) | (propensities > 1))
+    if len(bad):
+        raise LogError(
+            f"propensity {propensities[bad[0]]} at row {bad[0]}; must be in (0, 1]. "
+            "Drop the row, or pass propensities=None to learn without IPS"
+        )
+    if logged is not None:
+        off = np.flatnonzero(np.abs(propensities - logged) > CONTRADICTION * propensities)
+        if len(off):
+            row = off[0]
+            raise LogError(
+                f"propensity {propensities[row]:.6g} at row {row} contradicts the distribution's "
+                f"{logged[row]:.6g} for the logged action; {len(off)} rows in all. Give one of the two"
+            )
+    return propensities
+
+
+def _ids(values: Any, n: int) -> np.ndarray | None:
+    if values is None:
+        return None
+    ids = np.array(values)
+    if ids.shape != (n,) or ids.dtype.kind not in "iuU":
+        listed = list(values)
+        if len(listed) != n or not all(isinstance(value, str | int | np.integer) for value in listed):
+            raise LogError(f"context ids must be {n} integers or strings; got {len(listed)} of {ids.dtype}")
+        ids = np.array([str(value) for value in listed])
+    return ids
+
+
+def _feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"x_{i}" for i in range(d))
+    if len(names) != d:
+        raise LogError(f"{len(names)} feature names for {d} features")
+    return tuple(map(str, names))

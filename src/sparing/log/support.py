@@ -1,0 +1,242 @@
+"""Which (row, action) pairs could have been logged — known exactly, estimated, or unknown, never guessed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from sparing.errors import LogError
+
+Kind = Literal["exact", "estimated", "unknown"]
+
+SUM_TOLERANCE = 1e-6
+"""How far a distribution's sum may be from 1 (single-precision columns)."""
+
+DENSE_LIMIT = 256 * 2**20
+"""Bytes of distinct distributions that are kept; beyond, only their support is."""
+
+DEDUPLICATION_TRIAL = 65_536
+"""Rows after which a log with mostly distinct sets stops looking for equal ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Supported actions of each logged row, one bit a pair; equal sets are stored once.
+
+    `table` (m, ceil(K/8)) holds the distinct sets as packed bits, `index` (n,) says which of them a
+    row has (None: row i has set i), `probabilities` (m, K) the distributions behind them where known.
+    """
+
+    kind: Kind
+    n_rows: int
+    n_actions: int
+    table: np.ndarray | None = None
+    index: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+
+    @classmethod
+    def unknown(cls, n_rows: int, n_actions: int) -> "Support":
+        """Nothing is known about what could have been logged."""
+        return cls("unknown", n_rows, n_actions)
+
+    @classmethod
+    def everything(cls, n_rows: int, n_actions: int) -> "Support":
+        """Every action could have been logged in every row."""
+        return cls.constant(np.ones(n_actions, dtype=bool), n_rows)
+
+    @classmethod
+    def constant(cls, mask: np.ndarray, n_rows: int) -> "Support":
+        """One set for every row; mask (K,)."""
+        table = np.packbits(np.asarray(mask, dtype=bool)[None, :], axis=1)
+        return cls("exact", n_rows, len(mask), table, np.zeros(n_rows, dtype=np.int32))
+
+    @classmethod
+    def from_mask(cls, mask: np.ndarray, *, kind: Kind = "exact") -> "Support":
+        """Sets as a boolean matrix (n, K)."""
+        builder = SupportBuilder(mask.shape[1], kind=kind)
+        builder.add(mask)
+        return builder.build()
+
+    @classmethod
+    def from_distribution(cls, distribution: np.ndarray, *, kind: Kind = "exact") -> "Support":
+        """Full action distributions (n, K): an action is supported where its probability is positive."""
+        builder = SupportBuilder(distribution.shape[1], kind=kind)
+        builder.add_distribution(distribution)
+        return builder.build()
+
+    @property
+    def known(self) -> bool:
+        """Whether anything can be said about unsupported actions."""
+        return self.table is not None
+
+    def _rows(self, rows: slice | np.ndarray) -> slice | np.ndarray:
+        return rows if self.index is None else self.index[rows]
+
+    def mask(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """Boolean matrix (rows, K) of supported actions, unpacked for these rows only."""
+        bits = self._known_table()[self._rows(rows)]
+        return np.unpackbits(bits, axis=1, count=self.n_actions).astype(bool)
+
+    def distribution(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray | None:
+        """Full distributions (rows, K), or None where only the sets are known."""
+        return None if self.probabilities is None else self.probabilities[self._rows(rows)]
+
+    def contains(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Whether each (row, action) pair is supported."""
+        table = self._known_table()
+        where = rows if self.index is None else self.index[rows]
+        return (table[where, actions >> 3] >> (7 - (actions & 7))) & 1 > 0
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Number of supported actions of each row, (n,)."""
+        counts = np.bitwise_count(self._known_table()).sum(axis=1, dtype=np.int64)
+        return counts if self.index is None else counts[self.index]
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Share of rows in which each action is supported, (K,)."""
+        table = self._known_table()
+        weights = np.ones(len(table)) if self.index is None else np.bincount(self.index, minlength=len(table))
+        shares = np.zeros(self.n_actions)
+        for start in range(0, len(table), 65_536):
+            bits = np.unpackbits(table[start : start + 65_536], axis=1, count=self.n_actions)
+            shares += weights[start : start + 65_536] @ bits
+        return shares / max(1, self.n_rows)
+
+    @property
+    def unsupported_share(self) -> float:
+        """n^UA: the mean share of actions that a row could not have taken."""
+        return float(1 - self.shares.mean())
+
+    def take(self, rows: np.ndarray) -> "Support":
+        """The support of a selection of rows."""
+        if self.table is None:
+            return Support.unknown(len(rows), self.n_actions)
+        if self.index is not None:
+            return Support(
+                self.kind, len(rows), self.n_actions, self.table, self.index[rows], self.probabilities
+            )
+        probabilities = None if self.probabilities is None else self.probabilities[rows]
+        return Support(self.kind, len(rows), self.n_actions, self.table[rows], None, probabilities)
+
+    def _known_table(self) -> np.ndarray:
+        if self.table is None:
+            raise LogError(
+                "the log's support is unknown: it names neither eligible sets nor full distributions. "
+                "Log them (columns `eligible` or `p_<action>`), or estimate them"
+            )
+        return self.table
+
+    def __repr__(self) -> str:
+        if self.table is None:
+            return f"Support(unknown, {self.n_rows} rows, {self.n_actions} actions)"
+        what = "distributions" if self.probabilities is not None else "sets"
+        return (
+            f"Support({self.kind}, {self.n_rows} rows, {self.n_actions} actions, "
+            f"{len(self.table)} distinct {what})"
+        )
+
+
+@dataclass
+class SupportBuilder:
+    """Collects supports batch by batch, storing equal sets once while that pays."""
+
+    n_actions: int
+    kind: Kind = "exact"
+    rows: int = 0
+    _seen: dict[bytes, int] | None = field(default_factory=dict)
+    _tables: list[np.ndarray] = field(default_factory=list)
+    _indices: list[np.ndarray] = field(default_factory=list)
+    _probabilities: list[np.ndarray] | None = field(default_factory=list)
+    _kept: int = 0
+
+    def add(self, mask: np.ndarray) -> None:
+        """Add a boolean matrix (batch, K)."""
+        self._probabilities = None
+        self._add(np.asarray(mask, dtype=bool), None)
+
+    def add_distribution(self, distribution: np.ndarray) -> None:
+        """Add full distributions (batch, K), checked row by row."""
+        table = np.ascontiguousarray(distribution, dtype=np.float64)
+        check_distribution(table, first_row=self.rows)
+        self._add(table > 0, table if self._probabilities is not None else None)
+
+    def add_sets(self, sets: Iterable[np.ndarray]) -> None:
+        """Add one array of action indices for each row."""
+        listed = list(sets)
+        mask = np.zeros((len(listed), self.n_actions), dtype=bool)
+        for row, actions in enumerate(listed):
+            mask[row, actions] = True
+        self.add(mask)
+
+    def _add(self, mask: np.ndarray, probabilities: np.ndarray | None) -> None:
+        if mask.ndim != 2 or mask.shape[1] != self.n_actions:
+            raise LogError(f"support of shape {mask.shape}; expected (rows, {self.n_actions})")
+        empty = np.flatnonzero(~mask.any(axis=1))
+        if len(empty):
+            raise LogError(
+                f"no supported action at row {self.rows + int(empty[0])}; every row needs at least one"
+            )
+        table = np.packbits(mask, axis=1)
+        if self._seen is not None:
+            index, new = self._look_up(table if probabilities is None else probabilities, self._seen)
+            self._indices.append(index)
+            table = table[new]
+            probabilities = None if probabilities is None else probabilities[new]
+        else:
+            self._indices.append(np.arange(self._kept, self._kept + len(table), dtype=np.int32))
+        self._tables.append(table)
+        self._kept += len(table)
+        self.rows += len(mask)
+        if probabilities is not None and self._probabilities is not None:
+            self._probabilities.append(probabilities)
+            if self._kept * self.n_actions * 8 > DENSE_LIMIT:
+                self._probabilities = None
+        if self._seen is not None and self.rows >= DEDUPLICATION_TRIAL and self._kept > self.rows / 2:
+            self._seen = None
+
+    def _look_up(self, keys: np.ndarray, seen: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
+        index = np.empty(len(keys), dtype=np.int32)
+        new: list[int] = []
+        for row in range(len(keys)):
+            key = keys[row].tobytes()
+            position = seen.get(key)
+            if position is None:
+                position = seen[key] = self._kept + len(new)
+                new.append(row)
+            index[row] = position
+        return index, np.array(new, dtype=np.int64)
+
+    def build(self) -> Support:
+        """Close the collection."""
+        width = (self.n_actions + 7) // 8
+        table = np.concatenate(self._tables) if self._tables else np.empty((0, width), dtype=np.uint8)
+        index = np.concatenate(self._indices) if self._indices else np.empty(0, dtype=np.int32)
+        probabilities = np.concatenate(self._probabilities) if self._probabilities else None
+        for array in (table, index, probabilities):
+            if array is not None:
+                array.setflags(write=False)
+        plain = self._kept == self.rows
+        return Support(self.kind, self.rows, self.n_actions, table, None if plain else index, probabilities)
+
+
+def check_distribution(distribution: np.ndarray, *, first_row: int = 0) -> None:
+    """Each row must be a probability distribution: finite, not negative, summing to 1."""
+    bad = ~np.isfinite(distribution).all(axis=1) | (distribution < 0).any(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise LogError(
+            f"the distribution at row {first_row + row} has a negative or non-finite probability "
+            f"({distribution[row].min()}); each must be in [0, 1]"
+        )
+    sums = distribution.sum(axis=1)
+    off = np.abs(sums - 1) > SUM_TOLERANCE
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise LogError(
+            f"the distribution at row {first_row + row} sums to {sums[row]:.6g}; it must sum to 1. "
+            "Name every action's column, or pass eligible sets instead"
+        )

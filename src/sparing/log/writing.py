@@ -1,0 +1,105 @@
+"""Write a log as a table that `read_log` reads back."""
+
+import json
+import os
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparing.archive import replacing
+from sparing.log import labels
+from sparing.log.log import Log
+from sparing.log.table import BATCH_ROWS, METADATA, file_format
+
+
+def write_log(log: Log, path: str | os.PathLike[str]) -> None:
+    """Write a log as Parquet, CSV or Arrow, by the path's ending.
+
+    Parquet and Arrow carry everything. CSV cannot tell the label "1" from 1 (it reads back as 1), nor
+    name an action that is in no row, eligible set or probability column.
+    """
+    target = Path(path)
+    kind = file_format(target)
+    schema = _schema(log, text=kind == "csv")
+    with replacing(target) as part, _writer(part, kind, schema) as writer:
+        for batch in _batches(log, schema):
+            writer.write_batch(batch)
+
+
+def _writer(path: Path, kind: str, schema: pa.Schema) -> Any:
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        plain = [name for name in schema.names if schema.field(name).type == pa.float64()]
+        dictionary = [name for name in schema.names if name not in plain]
+        return pq.ParquetWriter(path, schema, use_dictionary=dictionary)
+    if kind == "csv":
+        import pyarrow.csv as pc
+
+        return pc.CSVWriter(path, schema)
+    return pa.ipc.new_file(path, schema)
+
+
+def _schema(log: Log, *, text: bool) -> pa.Schema:
+    label = _label_type(log.action_names, text=text)
+    columns: dict[str, pa.DataType] = dict.fromkeys(_context_names(log), pa.float64())
+    columns |= {"action": label, "reward": pa.float64()}
+    if log.propensities is not None:
+        columns["propensity"] = pa.float64()
+    estimated = "estimated_" if log.support.kind == "estimated" else ""
+    if log.support.probabilities is not None:
+        columns |= {f"{estimated}p_{labels.as_text(name)}": pa.float64() for name in log.action_names}
+    elif log.support.known:
+        columns[f"{estimated}eligible"] = pa.string() if text else pa.list_(label)
+    if log.context_ids is not None:
+        columns["context_id"] = pa.string() if log.context_ids.dtype.kind == "U" else pa.int64()
+    notes = {
+        "actions": [labels.to_json(name) for name in log.action_names],
+        "features": list(log.feature_names),
+    }
+    metadata = None if text else {METADATA: json.dumps(notes, ensure_ascii=False)}
+    return pa.schema(list(columns.items()), metadata=metadata)
+
+
+def _context_names(log: Log) -> list[str]:
+    return [name if name.startswith("x_") else f"x_{name}" for name in log.feature_names]
+
+
+def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
+    """Whole numbers stay numbers; anything but strings is otherwise written as its JSON."""
+    if not text and all(type(name) is int for name in names):
+        return pa.int64()
+    labels.by_text(names)
+    return pa.string()
+
+
+def _batches(log: Log, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    label = schema.field("action").type
+    texts = map(labels.as_text, log.action_names)
+    dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
+    for start in range(0, log.n_rows, BATCH_ROWS):
+        rows = slice(start, min(start + BATCH_ROWS, log.n_rows))
+        arrays: list[Any] = [np.ascontiguousarray(column) for column in log.contexts[rows].T]
+        arrays += [dictionary.take(pa.array(log.actions[rows])), log.rewards[rows]]
+        if log.propensities is not None:
+            arrays.append(log.propensities[rows])
+        distribution = log.support.distribution(rows) if log.support.known else None
+        if distribution is not None:
+            arrays += [np.ascontiguousarray(column) for column in distribution.T]
+        elif log.support.known:
+            arrays.append(_sets(log.support.mask(rows), dictionary, text=schema.metadata is None))
+        if log.context_ids is not None:
+            arrays.append(pa.array(log.context_ids[rows].tolist(), type=schema.field("context_id").type))
+        yield pa.record_batch([pa.array(array) for array in arrays], schema=schema)
+
+
+def _sets(mask: np.ndarray, dictionary: pa.Array, *, text: bool) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)
+    values = dictionary.take(pa.array(np.nonzero(mask)[1]))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
+    if not text:
+        return lists
+    return pa.array([json.dumps(row, ensure_ascii=False) for row in lists.to_pylist()])

@@ -1,0 +1,75 @@
+"""Per-action sums of a log: all that linear regression needs, and all that engines exchange."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.log import Log
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """A monoid of per-action sums.
+
+    counts (K,) N_a, gram (K, d, d) G_a = Σ x xᵀ, response (K, d) Σ x r, squares (K,) Σ r², and the
+    largest ‖x‖ seen. `a + b` are the statistics of both logs together.
+    """
+
+    counts: np.ndarray
+    gram: np.ndarray
+    response: np.ndarray
+    squares: np.ndarray
+    largest: float
+
+    @classmethod
+    def zero(cls, n_actions: int, n_features: int) -> "Statistics":
+        """The statistics of no rows."""
+        k, d = n_actions, n_features
+        return cls(np.zeros(k, dtype=np.int64), np.zeros((k, d, d)), np.zeros((k, d)), np.zeros(k), 0.0)
+
+    @classmethod
+    def of(cls, log: Log) -> "Statistics":
+        """Sum a log, action by action."""
+        sums = cls.zero(log.n_actions, log.n_features)
+        order = np.argsort(log.actions, kind="stable")
+        bounds = np.concatenate([[0], np.cumsum(log.counts)])
+        for action in np.flatnonzero(log.counts):
+            rows = order[bounds[action] : bounds[action + 1]]
+            x, r = log.contexts[rows], log.rewards[rows]
+            sums.gram[action] = x.T @ x
+            sums.response[action] = x.T @ r
+            sums.squares[action] = r @ r
+        sums.counts[:] = log.counts
+        norms = np.einsum("ij,ij->i", log.contexts, log.contexts)
+        largest = float(np.sqrt(norms.max())) if len(norms) else 0.0
+        return cls(sums.counts, sums.gram, sums.response, sums.squares, largest)
+
+    @property
+    def n_actions(self) -> int:
+        """Actions, K."""
+        return len(self.counts)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a context, d."""
+        return int(self.response.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows summed, n."""
+        return int(self.counts.sum())
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        if self.response.shape != other.response.shape:
+            raise LogError(
+                f"cannot add statistics of shapes {self.response.shape} and {other.response.shape}; "
+                "both need the same actions and features"
+            )
+        return Statistics(
+            self.counts + other.counts,
+            self.gram + other.gram,
+            self.response + other.response,
+            self.squares + other.squares,
+            max(self.largest, other.largest),
+        )

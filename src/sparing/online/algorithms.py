@@ -1,0 +1,326 @@
+"""Each algorithm as its row in the table of docs/math.md: confidence sets, then skip rules in order."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from sparing.auditing.supported import Supported as ChooseSupported
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.log.labels import action_names
+from sparing.offline.assumptions import Assumptions, positive
+from sparing.offline.pi_plus import pi_plus
+from sparing.offline.prior import empirical_prior
+from sparing.offline.statistics import Statistics
+from sparing.online import promises
+from sparing.online.learner import Learner
+from sparing.online.log_beats import LogBeats
+from sparing.online.monitor import NoiseMonitor
+from sparing.online.rules import Certified, Confident, SkipRule, Supported
+from sparing.online.sets import ConfidenceSets
+
+
+class Settings(TypedDict, total=False):
+    """Keywords that every algorithm takes.
+
+    noise σ, theta_bound S_θ, context_bound S_x: estimated from the log where not given. ridge λ (1.0),
+    delta δ (0.05), radius `determinant`, `trace` or `paper`, radius_scale (1.0: the guarantees hold;
+    smaller ones explore less and void them). reward_range: rewards lie in it, so σ is half of it
+    unless noise is given. seed: breaks ties and draws samples (0).
+    """
+
+    noise: float | None
+    theta_bound: float | None
+    context_bound: float | None
+    ridge: float
+    delta: float
+    radius: str
+    radius_scale: float
+    reward_range: tuple[float, float] | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What every algorithm begins with."""
+
+    names: tuple[Hashable, ...]
+    sums: Statistics
+    assumptions: Assumptions
+    priority: np.ndarray
+    rng: np.random.Generator
+    answers: np.random.Generator
+    reward_range: tuple[float, float] | None
+
+    @property
+    def nothing(self) -> Statistics:
+        """The sums of no rows: sets that learn from online rows only."""
+        return Statistics.zero(self.sums.n_actions, self.sums.n_features)
+
+    def learner(
+        self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
+    ) -> Learner:
+        return Learner(
+            algorithm,
+            self.names,
+            sets,
+            rules,
+            priority=self.priority,
+            rng=self.rng,
+            reward_range=self.reward_range,
+            **more,
+        )
+
+
+def moful(
+    log: Log | None = None,
+    *,
+    n_actions: int | None = None,
+    n_features: int | None = None,
+    actions: Sequence[Hashable] | None = None,
+    **settings: Unpack[Settings],
+) -> Learner:
+    """mOFUL (Alg. 1): optimism from online rows only, a reward call every round.
+
+    A log, where given, names the actions and teaches noise and bounds, nothing else. Without one, noise
+    and bounds that are not given are assumed to be 1.
+    """
+    start = _begin(log, settings, n_actions, n_features, actions)
+    sets = ConfidenceSets(start.nothing, start.assumptions)
+    return start.learner("moful", sets, [], guarantee=promises.optimistic(start.assumptions))
+
+
+def eps_moful(
+    log: Log, *, supported: ChooseSupported, inflate: float = 0.0, **settings: Unpack[Settings]
+) -> Learner:
+    """ε-mOFUL (Alg. 2): actions in 𝓛 are points fitted to the log, the others learn online.
+
+    `supported` is top(L), elbow(), certified_within(ε) or given({action: theta}); `inflate` = ε adds
+    ε·S_x to the points, which restores optimism.
+    """
+    start = _begin(log, settings)
+    sets, how = _points(log, start, supported, inflate)
+    promise = promises.points(start.assumptions, how)
+    return start.learner("eps_moful", sets, [Supported(sets.frozen)], guarantee=promise)
+
+
+def eps_moful_ips(
+    log: Log,
+    *,
+    supported: ChooseSupported,
+    clip: float | str = "percentile-ratio",
+    answer: str = "logged",
+    inflate: float = 0.0,
+    **settings: Unpack[Settings],
+) -> Learner:
+    """ε-mOFUL-IPS (Alg. 3): ε-mOFUL that also skips where the log's own reward is not beaten.
+
+    `clip` is M of π⁺: `percentile-ratio`, a number or `inf`. `answer` says what a round that the log
+    beats plays: the context's `logged` action, or one drawn from π⁺ (`policy`).
+    """
+    start = _begin(log, settings)
+    sets, how = _points(log, start, supported, inflate)
+    beats = LogBeats.of(log, pi_plus(log, clip), start.priority, answer=answer, rng=start.answers)
+    promise = promises.unproved(how)
+    return start.learner("eps_moful_ips", sets, [beats, Supported(sets.frozen)], guarantee=promise)
+
+
+def warm_started(log: Log, **settings: Unpack[Settings]) -> Learner:
+    """Optimism from the log's rows and online ones together, a reward call every round."""
+    start = _begin(log, settings)
+    sets = ConfidenceSets(start.sums, start.assumptions)
+    return start.learner("warm_started", sets, [], guarantee=promises.optimistic(start.assumptions))
+
+
+def certified(
+    log: Log, *, tolerance: float = 0.1, explore: str = "leader", **settings: Unpack[Settings]
+) -> Learner:
+    """Warm-started, and skips where no rival can beat the leader by more than `tolerance`.
+
+    With radius_scale ≥ 1 every skipped round costs at most `tolerance`, with probability 1 − δ.
+    `explore` plays the `leader`, or the `wider` of leader and closest rival.
+    """
+    if np.isnan(tolerance) or tolerance == np.inf:
+        raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
+    _among("explore", explore, ("leader", "wider"))
+    start = _begin(log, settings)
+    sets = ConfidenceSets(start.sums, start.assumptions)
+    promise = promises.certified(start.assumptions, tolerance)
+    return start.learner("certified", sets, [Certified(tolerance)], explore=explore, guarantee=promise)
+
+
+def confident(
+    log: Log,
+    *,
+    tolerance: float = 0.1,
+    confidence: float = 0.95,
+    explore: str = "optimistic",
+    prior_scale: float | None = None,
+    prior_mean: ArrayLike | None = None,
+    spot_check: float = 0.01,
+    misfit: float = 0.0,
+    **settings: Unpack[Settings],
+) -> Learner:
+    """A posterior from an empirical-Bayes prior and the log; skips where it is sure enough.
+
+    The practical default. Skips if the chance that some action beats the best mean by more than
+    `tolerance` is at most 1 − `confidence`. `explore` is `optimistic`, `wider` or `sampled`.
+    `spot_check` of the rounds play a posterior-sampled action and are called; `misfit` is a deviation
+    of the linear model itself, added to every estimate's. Radius settings have no effect here.
+    """
+    if not (np.isfinite(tolerance) and tolerance >= 0):
+        raise SettingError(f"tolerance={tolerance}; must be a finite number, 0 or more")
+    _share("confidence", confidence, open_ended=True)
+    _share("spot_check", spot_check, open_ended=False)
+    if not (np.isfinite(misfit) and misfit >= 0):
+        raise SettingError(f"misfit={misfit}; must be a finite number, 0 or more")
+    _among("explore", explore, ("optimistic", "wider", "sampled"))
+    settings = {**settings, "reward_range": None}
+    empty = log.n_rows == 0
+    start = _begin(log, {**({"theta_bound": 0.0, "context_bound": 0.0} if empty else {}), **settings})
+    noise = start.assumptions.noise
+    positive("noise", noise)
+    prior = empirical_prior(start.sums, start.assumptions.ridge, scale=prior_scale, mean=prior_mean)
+    sets = ConfidenceSets(
+        start.sums,
+        start.assumptions,
+        ridge=noise**2 / prior.scale**2,
+        center=prior.mean,
+        constant=noise,
+        misfit=misfit,
+    )
+    doubt = (1 - confidence) / max(1, len(start.names) - 1)
+    return start.learner(
+        "confident",
+        sets,
+        [Confident(tolerance, confidence)],
+        explore="wider-rival" if explore == "wider" else explore,
+        optimism=max(2.0, float(ndtri(1 - doubt))),
+        spot_check=spot_check,
+        monitor=NoiseMonitor(noise, misfit),
+        guarantee=promises.confident(start.assumptions, prior, tolerance, confidence),
+    )
+
+
+def linucb(
+    log: Log | None = None,
+    *,
+    alpha: float = 1.0,
+    n_actions: int | None = None,
+    n_features: int | None = None,
+    actions: Sequence[Hashable] | None = None,
+    **settings: Unpack[Settings],
+) -> Learner:
+    """Disjoint LinUCB: mean + alpha·width, warm-started if a log is given; a baseline."""
+    positive("alpha", alpha)
+    start = _begin(log, settings, n_actions, n_features, actions)
+    sets = ConfidenceSets(start.sums, start.assumptions, constant=alpha)
+    return start.learner("linucb", sets, [], guarantee=promises.none("LinUCB with a constant alpha"))
+
+
+def lints(
+    log: Log | None = None,
+    *,
+    scale: float | None = None,
+    n_actions: int | None = None,
+    n_features: int | None = None,
+    actions: Sequence[Hashable] | None = None,
+    **settings: Unpack[Settings],
+) -> Learner:
+    """Linear Thompson sampling: θ ~ N(θ̂_a, scale²·V_a⁻¹), scale = noise unless given; a baseline."""
+    start = _begin(log, settings, n_actions, n_features, actions)
+    deviation = start.assumptions.noise if scale is None else scale
+    positive("scale", deviation)
+    sets = ConfidenceSets(start.sums, start.assumptions, constant=deviation)
+    return start.learner("lints", sets, [], explore="sampled", guarantee=promises.none("Thompson sampling"))
+
+
+def _begin(
+    log: Log | None,
+    settings: Settings,
+    n_actions: int | None = None,
+    n_features: int | None = None,
+    actions: Sequence[Hashable] | None = None,
+) -> _Start:
+    """Check the log and the settings, and fill in what was not given."""
+    values: dict[str, Any] = dict(settings)
+    unknown = sorted(set(values) - set(Settings.__annotations__))
+    if unknown:
+        raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
+    seed = values.pop("seed", 0)
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise SettingError(f"seed={seed!r}; must be a whole number, 0 or more")
+    reward_range = _reward_range(values.pop("reward_range", None))
+    if reward_range is not None and values.get("noise") is None:
+        values["noise"] = (reward_range[1] - reward_range[0]) / 2
+    assumed: tuple[str, ...] = ()
+    if log is None:
+        names = _names(n_actions, actions)
+        if n_features is None or n_features < 1:
+            raise SettingError(f"n_features={n_features}; give the length of a context, 1 or more")
+        sums = Statistics.zero(len(names), n_features)
+        bounds = ("noise", "theta_bound", "context_bound")
+        assumed = tuple(name for name in bounds if values.get(name) is None)
+        values |= dict.fromkeys(assumed, 1.0)
+    elif isinstance(log, Log):
+        if n_actions is not None or n_features is not None or actions is not None:
+            raise SettingError(
+                "the log names actions and features; leave out n_actions, n_features and actions"
+            )
+        names, sums = log.action_names, Statistics.of(log)
+    else:
+        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
+    assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
+    streams = np.random.SeedSequence(int(seed)).spawn(3)
+    priority = np.random.default_rng(streams[0]).permutation(len(names))
+    rng, answers = (np.random.default_rng(stream) for stream in streams[1:])
+    return _Start(names, sums, assumptions, priority, rng, answers, reward_range)
+
+
+def _points(
+    log: Log, start: _Start, supported: ChooseSupported, inflate: float
+) -> tuple[ConfidenceSets, str]:
+    """Points for 𝓛, ellipsoids from online rows for the others."""
+    if not callable(supported):
+        raise SettingError(
+            f"supported={supported!r}; must be top(L), elbow(), certified_within(ε) or given({{...}})"
+        )
+    if not (np.isfinite(inflate) and inflate >= 0):
+        raise SettingError(f"inflate={inflate}; must be a finite number, 0 or more")
+    chosen = supported(log, start.sums, start.assumptions)
+    slack = inflate * start.assumptions.context_bound
+    sets = ConfidenceSets(start.nothing, start.assumptions, slack=slack)
+    sets.freeze(chosen.actions, chosen.theta)
+    return sets, chosen.how
+
+
+def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    if actions is not None:
+        return action_names(actions)
+    if n_actions is None or n_actions < 1:
+        raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
+    return tuple(range(n_actions))
+
+
+def _reward_range(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = map(float, value)
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise SettingError(f"reward_range={value}; must be two finite numbers, the smaller first")
+    return low, high
+
+
+def _share(name: str, value: float, *, open_ended: bool) -> None:
+    inside = 0 < value < 1 if open_ended else 0 <= value < 1
+    if not inside:
+        raise SettingError(f"{name}={value}; must be in {'(0, 1)' if open_ended else '[0, 1)'}")
+
+
+def _among(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SettingError(f"{name}={value!r}; must be one of {', '.join(known)}")

@@ -1,0 +1,156 @@
+"""The skip rule `log-beats`: even the optimistic value does not beat what the log already earned here."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.log import Log
+from sparing.log.log import context_keys
+from sparing.offline.pi_plus import UNLOGGED, PiPlus
+from sparing.online.rules import View
+
+
+@dataclass
+class Memory:
+    """Distinct contexts of the log by one kind of key: threshold, answer and π⁺ context of each.
+
+    keys (m, d) contexts or (m,) ids; thresholds (m,) are means over a context's rows, never the maximum
+    (winner's curse); answers (m,) the logged action, of several the one with the best mean reward.
+    """
+
+    keys: np.ndarray
+    thresholds: np.ndarray
+    answers: np.ndarray
+    groups: np.ndarray
+    slots: dict[Hashable, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values = context_keys(self.keys) if self.keys.ndim == 2 else self.keys
+        listed = [key.tobytes() for key in values] if self.keys.ndim == 2 else values.tolist()
+        self.slots = {key: slot for slot, key in enumerate(listed)}
+
+    @classmethod
+    def of(cls, keys: np.ndarray, log: Log, plus: PiPlus, priority: np.ndarray) -> "Memory":
+        """Gather the log's rows by key; keys (n, d) contexts or (n,) ids."""
+        flat = context_keys(keys) if keys.ndim == 2 else keys
+        _, first, slot = np.unique(flat, return_index=True, return_inverse=True)
+        slot = slot.reshape(-1)
+        m, k = len(first), log.n_actions
+        thresholds = np.bincount(slot, plus.thresholds, m) / np.bincount(slot, minlength=m)
+        pairs, pair = np.unique(slot * k + log.actions, return_inverse=True)
+        means = np.bincount(pair, log.rewards) / np.bincount(pair)
+        order = np.lexsort((priority[pairs % k], -means, pairs // k))
+        leading = order[np.searchsorted((pairs // k)[order], np.arange(m))]
+        answers = (pairs % k)[leading].astype(np.int64)
+        return cls(keys[first], thresholds, answers, plus.groups[first])
+
+
+@dataclass
+class LogBeats:
+    """`log-beats`: x is in the log and best(x) ≤ threshold(x) → answer from the log.
+
+    `policy` is None to answer with the context's logged action, or π⁺ as rows of a sparse table
+    (offsets, actions, mass) to draw the answer from.
+    """
+
+    by_context: Memory
+    by_id: Memory | None
+    policy: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+    rng: np.random.Generator
+    name: ClassVar[str] = "log-beats"
+
+    @classmethod
+    def of(
+        cls, log: Log, plus: PiPlus, priority: np.ndarray, *, answer: str, rng: np.random.Generator
+    ) -> "LogBeats":
+        """Build the rule from a log and its π⁺."""
+        if answer not in ("logged", "policy"):
+            raise SettingError(f"answer={answer!r}; must be 'logged' or 'policy'")
+        by_id = None if log.context_ids is None else Memory.of(log.context_ids, log, plus, priority)
+        policy = spread_unlogged(log, plus) if answer == "policy" else None
+        return cls(Memory.of(log.contexts, log, plus, priority), by_id, policy, rng)
+
+    def answer(self, view: View) -> int | None:
+        """The log's answer where the leader's optimistic value does not beat the log's threshold."""
+        memory, slot = self._find(view)
+        if slot is None or view.top[view.leader] > memory.thresholds[slot]:
+            return None
+        if self.policy is None:
+            action = int(memory.answers[slot])
+            return action if view.eligible[action] else None
+        return self._draw(int(memory.groups[slot]), view.eligible)
+
+    def _find(self, view: View) -> tuple[Memory, int | None]:
+        if view.context_id is not None and self.by_id is not None:
+            key = str(view.context_id) if self.by_id.keys.dtype.kind == "U" else view.context_id
+            return self.by_id, self.by_id.slots.get(key)
+        return self.by_context, self.by_context.slots.get((view.x + 0.0).tobytes())
+
+    def _draw(self, group: int, eligible: np.ndarray) -> int | None:
+        assert self.policy is not None
+        offsets, actions, mass = self.policy
+        entries = slice(offsets[group], offsets[group + 1])
+        weights = np.where(eligible[actions[entries]], mass[entries], 0.0)
+        if weights.sum() <= 0:
+            return None
+        return int(self.rng.choice(actions[entries], p=weights / weights.sum()))
+
+    def header(self) -> dict[str, Any]:
+        """The state of the rule's own random stream."""
+        return {"rng": self.rng.bit_generator.state}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The memories and, where answers are drawn, π⁺."""
+        saved = {}
+        for kind, memory in (("context", self.by_context), ("id", self.by_id)):
+            if memory is not None:
+                for name in ("keys", "thresholds", "answers", "groups"):
+                    saved[f"{kind}_{name}"] = getattr(memory, name)
+        if self.policy is not None:
+            saved |= dict(zip(("policy_offsets", "policy_actions", "policy_mass"), self.policy, strict=True))
+        return saved
+
+    @classmethod
+    def from_saved(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LogBeats":
+        """Rebuild the rule from what it saved."""
+
+        def memory(kind: str) -> Memory:
+            return Memory(*(arrays[f"{kind}_{name}"] for name in ("keys", "thresholds", "answers", "groups")))
+
+        rng = np.random.default_rng()
+        rng.bit_generator.state = header["rng"]
+        drawn = "policy_offsets" in arrays
+        policy = (
+            (arrays["policy_offsets"], arrays["policy_actions"], arrays["policy_mass"]) if drawn else None
+        )
+        return cls(memory("context"), memory("id") if "id_keys" in arrays else None, policy, rng)
+
+
+def spread_unlogged(log: Log, plus: PiPlus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """π⁺ with each context's unlogged mass spread over its supported unlogged actions by their caps."""
+    if not log.support.known:
+        raise LogError(
+            "answer='policy' spreads mass over the supported actions, and this log's support is unknown. "
+            "Log eligible sets or full distributions, or use answer='logged'"
+        )
+    first = np.unique(plus.groups, return_index=True)[1]
+    offsets, actions, mass = [0], [], []
+    for group, row in enumerate(first):
+        entries = slice(plus.offsets[group], plus.offsets[group + 1])
+        listed, weights = plus.entry_actions[entries], plus.entry_mass[entries]
+        logged = listed != UNLOGGED
+        if not logged.all():
+            one = slice(row, row + 1)
+            known = log.support.distribution(one)
+            caps = (log.support.mask(one) if known is None else known)[0].astype(float)
+            caps[listed[logged]] = 0
+            others = np.flatnonzero(caps)
+            listed = np.concatenate([listed[logged], others])
+            weights = np.concatenate([weights[logged], weights[~logged][0] * caps[others] / caps.sum()])
+        actions.append(listed)
+        mass.append(weights)
+        offsets.append(offsets[-1] + len(listed))
+    return np.array(offsets), np.concatenate(actions), np.concatenate(mass)

@@ -1,0 +1,71 @@
+"""What each learner promises, in words, with the conditions it rests on."""
+
+from sparing.offline.assumptions import Assumptions
+from sparing.offline.prior import Prior
+
+FRESH = "fresh noise in every live reward (not replayed labels, nor delays that depend on the reward)"
+
+
+def optimistic(assumptions: Assumptions) -> str:
+    """Regret of OFUL."""
+    if assumptions.radius_scale < 1:
+        return none(f"radius_scale {assumptions.radius_scale:g} < 1")
+    return _joined(
+        f"with probability {1 - assumptions.delta:g} every confidence set holds its action's parameters "
+        f"and regret grows like sqrt(K·T); rests on linear rewards, {FRESH}",
+        assumptions.conditions,
+        _paper(assumptions),
+    )
+
+
+def points(assumptions: Assumptions, how: str) -> str:
+    """Corrected Theorem 2."""
+    return _joined(
+        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: skipped rounds cost up to "
+        "2·ε·S_x each; nothing checks ε",
+        optimistic(assumptions),
+    )
+
+
+def unproved(how: str) -> str:
+    """Theorem 3."""
+    return none(
+        f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
+    )
+
+
+def certified(assumptions: Assumptions, tolerance: float) -> str:
+    """The worst-case guarantee."""
+    if assumptions.radius_scale < 1:
+        return none(f"radius_scale {assumptions.radius_scale:g} < 1")
+    return _joined(
+        f"with probability {1 - assumptions.delta:g} every skipped round costs at most {tolerance:g}; "
+        f"rests on linear rewards, {FRESH}",
+        assumptions.conditions,
+        _paper(assumptions),
+    )
+
+
+def confident(assumptions: Assumptions, prior: Prior, tolerance: float, confidence: float) -> str:
+    """The Bayesian promise."""
+    taught = f"learnt from {prior.actions} actions" if prior.actions else "given"
+    conditions = [c for c in (assumptions.estimated + assumptions.assumed) if c == "noise"]
+    return _joined(
+        f"on average over worlds drawn from the prior (deviation {prior.scale:.4g}, {taught}), at most "
+        f"{1 - confidence:.4g} of the skipped rounds are worse than {tolerance:g}; not a promise for each "
+        "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
+        f"conditional on estimated noise = {assumptions.noise:.4g}" if conditions else "",
+    )
+
+
+def none(why: str) -> str:
+    """No promise, and why."""
+    return f"none: {why}"
+
+
+def _paper(assumptions: Assumptions) -> str:
+    return "the paper's radius is proved for two features or more" if assumptions.radius == "paper" else ""
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

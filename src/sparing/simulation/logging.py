@@ -1,0 +1,182 @@
+"""Logging policies with deficient support, and logs drawn from them."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log import Log, Support
+from sparing.offline.policy import Policy, sample
+from sparing.simulation.worlds import World
+
+SAMPLE = 4096
+"""Contexts by which thresholds of a policy are set."""
+
+TRAINING = 50
+"""Rows for each action that the `sharpened` logger was trained on."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoggingPolicy:
+    """A policy given by its table of probabilities; an action of probability 0 is unsupported."""
+
+    action_names: tuple[Hashable, ...]
+    table: Callable[[np.ndarray], np.ndarray]
+
+    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        """μ(a|x), (n, K)."""
+        return self.table(np.asarray(contexts, dtype=np.float64))
+
+    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Draw an action for each context, (n,)."""
+        if rng is None:
+            raise SettingError("a logging policy is random; pass rng=np.random.default_rng(seed)")
+        return sample(self.probabilities(contexts), rng)
+
+
+def per_context(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
+    """The paper's: each context has its own random set of unsupported actions; uniform on the rest.
+
+    The set follows from a hash of the context, so that a context that comes again keeps it. Every
+    action is still logged about n/K times, whatever `unsupported`: regression learns them all.
+    """
+    k = len(world.action_names)
+    removed = min(round(unsupported * k), k - 1)
+    salt = rng.integers(0, 2**64, size=k, dtype=np.uint64)
+
+    def table(contexts: np.ndarray) -> np.ndarray:
+        ranks = _mixed(_hashed(contexts)[:, None] ^ salt).argsort(axis=1).argsort(axis=1)
+        return uniform_on(ranks >= removed)
+
+    return LoggingPolicy(world.action_names, table)
+
+
+def never_logged(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
+    """A fixed random set of actions is never logged: new items. Uniform on the rest."""
+    k = len(world.action_names)
+    never = rng.permutation(k)[: min(round(unsupported * k), k - 1)]
+    return without(world, [world.action_names[a] for a in never])
+
+
+def without(world: World, never: Sequence[Hashable]) -> LoggingPolicy:
+    """Uniform on all actions but these, which are never logged."""
+    unknown = [name for name in never if name not in world.action_names]
+    if unknown or set(never) >= set(world.action_names):
+        raise SettingError(f"never={list(never)!r}; must be some, not all, of {world.action_names!r}")
+    supported = np.array([name not in never for name in world.action_names])
+    return LoggingPolicy(
+        world.action_names, lambda contexts: np.tile(uniform_on(supported[None, :]), (len(contexts), 1))
+    )
+
+
+def region(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
+    """Each action is supported only in a half-space of contexts of its own. Uniform on the supported."""
+    k = len(world.action_names)
+    contexts = world.live_stream(SAMPLE, rng).contexts
+    directions = rng.standard_normal((k, world.n_features))
+    bars = np.quantile(contexts @ directions.T, unsupported, axis=0)
+
+    def table(contexts: np.ndarray) -> np.ndarray:
+        margin = contexts @ directions.T - bars
+        return uniform_on((margin >= 0) | (margin == margin.max(axis=1, keepdims=True)))
+
+    return LoggingPolicy(world.action_names, table)
+
+
+def sharpened(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
+    """A trained logger made sharp: softmax of its scores, small probabilities cut to 0, renormalised."""
+    k, d = len(world.action_names), world.n_features
+    stream = world.live_stream(TRAINING * k, rng)
+    tried = rng.integers(0, k, len(stream))
+    rewards = stream.rewards(tried)
+    theta = np.zeros((k, d))
+    for a in range(k):
+        x, r = stream.contexts[tried == a], rewards[tried == a]
+        theta[a] = np.linalg.solve(x.T @ x + np.eye(d), x.T @ r)
+    scores = world.live_stream(SAMPLE, rng).contexts @ theta.T
+    temperature = max(float(scores.std(axis=1).mean()) / 2, 1e-9)
+
+    def softmax(scores: np.ndarray) -> np.ndarray:
+        weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    cut = np.quantile(softmax(scores), unsupported)
+
+    def table(contexts: np.ndarray) -> np.ndarray:
+        chances = softmax(contexts @ theta.T)
+        chances[(chances < cut) & (chances < chances.max(axis=1, keepdims=True))] = 0
+        return chances / chances.sum(axis=1, keepdims=True)
+
+    return LoggingPolicy(world.action_names, table)
+
+
+LOGGING = {
+    "per-context": per_context,
+    "never-logged": never_logged,
+    "region": region,
+    "sharpened": sharpened,
+}
+
+
+def logging_policy(support: str, world: World, *, unsupported: float, seed: int = 0) -> LoggingPolicy:
+    """The named logging policy, with this mean share n^UA of unsupported actions."""
+    if support not in LOGGING:
+        raise SettingError(f"support={support!r}; must be one of {', '.join(LOGGING)}")
+    if not 0 <= unsupported < 1:
+        raise SettingError(f"unsupported={unsupported}; must be in [0, 1)")
+    return LOGGING[support](world, unsupported, np.random.default_rng([seed, 1]))
+
+
+def draw_log(
+    world: World,
+    *,
+    rows: int | None = None,
+    support: str = "per-context",
+    unsupported: float = 0.2,
+    never: Sequence[Hashable] | None = None,
+    policy: Policy | None = None,
+    seed: int = 0,
+) -> Log:
+    """Draw a log from a world under a logging policy.
+
+    `never` names actions that are never logged; `policy` is a logging policy of your own; else the one
+    named by `support`. Propensities and exact support are recorded.
+    """
+    rng = np.random.default_rng([seed, 2])
+    if policy is None:
+        named = without(world, never) if never is not None else None
+        policy = named or logging_policy(support, world, unsupported=unsupported, seed=seed)
+    stream = world.log_stream(rows, rng)
+    distribution = policy.probabilities(stream.contexts)
+    actions = sample(distribution, rng)
+    return Log.from_indices(
+        stream.contexts.copy(),
+        actions.astype(np.int32),
+        stream.rewards(actions),
+        world.action_names,
+        support=Support.from_distribution(distribution),
+        context_ids=stream.context_ids,
+    )
+
+
+def uniform_on(supported: np.ndarray) -> np.ndarray:
+    """The uniform distribution on each row's supported actions, (n, K)."""
+    return supported / supported.sum(axis=1, keepdims=True)
+
+
+def _hashed(contexts: np.ndarray) -> np.ndarray:
+    """One 64-bit number for each context, from its exact bytes (−0.0 as 0.0)."""
+    words = np.ascontiguousarray(contexts + 0.0).view(np.uint64)
+    state = np.zeros(len(words), dtype=np.uint64)
+    for column in words.T:
+        state = _mixed(state ^ column)
+    return state
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Scatter 64-bit numbers (the finaliser of splitmix64)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -1,0 +1,85 @@
+"""The one loop: a learner meets a world."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.online.learner import Learner
+from sparing.simulation.trace import Trace
+from sparing.simulation.worlds import Stream, World
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the rounds done and the rounds in all."""
+
+REPORT_EVERY = 200
+
+
+def simulate(
+    learner: Learner,
+    world: World,
+    *,
+    rounds: int | None = None,
+    seed: int = 0,
+    stream: str = "fresh",
+    log: Log | None = None,
+    call_budget: int | None = None,
+    progress: Progress | None = None,
+) -> Trace:
+    """Let a learner decide and learn for a number of rounds; the learner is changed in place.
+
+    `stream` is `fresh`, or `in-log` to replay the contexts of `log` (with new luck). One seed gives
+    every learner the same rounds and the same luck. `call_budget` ends the run after so many calls.
+    """
+    if stream not in ("fresh", "in-log"):
+        raise SettingError(f"stream={stream!r}; must be 'fresh' or 'in-log'")
+    if stream == "in-log" and log is None:
+        raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
+    if rounds is not None and rounds < 0:
+        raise SettingError(f"rounds={rounds}; must be 0 or more")
+    if learner.action_names != world.action_names or learner.n_features != world.n_features:
+        raise SettingError(
+            f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
+            f"{len(world.action_names)} and {world.n_features}, or their labels differ"
+        )
+    rng = np.random.default_rng([seed, 3])
+    return play(
+        learner,
+        world.live_stream(rounds, rng, log if stream == "in-log" else None),
+        call_budget=call_budget,
+        progress=progress,
+    )
+
+
+def play(
+    learner: Learner, stream: Stream, *, call_budget: int | None = None, progress: Progress | None = None
+) -> Trace:
+    """Play a stream of rounds."""
+    total = len(stream)
+    actions = np.empty(total, dtype=np.int64)
+    needs_reward = np.empty(total, dtype=np.bool_)
+    reasons = []
+    ids = None if stream.context_ids is None else stream.context_ids.tolist()
+    index = {name: i for i, name in enumerate(learner.action_names)}
+    done = calls = 0
+    for t in range(total):
+        decision = learner.decide(stream.contexts[t], context_id=None if ids is None else ids[t])
+        action = index[decision.action]
+        if decision.needs_reward:
+            learner.update(decision, stream.reward(t, action))
+            calls += 1
+        actions[t], needs_reward[t] = action, decision.needs_reward
+        reasons.append(decision.reason)
+        done = t + 1
+        if progress is not None and done % REPORT_EVERY == 0:
+            progress(done, total)
+        if calls == call_budget:
+            break
+    if progress is not None:
+        progress(total, total)
+    means = stream.means[:done]
+    losses = means.max(axis=1) - means[np.arange(done), actions[:done]] if done else np.empty(0)
+    return Trace(
+        learner.algorithm, actions[:done], needs_reward[:done], np.array(reasons, dtype="U12"), losses
+    )
