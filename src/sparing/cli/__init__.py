@@ -1,1 +1,41 @@
 """The command line: one command, one file, one library call."""
+
+import sys
+
+import typer
+
+from sparing.cli import demo
+from sparing.errors import SparingError
+
+app = typer.Typer(
+    name="sparing",
+    help="Learn the best action for each context from a log that never tried everything, and ask for a live "
+    "reward only where the log is blind.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    """Show the version, or go on to a command."""
+    if version:
+        from sparing import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; our errors become one line and exit code 2."""
+    try:
+        app()
+    except SparingError as error:
+        print(f"sparing: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("sparing: interrupted; nothing half-written is left behind", file=sys.stderr)
+        sys.exit(130)

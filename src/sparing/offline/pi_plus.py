@@ -39,7 +39,7 @@ def clip_constant(log: Log, clip: float | str) -> float:
         return float(high / low)
     try:
         value = float(clip)
-    except ValueError:
+    except (TypeError, ValueError):
         raise SettingError(
             f"clip={clip!r}; must be 'percentile-ratio', 'inf' or a number of 1 or more"
         ) from None
@@ -55,7 +55,8 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
 
     It separates by context: fill the actions in decreasing order of Σ r/μ, each up to M·μ(a|x) and at
     most the mass left. Supported unlogged actions count as one of value 0 and cap M·(1 − Σ logged μ).
-    Where μ differs between repeats of a context, the cap is M·min μ.
+    Where μ differs between repeats of a context, the cap is M·min μ; caps that leave less than 1 in all
+    are scaled up to it.
     """
     propensities = _propensities(log)
     bound = clip_constant(log, clip)
@@ -81,9 +82,7 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
     order = np.lexsort((-value, group))
     group, action, cap = group[order], action[order], cap[order]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))])
-    before = np.cumsum(cap) - cap
-    before -= np.repeat(before[offsets[:-1]], np.diff(offsets))
-    mass = np.clip(1 - before, 0, cap)
+    mass = np.clip(1 - _taken_before(cap, offsets), 0, cap)
 
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
@@ -108,7 +107,34 @@ def _unlogged_propensity(log: Log, group: np.ndarray, smallest: np.ndarray, n_gr
     rest = 1 - np.bincount(group, weights=smallest, minlength=n_groups)
     rest[rest < REST] = 0
     if log.support.known:
-        sizes = np.zeros(n_groups, dtype=np.int64)
-        np.maximum.at(sizes, log.groups, log.support.sizes)
-        rest[np.bincount(group, minlength=n_groups) >= sizes] = 0
+        rest[np.bincount(group, minlength=n_groups) >= _support_sizes(log, n_groups)] = 0
     return rest
+
+
+def _support_sizes(log: Log, n_groups: int) -> np.ndarray:
+    """How many actions a context could have taken in one of its rows or another, (groups,)."""
+    table, sets = log.support.table, log.support.index
+    assert table is not None
+    if n_groups == log.n_rows:
+        sizes = np.empty(n_groups, dtype=np.int64)
+        sizes[log.groups] = log.support.sizes
+        return sizes
+    pairs = np.unique(log.groups * len(table) + (np.arange(log.n_rows) if sets is None else sets))
+    starts = np.searchsorted(pairs, np.arange(n_groups) * len(table))
+    either = np.bitwise_or.reduceat(table[pairs % len(table)], starts, axis=0)
+    return np.bitwise_count(either).sum(axis=1, dtype=np.int64)
+
+
+def _taken_before(cap: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Σ cap of the entries before each one in its context, summed within the context alone.
+
+    Differences of one running sum over all contexts would lose digits as the log grows.
+    """
+    sizes = np.diff(offsets)
+    taken = np.zeros(len(cap))
+    longer = np.arange(len(sizes))
+    for rank in range(1, int(sizes.max())):
+        longer = longer[sizes[longer] > rank]
+        entries = offsets[longer] + rank
+        taken[entries] = taken[entries - 1] + cap[entries - 1]
+    return taken

@@ -32,7 +32,8 @@ class GreedyPolicy:
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The best action by the estimates, (n,)."""
         order = np.argsort(self.priority)
-        scores = np.asarray(contexts, dtype=np.float64) @ self.theta[order].T
+        # Not a matrix product: BLAS rounds edge columns differently, so equal parameters would not tie.
+        scores = np.einsum("nd,kd->nk", np.asarray(contexts, dtype=np.float64), self.theta[order])
         return order[scores.argmax(axis=1)]
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:

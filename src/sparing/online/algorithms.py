@@ -15,6 +15,7 @@ from sparing.log.labels import action_names
 from sparing.offline.assumptions import Assumptions, positive
 from sparing.offline.pi_plus import pi_plus
 from sparing.offline.prior import empirical_prior
+from sparing.offline.regression import CONDITION_LIMIT
 from sparing.offline.statistics import Statistics
 from sparing.online import promises
 from sparing.online.learner import Learner
@@ -144,13 +145,14 @@ def certified(
     With radius_scale ≥ 1 every skipped round costs at most `tolerance`, with probability 1 − δ.
     `explore` plays the `leader`, or the `wider` of leader and closest rival.
     """
-    if np.isnan(tolerance) or tolerance == np.inf:
+    if not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
     _among("explore", explore, ("leader", "wider"))
     start = _begin(log, settings)
     sets = ConfidenceSets(start.sums, start.assumptions)
     promise = promises.certified(start.assumptions, tolerance)
-    return start.learner("certified", sets, [Certified(tolerance)], explore=explore, guarantee=promise)
+    rules = [Certified(float(tolerance))]
+    return start.learner("certified", sets, rules, explore=explore, guarantee=promise)
 
 
 def confident(
@@ -179,30 +181,34 @@ def confident(
     if not (np.isfinite(misfit) and misfit >= 0):
         raise SettingError(f"misfit={misfit}; must be a finite number, 0 or more")
     _among("explore", explore, ("optimistic", "wider", "sampled"))
-    settings = {**settings, "reward_range": None}
-    empty = log.n_rows == 0
-    start = _begin(log, {**({"theta_bound": 0.0, "context_bound": 0.0} if empty else {}), **settings})
-    noise = start.assumptions.noise
-    positive("noise", noise)
+    # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
+    reward_range = _reward_range(settings.get("reward_range"))
+    unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
+    empty = isinstance(log, Log) and log.n_rows == 0
+    start = _begin(log, {**(unused if empty else {}), **settings, "reward_range": None})
+    start = replace(start, reward_range=reward_range)
+    positive("noise", start.assumptions.noise)
     prior = empirical_prior(start.sums, start.assumptions.ridge, scale=prior_scale, mean=prior_mean)
+    noise = max(start.assumptions.noise, _least_noise(start.sums, prior.scale))
+    assumptions = replace(start.assumptions, noise=noise)
     sets = ConfidenceSets(
         start.sums,
-        start.assumptions,
+        assumptions,
         ridge=noise**2 / prior.scale**2,
         center=prior.mean,
         constant=noise,
-        misfit=misfit,
+        misfit=float(misfit),
     )
     doubt = (1 - confidence) / max(1, len(start.names) - 1)
     return start.learner(
         "confident",
         sets,
-        [Confident(tolerance, confidence)],
+        [Confident(float(tolerance), float(confidence))],
         explore="wider-rival" if explore == "wider" else explore,
-        optimism=max(2.0, float(ndtri(1 - doubt))),
-        spot_check=spot_check,
-        monitor=NoiseMonitor(noise, misfit),
-        guarantee=promises.confident(start.assumptions, prior, tolerance, confidence),
+        optimism=max(2.0, -float(ndtri(doubt))),
+        spot_check=float(spot_check),
+        monitor=NoiseMonitor(noise, float(misfit)),
+        guarantee=promises.confident(assumptions, prior, tolerance, confidence),
     )
 
 
@@ -218,7 +224,7 @@ def linucb(
     """Disjoint LinUCB: mean + alpha·width, warm-started if a log is given; a baseline."""
     positive("alpha", alpha)
     start = _begin(log, settings, n_actions, n_features, actions)
-    sets = ConfidenceSets(start.sums, start.assumptions, constant=alpha)
+    sets = ConfidenceSets(start.sums, start.assumptions, constant=float(alpha))
     return start.learner("linucb", sets, [], guarantee=promises.none("LinUCB with a constant alpha"))
 
 
@@ -235,7 +241,7 @@ def lints(
     start = _begin(log, settings, n_actions, n_features, actions)
     deviation = start.assumptions.noise if scale is None else scale
     positive("scale", deviation)
-    sets = ConfidenceSets(start.sums, start.assumptions, constant=deviation)
+    sets = ConfidenceSets(start.sums, start.assumptions, constant=float(deviation))
     return start.learner("lints", sets, [], explore="sampled", guarantee=promises.none("Thompson sampling"))
 
 
@@ -309,10 +315,19 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
 def _reward_range(value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
-    low, high = map(float, value)
+    try:
+        low, high = map(float, value)
+    except (TypeError, ValueError):
+        low = high = np.nan
     if not (np.isfinite([low, high]).all() and low < high):
-        raise SettingError(f"reward_range={value}; must be two finite numbers, the smaller first")
+        raise SettingError(f"reward_range={value!r}; must be two finite numbers, the smaller first")
     return low, high
+
+
+def _least_noise(sums: Statistics, scale: float) -> float:
+    """The σ below which V_a = (σ²/s₀²)I + G_a is singular in double precision."""
+    largest = float(np.linalg.eigvalsh(sums.gram)[:, -1].max())
+    return scale * float(np.sqrt(max(largest, 0.0) / CONDITION_LIMIT))
 
 
 def _share(name: str, value: float, *, open_ended: bool) -> None:

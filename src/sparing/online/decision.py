@@ -13,7 +13,8 @@ class Decision:
     action is the label to play; needs_reward says whether its reward must be paid for and reported;
     reason is `explore`, `spot-check`, or the rule that skipped (`supported`, `log-beats`, `certified`,
     `confident`). value, low and high are the estimate of the action's reward and its set's ends.
-    propensity is the probability with which a played action was chosen (None on skipped rounds).
+    propensity is the probability of a call on this action in this round, over the learner's own
+    randomness (None on skipped rounds).
     """
 
     id: int

@@ -51,7 +51,8 @@ EXPLORERS: dict[str, Explorer] = {
 def chance_of_best(view: View, action: int) -> float:
     """P(action is the best of one draw from independent N(mean, spread²)), by quadrature.
 
-    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; an action without deviation is a bound on z.
+    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; an action without deviation is a bound on z. Of two
+    equal ones without deviation, the one with the smaller priority number is the best.
     """
     rivals = view.eligible.copy()
     rivals[action] = False
@@ -61,9 +62,11 @@ def chance_of_best(view: View, action: int) -> float:
     own, width = view.mean[action], view.spread[action]
     certain = spread == 0
     floor = mean[certain].max() if certain.any() else -np.inf
+    tied = view.priority[rivals][certain & (mean == own)]
     mean, spread = mean[~certain], spread[~certain]
     if width == 0:
-        return float(ndtr((own - mean) / spread).prod()) if own >= floor else 0.0
+        beaten = own < floor or (tied < view.priority[action]).any()
+        return 0.0 if beaten else float(ndtr((own - mean) / spread).prod())
     low = max(-REACH, (floor - own) / width)
     if low >= REACH:
         return 0.0

@@ -3,10 +3,11 @@
 import copy
 import os
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from sparing.errors import DecisionError
+from sparing.errors import DecisionError, LogError
 from sparing.log.labels import plain
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.policy import GreedyPolicy
@@ -19,6 +20,11 @@ from sparing.online.sets import ConfidenceSets
 
 EXPLORE = "explore"
 SPOT_CHECK = "spot-check"
+LARGEST = 1e100
+"""The largest feature or reward taken in: squares and sums of larger ones overflow."""
+
+NUMBERS = "biufO"
+"""NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
 
 
 class Learner:
@@ -126,13 +132,16 @@ class Learner:
         return None
 
     def _propensity(self, view: View, action: int, reason: str) -> float:
-        """Chance of playing this action here, over the learner's own randomness."""
+        """Chance of a call on this action here, over the learner's own randomness.
+
+        A skipped round plays its answer but brings no reward, so it does not count: over the rounds
+        with a call, 1{called on a}/propensity has mean 1 for every action that a call can reach.
+        """
         if self.explore != "sampled" and not self.spot_check:
             return 1.0
         chance = chance_of_best(view, action)
-        skipped = self._answered(view) if reason == SPOT_CHECK else None
-        if skipped is not None:
-            planned = float(skipped[0] == action)
+        if reason == SPOT_CHECK and self._answered(view) is not None:
+            planned = 0.0
         elif self.explore == "sampled":
             planned = chance
         else:
@@ -146,7 +155,7 @@ class Learner:
         del self.open[waiting.decision.id]
         if self.monitor is not None:
             theta, inverse = self.sets.theta[waiting.action], self.sets.inverse[waiting.action]
-            width = float(np.sqrt(waiting.x @ inverse @ waiting.x))
+            width = float(np.sqrt(max(waiting.x @ inverse @ waiting.x, 0.0)))
             self.monitor.observe(value, float(waiting.x @ theta), width)
             self.sets.scale_constant(self.monitor.noise * self.monitor.inflation)
         self.sets.absorb(waiting.action, waiting.x, value)
@@ -171,20 +180,32 @@ class Learner:
 
     def _context(self, x: Sequence[float] | np.ndarray) -> np.ndarray:
         try:
-            context = np.array(x, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DecisionError(f"context {x!r} is not a list of numbers") from None
+            given = np.asarray(x)
+            context = given.astype(np.float64) if given.dtype.kind in NUMBERS else None
+        except (TypeError, ValueError, OverflowError):
+            context = None
+        if context is None:
+            raise DecisionError(f"context {x!r} is not a list of numbers")
         if context.shape != (self.n_features,):
             raise DecisionError(f"context of shape {context.shape}; expected ({self.n_features},)")
-        if not np.isfinite(context).all():
-            where = int(np.flatnonzero(~np.isfinite(context))[0])
-            raise DecisionError(f"context feature {where} is {context[where]}; every feature must be finite")
+        fits = np.abs(context) <= LARGEST
+        if not fits.all():
+            where = int(np.flatnonzero(~fits)[0])
+            raise DecisionError(
+                f"context feature {where} is {context[where]}; every feature must be finite, and at most "
+                f"{LARGEST:g} in size. Fill it in, or scale the features"
+            )
         return context
 
     def _eligible(self, labels: Iterable[Hashable]) -> np.ndarray:
         mask = np.zeros(self.n_actions, dtype=np.bool_)
+        if not isinstance(labels, Iterable):
+            raise DecisionError(f"eligible={labels!r}; must be a list of action labels")
         for label in labels:
-            position = self._index.get(plain(label))
+            try:
+                position = self._index.get(plain(label))
+            except LogError:
+                position = None
             if position is None:
                 known = ", ".join(repr(name) for name in self.action_names[:5])
                 raise DecisionError(
@@ -197,13 +218,13 @@ class Learner:
 
     def _waiting(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
-        waiting = self.open.get(number)
+        waiting = self.open.get(number) if isinstance(number, int | np.integer) else None
         if waiting is None:
             if isinstance(decision, Decision) and not decision.needs_reward:
                 raise DecisionError(
                     f"decision {number} was skipped ({decision.reason}) and needs no reward; nothing was learnt"
                 )
-            if isinstance(number, int) and 0 <= number < self.rounds:
+            if isinstance(number, int | np.integer) and 0 <= number < self.rounds:
                 raise DecisionError(
                     f"decision {number} is closed: it has had its reward, was forgotten, or needed none"
                 )
@@ -212,13 +233,15 @@ class Learner:
             raise DecisionError(f"decision {number} was made by another learner; nothing was learnt")
         return waiting
 
-    def _reward(self, reward: float) -> float:
+    def _reward(self, reward: Any) -> float:
         try:
-            value = float(reward)
-        except (TypeError, ValueError):
-            raise DecisionError(f"reward {reward!r} is not a number; nothing was learnt") from None
-        if not np.isfinite(value):
-            raise DecisionError(f"reward {value}; must be finite. Nothing was learnt")
+            value = np.nan if isinstance(reward, str | bytes) else float(reward)
+        except (TypeError, ValueError, OverflowError):
+            value = np.nan
+        if not abs(value) <= LARGEST:
+            raise DecisionError(
+                f"reward {reward!r}; must be a finite number, at most {LARGEST:g} in size. Nothing was learnt"
+            )
         if self.reward_range is not None and not self.reward_range[0] <= value <= self.reward_range[1]:
             raise DecisionError(
                 f"reward {value} is outside reward_range={self.reward_range}; nothing was learnt"

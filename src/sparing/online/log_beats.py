@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparing.errors import LogError, SettingError
+from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.log import context_keys
 from sparing.offline.pi_plus import UNLOGGED, PiPlus
@@ -86,7 +86,12 @@ class LogBeats:
     def _find(self, view: View) -> tuple[Memory, int | None]:
         if view.context_id is not None and self.by_id is not None:
             key = str(view.context_id) if self.by_id.keys.dtype.kind == "U" else view.context_id
-            return self.by_id, self.by_id.slots.get(key)
+            try:
+                return self.by_id, self.by_id.slots.get(key)
+            except TypeError:
+                raise DecisionError(
+                    f"context_id={key!r}; must be one of the log's ids, a number or a string"
+                ) from None
         return self.by_context, self.by_context.slots.get((view.x + 0.0).tobytes())
 
     def _draw(self, group: int, eligible: np.ndarray) -> int | None:

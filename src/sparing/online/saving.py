@@ -20,8 +20,8 @@ from sparing.online.sets import ConfidenceSets
 
 KIND = "sparing learner"
 VERSION = 1
-DRIFT = 1e-6
-"""A saved V·V⁻¹ farther from I than this is not a state that a learner can be in."""
+DRIFT = 1e-9
+"""A saved V·V⁻¹ farther from I than this share of ‖V‖·‖V⁻¹‖ is not a state a learner can be in."""
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
@@ -64,19 +64,19 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """Read a learner that `Learner.save` wrote; it decides as the saved one would have."""
-    header, arrays = archive.read(path, KIND, VERSION)
     try:
-        learner = _learner(header, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+        learner = _learner(*archive.read(path, KIND, VERSION))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise FileError(f"{path} does not hold a whole learner: {error!r}") from None
-    if learner.sets.residual() > DRIFT:
+    if not learner.sets.residual() <= DRIFT:
         raise FileError(f"{path} holds matrices that contradict their inverses; it was not saved by sparing")
     return learner
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     assumptions = dict(header["assumptions"])
-    assumptions["estimated"] = tuple(assumptions["estimated"])
+    for name in ("estimated", "assumed"):
+        assumptions[name] = tuple(assumptions[name])
     sets = ConfidenceSets.from_state(_under(arrays, "sets/"), Assumptions(**assumptions), **header["sets"])
     rules = [
         RULES[name](settings, _under(arrays, f"rules/{number}/"))
@@ -85,6 +85,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     rng = np.random.default_rng()
     rng.bit_generator.state = header["rng"]
     names = tuple(map(labels.from_json, header["action_names"]))
+    if len(sets.live) != len(names) or sorted(arrays["priority"].tolist()) != list(range(len(names))):
+        raise ValueError(f"{len(names)} action names for {len(sets.live)} sets, or their order is damaged")
     learner = Learner(
         header["algorithm"],
         names,

@@ -1,10 +1,12 @@
 """Every action's confidence set, side by side: a struct of arrays, updated in place."""
 
+import contextlib
 import copy
 from dataclasses import replace
 
 import numpy as np
 
+from sparing.errors import SettingError
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.radius import RADII
 from sparing.offline.statistics import Statistics
@@ -12,6 +14,18 @@ from sparing.online import kernels
 
 REFACTOR = 256
 """Rows of an action after which its inverse is computed afresh, so that rounding cannot pile up."""
+
+STATE = {
+    "gram": np.float64,
+    "response": np.float64,
+    "logged": np.int64,
+    "live": np.int64,
+    "frozen": np.bool_,
+    "inverse": np.float64,
+    "theta": np.float64,
+    "log_det": np.float64,
+}
+"""The arrays that are saved, and their types."""
 
 
 class ConfidenceSets:
@@ -59,7 +73,13 @@ class ConfidenceSets:
         self._refresh_radius()
 
     def _factor(self, action: int) -> None:
-        root = np.linalg.inv(np.linalg.cholesky(self.gram[action]))
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(self.gram[action]))
+        except np.linalg.LinAlgError:
+            raise SettingError(
+                f"ridge={self.ridge:g} is too small beside this log's contexts: the matrix of action number "
+                f"{action} is singular in double precision. Pass a larger ridge, or scale the features"
+            ) from None
         self.inverse[action] = root.T @ root
         self.theta[action] = self.inverse[action] @ self.response[action]
         self.log_det[action] = -2 * np.log(np.diag(root) * np.sqrt(self.ridge)).sum()
@@ -124,7 +144,9 @@ class ConfidenceSets:
         self.log_det[action] += growth
         self.live[action] += 1
         if self.live[action] % REFACTOR == 0:
-            self._factor(action)
+            # A matrix that has grown singular keeps its running inverse, which stays usable.
+            with contextlib.suppress(SettingError):
+                self._factor(action)
         if self.constant is None:
             self._refresh_radius(action)
 
@@ -135,8 +157,7 @@ class ConfidenceSets:
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
-        names = ("gram", "response", "logged", "live", "frozen", "inverse", "theta", "log_det")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in STATE}
 
     @classmethod
     def from_state(
@@ -149,21 +170,29 @@ class ConfidenceSets:
         slack: float,
         misfit: float,
     ) -> "ConfidenceSets":
-        """Rebuild from saved arrays."""
+        """Rebuild from saved arrays, refusing those that do not fit together."""
+        k, d = arrays["response"].shape
+        shapes = {"gram": (k, d, d), "inverse": (k, d, d), "response": (k, d), "theta": (k, d)}
+        for name in STATE:
+            if arrays[name].shape != shapes.get(name, (k,)) or arrays[name].dtype != STATE[name]:
+                raise ValueError(f"array {name} of shape {arrays[name].shape} and type {arrays[name].dtype}")
         sets = cls.__new__(cls)
         sets.assumptions, sets.ridge = replace(assumptions), ridge
         sets.constant, sets.slack, sets.misfit = constant, slack, misfit
-        for name, array in arrays.items():
-            setattr(sets, name, np.ascontiguousarray(array))
-        k, d = sets.response.shape
+        for name in STATE:
+            setattr(sets, name, np.ascontiguousarray(arrays[name]))
         sets.mean, sets.spread, sets._scratch = np.empty(k), np.empty(k), np.empty(d)
         sets._refresh_radius()
         return sets
 
     def residual(self) -> float:
-        """How far V·V⁻¹ is from I, at worst, over learnt actions."""
+        """How far V·V⁻¹ is from I, at worst over actions, in units of ‖V‖·‖V⁻¹‖ (Frobenius, d at least).
+
+        Rounding alone leaves some 1e-16 of it, however ill-conditioned V is.
+        """
         product = self.gram @ self.inverse - np.eye(self.response.shape[1])
-        return float(np.abs(product).max())
+        size = np.linalg.norm(self.gram, axis=(1, 2)) * np.linalg.norm(self.inverse, axis=(1, 2))
+        return float((np.abs(product).max(axis=(1, 2)) / size).max())
 
     def copy(self) -> "ConfidenceSets":
         """An independent copy."""

@@ -1,0 +1,5 @@
+"""`python -m sparing` is the command line."""
+
+from sparing.cli import main
+
+main()

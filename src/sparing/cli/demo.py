@@ -1,0 +1,51 @@
+"""`sparing demo`: see the point on a real data set in under a minute."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    data: Annotated[str, typer.Option(help="Data set: pendigits, satimage, letter, digits, …")] = "pendigits",
+    never: Annotated[
+        str, typer.Option(help="Classes the log never tries, with commas; default: the last three.")
+    ] = "",
+    tolerance: Annotated[
+        float, typer.Option(help="Loss a skipped round may have, for certified and confident.")
+    ] = 0.1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeded runs to average.")] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for the figure and the page.")] = Path("sparing-demo"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Learn from a log that never tried some classes, live, and see what each reward call bought.
+
+    Example: sparing demo --data satimage --tolerance 0.05
+    """
+    from sparing.cli import terminal
+    from sparing.errors import MissingExtraError
+    from sparing.experiments.demo import DemoSetting, demonstrate
+    from sparing.report import demo as report
+    from sparing.simulation import datasets
+
+    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
+    classes = tuple(name.strip() for name in never.split(",") if name.strip())
+    setting = DemoSetting(data=data, never=classes, tolerance=tolerance, seeds=tuple(range(seeds)))
+    with terminal.progress_bar("learning live") as progress:
+        result = demonstrate(setting, dataset, progress=progress)
+    try:
+        image, document = report.write(result, out)
+        written = f"Figure: {image}\nPage:   {document}"
+    except MissingExtraError as error:
+        written = f"No figure: {error}"
+    if as_json:
+        terminal.print_json(result.to_dict())
+        terminal.say(written)
+        return
+    print(f"A log of {result.dataset}, its first seed:\n{_indented(str(result.audit))}\n")
+    terminal.print_table("Going live", report.HEADER, report.rows(result))
+    print(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

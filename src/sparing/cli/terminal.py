@@ -1,0 +1,56 @@
+"""Tables and progress bars for people; machines get JSON."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparing.simulation.loop import Progress
+
+
+def say(text: str) -> None:
+    """Tell people something without disturbing what is piped on."""
+    print(text, file=sys.stderr)
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; the first column is names, the others numbers."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for number, name in enumerate(header):
+        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False).print(table)
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """A bar on the terminal's error stream; silent where that is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, NumPy's numbers included."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")

@@ -1,0 +1,108 @@
+"""`sparing demo` on the data set that needs no network, and the command line around it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import sparing
+from sparing.cli import app
+
+
+def run(*words: str):
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    words = ["demo", "--data", "digits", "--seeds", "2", "--out", str(folder), "--json"]
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return folder, json.loads(result.stdout), words
+
+
+def test_json_holds_every_learner_and_adds_up(shown):
+    _, result, _ = shown
+    by_name = {row["name"]: row for row in result["learners"]}
+    assert len(by_name) == 6
+    assert by_name["the log alone"]["calls"] == [0, 0]
+    assert by_name["mOFUL, cold"]["calls"] == [result["rounds"]] * 2
+    assert all(0 <= error <= 1 for row in by_name.values() for error in row["final_error"])
+    assert result["rounds"] == round(1797 * 0.85) - round(1797 * 0.6)
+
+
+def test_asking_pays_where_the_log_is_blind(shown):
+    _, result, _ = shown
+    by_name = {row["name"]: row for row in result["learners"]}
+    alone, confident = by_name["the log alone"], by_name["confident"]
+    assert min(alone["final_error"]) > 0.25  # three of ten classes were never logged
+    assert max(confident["final_error"]) < min(alone["final_error"])
+    assert max(confident["calls"]) < result["rounds"]
+
+
+def test_same_seeds_same_numbers(shown, tmp_path):
+    _, result, words = shown
+    again = run(*words[:-2], str(tmp_path), "--json")
+    assert json.loads(again.stdout) == result
+
+
+def test_page_is_self_contained(shown):
+    folder, _, _ = shown
+    html = (folder / "demo.html").read_text(encoding="utf-8")
+    assert "<svg" in html
+    assert "<script" not in html
+    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]', html)
+    assert "Computed now" in html
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png"]
+
+
+def test_table_for_people(tmp_path):
+    result = run("demo", "--data", "digits", "--seeds", "1", "--never", "1, 2", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert "never tried: 2 actions (1, 2)" in result.stdout
+    assert "confident" in result.stdout
+    assert str(tmp_path / "demo.html") in result.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--never", "1,x"], "has the classes"),
+        (["--never", "0,1,2,3,4,5,6,7"], "at least three must be logged"),
+        (["--tolerance", "-1"], "tolerance=-1.0"),
+        (["--data", "nosuch"], "nosuch"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(words, message, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "sparing",
+        "demo",
+        "--data",
+        "digits",
+        "--out",
+        str(tmp_path / "o"),
+        *words,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_help_shows_an_example():
+    for command in app.registered_commands:
+        result = run(str(command.name), "--help")
+        assert result.exit_code == 0
+        assert f"Example: sparing {command.name}" in result.stdout
+
+
+def test_version():
+    assert run("--version").stdout.strip() == sparing.__version__
