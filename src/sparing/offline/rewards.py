@@ -1,0 +1,33 @@
+"""Reward models r̂(x, a): ridge regression for each action, cross-fitted where asked."""
+
+import numpy as np
+
+from sparing.log import Log
+from sparing.offline.folds import context_folds
+from sparing.offline.regression import ridge_regression
+from sparing.offline.statistics import Statistics
+
+
+def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, seed: int = 0) -> np.ndarray:
+    """r̂(x_i, a) for every row and action, (n, K).
+
+    With `folds`, each row is predicted by a model that has not seen its context; an action without
+    rows is predicted by the mean of the parameters of those with rows.
+    """
+    if folds is None:
+        return log.contexts @ _parameters(log, ridge).T
+    predicted = np.empty((log.n_rows, log.n_actions))
+    fold_of = context_folds(log, folds, seed)
+    for fold in range(folds):
+        held = fold_of == fold
+        predicted[held] = log.contexts[held] @ _parameters(log.take(~held), ridge).T
+    return predicted
+
+
+def _parameters(log: Log, ridge: float) -> np.ndarray:
+    sums = Statistics.of(log)
+    theta = ridge_regression(sums, ridge)
+    seen = sums.counts > 0
+    if seen.any():
+        theta[~seen] = theta[seen].mean(axis=0)
+    return theta
