@@ -1,0 +1,142 @@
+"""`evaluate`: what a policy would have earned, and how much of that the log can support."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import MissingExtraError, SettingError, SparingError
+from sparing.log import Log
+from sparing.offline.evaluation.estimate import Estimate, Evaluation
+from sparing.offline.evaluation.estimators import ESTIMATORS, Parts
+from sparing.offline.evaluation.ingredients import Ingredients
+from sparing.offline.evaluation.intervals import INTERVALS, limits
+from sparing.offline.policy import Policy
+
+FLAG_MASS = 0.05
+"""A policy with more mass than this outside the support is flagged."""
+
+
+def evaluate(
+    log: Log,
+    policy: Policy | np.ndarray,
+    *,
+    methods: Sequence[str] | None = None,
+    interval: str = "normal",
+    confidence: float = 0.95,
+    reward_range: tuple[float, float] | None = None,
+    band: str = "range",
+    clip: float | str = "percentile-ratio",
+    ridge: float = 1.0,
+    folds: int = 5,
+    flag_mass: float = FLAG_MASS,
+    seed: int = 0,
+    **assumptions: float | None,
+) -> Evaluation:
+    """Estimate a policy's mean reward from a log, by every method that the log allows.
+
+    `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
+    bounds *mean* rewards; without it the range of the rewards seen is assumed. `band="model"` uses the
+    linear model's confidence band instead (`noise`, `theta_bound`, `delta` may be passed). `interval` is
+    `normal`, `bootstrap` or `bernstein`; `clip` is M for `clipped` and `cab`.
+    """
+    chosen = tuple(ESTIMATORS) if methods is None else tuple(methods)
+    unknown = [name for name in chosen if name not in ESTIMATORS]
+    if unknown or not chosen:
+        raise SettingError(f"method {unknown[0] if unknown else ''!r}; known are {', '.join(ESTIMATORS)}")
+    _check(log, interval, confidence, band, flag_mass)
+    low, high = _range(log, reward_range, interval)
+    of = Ingredients(
+        log,
+        policy,
+        reward_range=(low, high),
+        band=band,
+        clip=clip,
+        ridge=ridge,
+        folds=folds,
+        seed=seed,
+        assumptions=assumptions,
+    )
+    _ = of.target  # a policy that is no policy is refused, whatever the methods
+    estimates, unusable = [], {}
+    for name in chosen:
+        try:
+            parts = ESTIMATORS[name](of)
+            estimates.append(_estimate(name, parts, of, interval, confidence, flag_mass, seed))
+        except MissingExtraError as error:
+            unusable[name] = str(error)
+        except SparingError as error:
+            if methods is not None:
+                raise
+            unusable[name] = str(error)
+    return Evaluation(
+        tuple(estimates),
+        unusable,
+        log.n_rows,
+        log.support.kind,
+        (low, high),
+        reward_range is not None,
+        float(log.rewards.mean()),
+    )
+
+
+def _estimate(
+    name: str, parts: Parts, of: Ingredients, interval: str, confidence: float, flag_mass: float, seed: int
+) -> Estimate:
+    options: dict[str, Any] = {"interval": interval, "confidence": confidence}
+    low, high = limits(parts.plain, **options, rng=np.random.default_rng([seed, 21]))
+    bounds: tuple[float | None, float | None] = (None, None)
+    notes = list(parts.notes)
+    if parts.low is not None and parts.high is not None:
+        bounds = (
+            limits(parts.low, **options, rng=np.random.default_rng([seed, 21]))[0],
+            limits(parts.high, **options, rng=np.random.default_rng([seed, 21]))[1],
+        )
+    else:
+        notes.append("the support is unknown: what this leaves out cannot be bounded")
+    if of.log.support.kind == "estimated":
+        notes.append("support and propensities are estimated")
+    mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
+    squares = float((parts.weights**2).sum())
+    size = float(parts.weights.sum() ** 2 / squares) if squares > 0 else 0.0
+    if not np.isfinite(parts.plain.value):
+        raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
+    return Estimate(
+        method=name,
+        value=parts.plain.value,
+        low=low,
+        high=high,
+        support_low=bounds[0],
+        support_high=bounds[1],
+        unsupported_mass=mass,
+        effective_sample_size=size,
+        interval=interval,
+        confidence=confidence,
+        flagged=mass is None or mass > flag_mass,
+        notes=tuple(notes),
+    )
+
+
+def _check(log: Log, interval: str, confidence: float, band: str, flag_mass: float) -> None:
+    if not log.n_rows:
+        raise SettingError("the log has no rows; there is nothing to evaluate on")
+    if interval not in INTERVALS:
+        raise SettingError(f"interval={interval!r}; must be one of {', '.join(INTERVALS)}")
+    if band not in ("range", "model"):
+        raise SettingError(f"band={band!r}; must be 'range' or 'model'")
+    if not 0 < confidence < 1:
+        raise SettingError(f"confidence={confidence}; must be in (0, 1)")
+    if not 0 <= flag_mass <= 1:
+        raise SettingError(f"flag_mass={flag_mass}; must be in [0, 1]")
+
+
+def _range(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
+    low, high = (log.rewards.min(), log.rewards.max()) if given is None else map(float, given)
+    if not (np.isfinite([low, high]).all() and low <= high):
+        raise SettingError(f"reward_range={given}; must be two finite numbers, the smaller first")
+    if interval == "bernstein" and (log.rewards.min() < low or log.rewards.max() > high):
+        raise SettingError(
+            f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
+            f"{log.rewards.min():.4g} to {log.rewards.max():.4g}"
+        )
+    return float(low), float(high)

@@ -1,0 +1,251 @@
+"""What every estimator is made of: a few numbers for each row, gathered block by block."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.log import Log
+from sparing.offline.assumptions import Assumptions
+from sparing.offline.folds import context_folds
+from sparing.offline.pi_plus import clip_constant
+from sparing.offline.policy import Policy
+from sparing.offline.propensities import fitted_propensities
+from sparing.offline.radius import determinant
+from sparing.offline.regression import ridge_regression
+from sparing.offline.statistics import Statistics
+
+BLOCK = 2**21
+"""Cells of a dense (rows, actions) block that are held at once."""
+
+SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Rewards r̂(x, a) = x·θ_a of an in-sample fit, or of the fold that has not seen the row."""
+
+    theta: np.ndarray
+    fold_of: np.ndarray | None = None
+
+    def predict(self, log: Log, rows: slice) -> np.ndarray:
+        """r̂(x_i, a), (rows, K)."""
+        x = log.contexts[rows]
+        if self.fold_of is None:
+            return x @ self.theta.T
+        return np.einsum("ij,ikj->ik", x, self.theta[self.fold_of[rows]])
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Mass of one kind and what it may be worth, for each row (n,): mass, fitted, low and high worth."""
+
+    mass: np.ndarray
+    fitted: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Ingredients:
+    """Lazily computed per-row quantities of a policy on a log; all (n,) unless said otherwise."""
+
+    def __init__(
+        self,
+        log: Log,
+        policy: Policy | np.ndarray,
+        *,
+        reward_range: tuple[float, float],
+        band: str,
+        clip: float | str,
+        ridge: float,
+        folds: int,
+        seed: int,
+        assumptions: dict[str, Any],
+    ) -> None:
+        self.log, self.reward_range, self.band = log, reward_range, band
+        self.ridge, self.folds, self.seed = ridge, folds, seed
+        self._clip, self._settings = clip, assumptions
+        self._chances = _chances(policy, log)
+
+    @cached_property
+    def clip(self) -> float:
+        """M."""
+        return clip_constant(self.log, self._clip)
+
+    @cached_property
+    def sums(self) -> Statistics:
+        """The log's per-action sums."""
+        return Statistics.of(self.log)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Row slices and the policy's probabilities there, checked."""
+        step = max(1, BLOCK // self.log.n_actions)
+        for start in range(0, self.log.n_rows, step):
+            rows = slice(start, min(start + step, self.log.n_rows))
+            chances = self._chances(rows)
+            check_probabilities(chances, rows.start, self.log.n_actions)
+            yield rows, chances
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """π(a_i|x_i)."""
+        picked = np.empty(self.log.n_rows)
+        for rows, chances in self.blocks():
+            picked[rows] = chances[np.arange(len(chances)), self.log.actions[rows]]
+        return picked
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """w_i = π(a_i|x_i)/μ(a_i|x_i)."""
+        return self.target / self.propensities
+
+    @property
+    def propensities(self) -> np.ndarray:
+        """μ(a_i|x_i) as logged."""
+        if self.log.propensities is None:
+            raise LogError("the log has no propensities; use dm or mlips, or log them")
+        return self.log.propensities
+
+    @cached_property
+    def fitted_weights(self) -> np.ndarray:
+        """w_i with a fitted propensity in the place of the logged one (MLIPS)."""
+        chances = fitted_propensities(self.log, folds=self.folds, seed=self.seed)
+        picked = chances[np.arange(self.log.n_rows), self.log.actions]
+        return self.target / np.maximum(picked, 1e-6)
+
+    @cached_property
+    def model(self) -> Model:
+        """The reward model fitted to all rows."""
+        return Model(ridge_regression(self.sums, self.ridge))
+
+    @cached_property
+    def cross_fitted(self) -> Model:
+        """The reward model of each row's own fold."""
+        fold_of = context_folds(self.log, self.folds, self.seed)
+        fits = [Statistics.of(self.log.take(fold_of != fold)) for fold in range(self.folds)]
+        return Model(np.array([ridge_regression(fit, self.ridge) for fit in fits]), fold_of)
+
+    def direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Σ_a π(a|x_i)·r̂(x_i, a) over all actions, and r̂(x_i, a_i)."""
+        total, logged = np.empty(self.log.n_rows), np.empty(self.log.n_rows)
+        for rows, chances in self.blocks():
+            predicted = model.predict(self.log, rows)
+            total[rows] = np.einsum("ik,ik->i", chances, predicted)
+            logged[rows] = predicted[np.arange(len(predicted)), self.log.actions[rows]]
+        return total, logged
+
+    def unsupported(self, model: Model) -> Sides | None:
+        """The policy's mass outside the support; None where the support is unknown."""
+        if not self.log.support.known:
+            return None
+        return self._sides(model, lambda rows, chances: np.where(self.log.support.mask(rows), 0.0, chances))
+
+    def clipped_away(self, model: Model) -> Sides | None:
+        """max(0, π − M·μ), the unsupported mass included; None where μ is known of logged actions only."""
+        if not self.log.support.known or self.log.support.probabilities is None:
+            return None
+
+        def excess(rows: slice, chances: np.ndarray) -> np.ndarray:
+            known = self.log.support.distribution(rows)
+            assert known is not None
+            capped = np.where(known > 0, known * min(self.clip, 1e300), 0.0)
+            return np.maximum(chances - capped, 0.0)
+
+        return self._sides(model, excess)
+
+    def _sides(self, model: Model, select: Callable[[slice, np.ndarray], np.ndarray]) -> Sides:
+        columns = {name: np.empty(self.log.n_rows) for name in ("mass", "fitted", "low", "high")}
+        for rows, chances in self.blocks():
+            part = select(rows, chances)
+            columns["mass"][rows] = part.sum(axis=1)
+            columns["fitted"][rows] = np.einsum("ik,ik->i", part, model.predict(self.log, rows))
+            low, high = self._worth(rows)
+            columns["low"][rows] = (
+                np.einsum("ik,ik->i", part, low) if self.band == "model" else part.sum(1) * low
+            )
+            columns["high"][rows] = (
+                np.einsum("ik,ik->i", part, high) if self.band == "model" else part.sum(1) * high
+            )
+        return Sides(**columns)
+
+    def _worth(self, rows: slice) -> tuple[Any, Any]:
+        """Lowest and highest mean reward: the caller's range, or the linear model's confidence band."""
+        if self.band == "range":
+            return self.reward_range
+        theta, inverse, radius = self._ellipsoids
+        x = self.log.contexts[rows]
+        center = x @ theta.T
+        spread = radius * np.sqrt(np.einsum("ij,kjl,il->ik", x, inverse, x))
+        return center - spread, center + spread
+
+    @cached_property
+    def _ellipsoids(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        assumptions = Assumptions.resolve(self.sums, ridge=self.ridge, **self._settings)
+        eye = np.eye(self.log.n_features)
+        regular = self.sums.gram + self.ridge * eye
+        log_det = np.linalg.slogdet(regular / self.ridge)[1]
+        k, d = self.sums.response.shape
+        radius = determinant(log_det, self.sums.counts, d, self.sums.n_rows, k, assumptions)
+        return self.model.theta, np.linalg.inv(regular), radius
+
+    def influence(self, within_support: bool) -> np.ndarray:
+        """What a row's residual adds to the direct method through the fit, centred: n·g_aᵀV_a⁻¹x_i·e_i.
+
+        g_a is the mean of π(a|x)·x, over supported pairs only if `within_support`.
+        """
+        log, model = self.log, self.model
+        pull = np.zeros((log.n_actions, log.n_features))
+        for rows, chances in self.blocks():
+            used = np.where(log.support.mask(rows), chances, 0.0) if within_support else chances
+            pull += used.T @ log.contexts[rows]
+        regular = self.sums.gram + self.ridge * np.eye(log.n_features)
+        lever = np.linalg.solve(regular, pull[:, :, None])[:, :, 0]
+        residual = log.rewards - np.einsum("ij,ij->i", log.contexts, model.theta[log.actions])
+        rows_ = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
+        return rows_ - rows_.mean()
+
+
+def _chances(policy: Policy | np.ndarray, log: Log) -> Callable[[slice], np.ndarray]:
+    """A policy's probabilities for a slice of the log's rows, in the log's order of actions."""
+    if isinstance(policy, np.ndarray):
+        if policy.shape != (log.n_rows, log.n_actions):
+            raise SettingError(f"policy of shape {policy.shape}; expected ({log.n_rows}, {log.n_actions})")
+        return lambda rows: np.asarray(policy[rows], dtype=np.float64)
+    unknown = [name for name in policy.action_names if name not in set(log.action_names)]
+    if unknown:
+        raise SettingError(
+            f"the policy knows action {unknown[0]!r}, the log does not; read the log with "
+            "actions=[...] naming every action, so that what it never tried is counted"
+        )
+    order = {name: i for i, name in enumerate(log.action_names)}
+    places = [order[name] for name in policy.action_names]
+
+    def chances(rows: slice) -> np.ndarray:
+        given = np.asarray(policy.probabilities(log.contexts[rows]), dtype=np.float64)
+        if given.shape != (rows.stop - rows.start, len(places)):
+            raise SettingError(
+                f"the policy answered with shape {given.shape}; expected {(rows.stop - rows.start, len(places))}"
+            )
+        if places == list(range(log.n_actions)):
+            return given
+        table = np.zeros((len(given), log.n_actions))
+        table[:, places] = given
+        return table
+
+    return chances
+
+
+def check_probabilities(chances: np.ndarray, first_row: int, n_actions: int) -> None:
+    """Each row of a policy must be a distribution."""
+    bad = ~np.isfinite(chances).all(axis=1) | (chances < 0).any(axis=1)
+    sums = chances.sum(axis=1)
+    off = bad | (np.abs(sums - 1) > SUM_TOLERANCE)
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise SettingError(
+            f"the policy's probabilities at row {first_row + row} sum to {sums[row]:.6g} over {n_actions} actions "
+            f"(smallest {chances[row].min():.4g}); they must be 0 or more and sum to 1"
+        )
