@@ -56,19 +56,27 @@ class ClassificationWorld:
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
         """The rows to log, all of them or the first `rows`."""
-        chosen = self.log_rows if rows is None else self.log_rows[:rows]
-        if rows is not None and rows > len(self.log_rows):
-            raise SettingError(f"rows={rows}; {self.name} has {len(self.log_rows)} rows to log")
-        return self._stream(chosen, rng)
+        if rows is not None and not 0 <= rows <= len(self.log_rows):
+            raise SettingError(f"rows={rows}; {self.name} has 0 to {len(self.log_rows)} rows to log")
+        return self._stream(self.log_rows if rows is None else self.log_rows[:rows], rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
         """The live rows in random order (again and again if `rounds` asks for more), or a log's rows."""
-        rows = self.live_rows if log is None else log.context_ids
-        if rows is None:
-            raise SettingError("the log has no context ids; draw it from this world with draw_log")
+        rows = self.live_rows if log is None else self._rows_of(log)
         wanted = len(rows) if rounds is None else rounds
-        passes = [rng.permutation(rows) for _ in range(-(-wanted // len(rows)))]
-        return self._stream(np.concatenate(passes)[:wanted], rng)
+        if wanted and not len(rows):
+            raise SettingError(f"rounds={wanted}, but there are no rows to play; use a log that has some")
+        passes = [rng.permutation(rows) for _ in range(-(-wanted // max(1, len(rows))))]
+        return self._stream(np.concatenate([rows[:0], *passes])[:wanted], rng)
+
+    def _rows_of(self, log: Log) -> np.ndarray:
+        """The rows of this world that a log drawn from it names by its context ids."""
+        ids = log.context_ids
+        if ids is None or ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(self.labels))).any():
+            raise SettingError(
+                f"the log's context ids do not number rows of {self.name}; draw it from this world with draw_log"
+            )
+        return ids
 
     def _stream(self, rows: np.ndarray, rng: np.random.Generator) -> Stream:
         right = self.labels[rows][:, None] == np.arange(len(self.classes))

@@ -76,6 +76,8 @@ def region(world: World, unsupported: float, rng: np.random.Generator) -> Loggin
     contexts = world.live_stream(SAMPLE, rng).contexts
     directions = rng.standard_normal((k, world.n_features))
     bars = np.quantile(contexts @ directions.T, unsupported, axis=0)
+    if unsupported == 0:
+        bars[:] = -np.inf  # the sample's lowest margin is not the lowest there is
 
     def table(contexts: np.ndarray) -> np.ndarray:
         margin = contexts @ directions.T - bars
@@ -101,7 +103,7 @@ def sharpened(world: World, unsupported: float, rng: np.random.Generator) -> Log
         weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
         return weights / weights.sum(axis=1, keepdims=True)
 
-    cut = np.quantile(softmax(scores), unsupported)
+    cut = np.quantile(softmax(scores), unsupported) if unsupported else 0.0
 
     def table(contexts: np.ndarray) -> np.ndarray:
         chances = softmax(contexts @ theta.T)
@@ -143,6 +145,8 @@ def draw_log(
     `never` names actions that are never logged; `policy` is a logging policy of your own; else the one
     named by `support`. Propensities and exact support are recorded.
     """
+    if never is not None and policy is not None:
+        raise SettingError("got never and policy; give one of them, a policy says itself what it never does")
     rng = np.random.default_rng([seed, 2])
     if policy is None:
         named = without(world, never) if never is not None else None

@@ -30,7 +30,8 @@ def simulate(
     """Let a learner decide and learn for a number of rounds; the learner is changed in place.
 
     `stream` is `fresh`, or `in-log` to replay the contexts of `log` (with new luck). One seed gives
-    every learner the same rounds and the same luck. `call_budget` ends the run after so many calls.
+    every learner the same rounds and the same luck. `call_budget` ends the run after so many calls
+    (0: before the first round).
     """
     if stream not in ("fresh", "in-log"):
         raise SettingError(f"stream={stream!r}; must be 'fresh' or 'in-log'")
@@ -38,10 +39,17 @@ def simulate(
         raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
     if rounds is not None and rounds < 0:
         raise SettingError(f"rounds={rounds}; must be 0 or more")
+    if call_budget is not None and call_budget < 0:
+        raise SettingError(f"call_budget={call_budget}; must be 0 or more, or None for no limit")
     if learner.action_names != world.action_names or learner.n_features != world.n_features:
         raise SettingError(
             f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
             f"{len(world.action_names)} and {world.n_features}, or their labels differ"
+        )
+    if stream == "in-log" and log is not None and log.n_features != world.n_features:
+        raise SettingError(
+            f"the log's contexts have {log.n_features} features, the world's {world.n_features}; "
+            "pass a log drawn from this world"
         )
     rng = np.random.default_rng([seed, 3])
     return play(
@@ -64,6 +72,8 @@ def play(
     index = {name: i for i, name in enumerate(learner.action_names)}
     done = calls = 0
     for t in range(total):
+        if calls == call_budget:
+            break
         decision = learner.decide(stream.contexts[t], context_id=None if ids is None else ids[t])
         action = index[decision.action]
         if decision.needs_reward:
@@ -74,8 +84,6 @@ def play(
         done = t + 1
         if progress is not None and done % REPORT_EVERY == 0:
             progress(done, total)
-        if calls == call_budget:
-            break
     if progress is not None:
         progress(total, total)
     means = stream.means[:done]

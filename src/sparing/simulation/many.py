@@ -23,8 +23,11 @@ def run_many(
 ) -> list[Result]:
     """Call `run` on each item (a seed, a setting) in separate processes; results in the items' order.
 
-    `run` must be a function defined at the top of a module. `workers=1` runs in this process.
+    `run` must be a function defined at the top of a module, and a script that calls this must do so under
+    `if __name__ == "__main__":`, because each process imports it anew. `workers=1` runs in this process.
     """
+    if workers is not None and workers < 1:
+        raise SettingError(f"workers={workers}; must be 1 or more, or None for one a core")
     listed = list(items)
     count = min(len(listed), workers or os.cpu_count() or 1)
     if count <= 1:

@@ -80,10 +80,14 @@ class LinearWorld:
             raise SettingError(
                 f"n_actions={n_actions}, n_features={n_features}, noise={noise}; must be at least 1, 1 and 0"
             )
+        if not np.isfinite(offset):
+            raise SettingError(f"offset={offset}; must be a finite number")
         if theta is None:
             theta = np.random.default_rng(seed).standard_normal((n_actions, n_features))
             theta[:, -1] += offset
         self.theta, self.noise, self.offset = np.array(theta, dtype=np.float64), float(noise), float(offset)
+        if self.theta.ndim != 2 or not self.theta.size or not np.isfinite(self.theta).all():
+            raise SettingError(f"theta of shape {self.theta.shape}; expected finite (actions, features)")
 
     @property
     def action_names(self) -> tuple[Hashable, ...]:
@@ -108,8 +112,8 @@ class LinearWorld:
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
         """Rounds to log, numbered."""
-        if rows is None:
-            raise SettingError("rows=None; say how many rows a linear world should log")
+        if rows is None or rows < 0:
+            raise SettingError(f"rows={rows}; say how many rows, 0 or more, a linear world should log")
         contexts = self.contexts(rows, rng)
         return self._stream(contexts, np.arange(rows), rng)
 
@@ -122,7 +126,9 @@ class LinearWorld:
         if log is not None:
             again = rng.permutation(log.n_rows)[:rounds]
             contexts[: len(again)] = log.contexts[again]
-            ids[: len(again)] = again if log.context_ids is None else log.context_ids[again]
+            known = again if log.context_ids is None else log.context_ids[again]
+            known = known if known.dtype.kind == "U" else known.astype(np.int64)
+            ids = np.concatenate([known, ids[len(again) :]])
         return self._stream(contexts, ids, rng)
 
     def _stream(self, contexts: np.ndarray, ids: np.ndarray, rng: np.random.Generator) -> Stream:
