@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,14 +26,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileError(f"cannot write {target}: the folder {target.parent} does not exist. Create it first")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    part = Path(name)
+    try:
+        if target.is_dir():
+            raise FileError(f"cannot write {target}: it is a folder. Name a file in it")
+        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        part.touch(exist_ok=False)
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror or error}") from None
     try:
         yield part
-        umask = os.umask(0)
-        os.umask(umask)
-        part.chmod(0o666 & ~umask)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())  # a rename may reach the disk before what it names
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -86,7 +89,10 @@ def read(
     arrays = {}
     for name, content in entries.items():
         if name != HEADER:
-            array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+            try:
+                array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+            except (ValueError, EOFError) as error:
+                raise FileError(f"{path} holds no plain array {name}: {error}") from None
             arrays[name.removesuffix(".npy")] = array
     return header, arrays
 

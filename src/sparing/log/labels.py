@@ -9,19 +9,27 @@ import numpy as np
 from sparing.errors import LogError
 
 
+def missing(label: Any) -> bool:
+    """Whether a label stands for nothing: None, NaN, or another value that does not equal itself."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
+
+
 def plain(label: Any) -> Hashable:
     """Return a label as a plain Python value, so that NumPy's 3 and Python's 3 are one action."""
     if isinstance(label, np.generic):
         label = label.item()
-    if isinstance(label, list):
-        label = tuple(label)
+    if isinstance(label, list | tuple):
+        label = tuple(plain(part) for part in label)
     try:
         hash(label)
     except TypeError:
         raise LogError(
             f"action label {label!r} is not hashable; use a number, a string or a tuple of those"
         ) from None
-    if label is None or label != label:
+    if missing(label):
         raise LogError(f"action label {label!r} is missing; drop the row, or give the action a name")
     return label
 
@@ -30,7 +38,7 @@ def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
     """Check a list of action labels: not empty, no two equal."""
     names = tuple(plain(label) for label in labels)
     if not names:
-        raise LogError("no actions: a log needs at least one. Pass actions=[...] with the action labels")
+        raise LogError("no actions: a log needs at least one. Name them all in the list of actions")
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise LogError(f"action label {twice!r} is given twice (1, 1.0 and True count as one label)")
@@ -46,22 +54,46 @@ def in_order(labels: Iterable[Any]) -> tuple[Hashable, ...]:
         return tuple(sorted(distinct, key=lambda label: (type(label).__name__, repr(label))))
 
 
-def indices(
-    labels: Sequence[Any] | np.ndarray, index: Mapping[Hashable, int], *, what: str = "action"
+def encode(labels: Sequence[Any] | np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """Distinct labels, as they are, and each row's position among them, (n,)."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufU":
+        distinct, codes = np.unique(labels, return_inverse=True)
+        return distinct.tolist(), codes
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for row, label in enumerate(labels):
+        try:
+            codes[row] = seen.setdefault(label, len(seen))
+        except TypeError:
+            codes[row] = seen.setdefault(plain(label), len(seen))
+    return list(seen), codes
+
+
+def positions(
+    distinct: Sequence[Any],
+    codes: np.ndarray,
+    index: Mapping[Hashable, int],
+    *,
+    what: str = "action",
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Map labels to their indices, naming the first row whose label is unknown."""
-    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    found = np.empty(len(values), dtype=np.int32)
-    for row, label in enumerate(values):
-        position = index.get(plain(label))
-        if position is None:
-            known = ", ".join(repr(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
-            raise LogError(
-                f"unknown {what} {label!r} at row {row}; the {len(index)} known ones are {known}. "
-                "Add it to actions=[...], or drop the row"
-            )
-        found[row] = position
-    return found
+    """Map encoded labels to their indices, (n,), naming the first row whose label is missing or unknown.
+
+    `rows` (n,) is each code's row in the log, by default its own position.
+    """
+    known = np.array([-1 if missing(label) else index.get(plain(label), -1) for label in distinct], np.int32)
+    found = known[codes] if len(known) else np.empty(0, dtype=np.int32)
+    bad = np.flatnonzero(found < 0)
+    if not len(bad):
+        return found
+    row, label = bad[0] if rows is None else rows[bad[0]], distinct[codes[bad[0]]]
+    if missing(label):
+        raise LogError(f"the {what} at row {row} is missing ({label!r}); drop the row, or give it a name")
+    shown = ", ".join(repr(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
+    raise LogError(
+        f"unknown {what} {label!r} at row {row}; known are {shown}. Add it to the list of actions, or drop "
+        "the row"
+    )
 
 
 def to_json(label: Hashable) -> Any:

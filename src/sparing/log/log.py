@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.log import labels
-from sparing.log.support import Support, SupportBuilder
+from sparing.log import arguments, labels
+from sparing.log.support import Support
 
 CONTRADICTION = 1e-4
 """How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
@@ -33,6 +33,11 @@ class Log:
     context_ids: np.ndarray | None
     feature_names: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        for array in (self.contexts, self.actions, self.rewards, self.propensities, self.context_ids):
+            if array is not None:
+                array.setflags(write=False)
+
     @classmethod
     def from_arrays(
         cls,
@@ -55,20 +60,25 @@ class Log:
         unknown. Without `action_names` the actions are those that occur: name them to include actions
         that were never logged.
         """
-        raw_actions = actions.tolist() if isinstance(actions, np.ndarray) else list(actions)
-        sets = None if eligible is None else [list(row) for row in eligible]
+        distinct, codes = labels.encode(arguments.listed(actions, "actions"))
+        sets = None if eligible is None else arguments.EligibleSets.of(eligible)
         if action_names is None:
-            seen = set(map(labels.plain, raw_actions))
-            action_names = labels.in_order(seen.union(*(map(labels.plain, row) for row in sets or ())))
+            seen = distinct + (sets.distinct if sets else [])
+            action_names = labels.in_order(label for label in seen if not labels.missing(label))
         names = labels.action_names(action_names)
         index = {name: i for i, name in enumerate(names)}
+        indices = labels.positions(distinct, codes, index)
+        table = (
+            None if distribution is None else arguments.distributions(distribution, len(codes), len(names))
+        )
         return cls.from_indices(
-            np.array(_floats(contexts, "contexts")),
-            labels.indices(raw_actions, index),
-            np.array(_floats(rewards, "reward values")),
+            arguments.floats(contexts, "contexts"),
+            indices,
+            arguments.floats(rewards, "rewards"),
             names,
-            propensities=None if propensities is None else np.array(_floats(propensities, "propensities")),
-            support=_support(len(raw_actions), index, distribution, sets, support),
+            propensities=None if propensities is None else arguments.floats(propensities, "propensities"),
+            logged_probabilities=None if table is None else table[np.arange(len(codes)), indices],
+            support=arguments.support_from(index, table, sets, support),
             context_ids=context_ids,
             feature_names=feature_names,
         )
@@ -82,11 +92,16 @@ class Log:
         action_names: tuple[Hashable, ...],
         *,
         propensities: np.ndarray | None = None,
+        logged_probabilities: np.ndarray | None = None,
         support: Support | None = None,
         context_ids: Any = None,
         feature_names: Sequence[str] | None = None,
     ) -> "Log":
-        """Build a log from arrays that it may keep and make read-only; actions are indices."""
+        """Build a log from arrays that it may keep and make read-only; actions are indices.
+
+        `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
+        are given where the distributions may be too many for the support to keep.
+        """
         _check_contexts(contexts)
         n, d = contexts.shape
         if actions.shape != (n,):
@@ -100,20 +115,19 @@ class Log:
                 f"support of {support.n_rows} rows and {support.n_actions} actions; "
                 f"expected {n} and {len(action_names)}"
             )
+        if logged_probabilities is None:
+            logged_probabilities = _logged(support, actions)
         log = cls(
             contexts,
             actions,
             rewards,
             action_names,
-            _propensities(propensities, n, actions, support),
+            _propensities(propensities, n, logged_probabilities),
             support,
-            _ids(context_ids, n),
-            _feature_names(feature_names, d),
+            arguments.identifiers(context_ids, n),
+            arguments.feature_names(feature_names, d),
         )
         log._check_support()
-        for array in (log.contexts, log.actions, log.rewards, log.propensities, log.context_ids):
-            if array is not None:
-                array.setflags(write=False)
         return log
 
     @classmethod
@@ -142,13 +156,17 @@ class Log:
     @cached_property
     def counts(self) -> np.ndarray:
         """N_a: rows of each action, (K,)."""
-        return np.bincount(self.actions, minlength=self.n_actions)
+        counts = np.bincount(self.actions, minlength=self.n_actions)
+        counts.setflags(write=False)
+        return counts
 
     @cached_property
     def groups(self) -> np.ndarray:
         """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
         keys = self.context_ids if self.context_ids is not None else context_keys(self.contexts)
-        return np.unique(keys, return_inverse=True)[1].reshape(-1)
+        groups = np.unique(keys, return_inverse=True)[1].reshape(-1)
+        groups.setflags(write=False)
+        return groups
 
     def take(self, rows: Any) -> "Log":
         """A log of some of the rows, in the order given (indices or a boolean mask)."""
@@ -189,13 +207,6 @@ def context_keys(contexts: np.ndarray) -> np.ndarray:
     return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).reshape(-1)
 
 
-def _floats(values: Any, what: str) -> np.ndarray:
-    try:
-        return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LogError(f"{what} are not all numbers: {error}") from None
-
-
 def _check_contexts(contexts: np.ndarray) -> None:
     if contexts.ndim != 2 or contexts.shape[1] < 1:
         raise LogError(
@@ -220,38 +231,17 @@ def _check_vector(values: np.ndarray, n: int, what: str) -> None:
         )
 
 
-def _support(
-    n: int,
-    index: dict[Hashable, int],
-    distribution: Any,
-    sets: list[list[Hashable]] | None,
-    support: Support | None,
-) -> Support | None:
-    choices = {"distribution": distribution, "eligible": sets, "support": support}
-    given = [name for name, value in choices.items() if value is not None]
-    if len(given) > 1:
-        raise LogError(f"got {' and '.join(given)}; give one of them, the other follows from it")
-    if distribution is not None:
-        table = _floats(distribution, "distribution")
-        if table.shape != (n, len(index)):
-            raise LogError(f"distribution of shape {table.shape}; expected ({n}, {len(index)})")
-        return Support.from_distribution(table)
-    if sets is not None:
-        builder = SupportBuilder(len(index))
-        builder.add_sets(labels.indices(row, index, what="eligible action") for row in sets)
-        return builder.build()
-    return support
+def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
+    """What the exact distributions, where kept, say of the logged actions, (n,)."""
+    if support.kind != "exact" or support.probabilities is None:
+        return None
+    where = np.arange(support.n_rows) if support.index is None else support.index
+    return support.probabilities[where, actions]
 
 
-def _propensities(
-    propensities: np.ndarray | None, n: int, actions: np.ndarray, support: Support
-) -> np.ndarray | None:
-    logged = None
-    if support.kind == "exact" and support.probabilities is not None:
-        where = np.arange(n) if support.index is None else support.index
-        logged = support.probabilities[where, actions]
+def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | None) -> np.ndarray | None:
     if propensities is None:
-        return logged
+        return None if logged is None else np.minimum(logged, 1.0)  # a sum of 1 may be off by rounding
     _check_vector(propensities, n, "propensity")
     bad = np.flatnonzero((propensities <= 0) | (propensities > 1))
     if len(bad):
@@ -268,23 +258,3 @@ def _propensities(
                 f"{logged[row]:.6g} for the logged action; {len(off)} rows in all. Give one of the two"
             )
     return propensities
-
-
-def _ids(values: Any, n: int) -> np.ndarray | None:
-    if values is None:
-        return None
-    ids = np.array(values)
-    if ids.shape != (n,) or ids.dtype.kind not in "iuU":
-        listed = list(values)
-        if len(listed) != n or not all(isinstance(value, str | int | np.integer) for value in listed):
-            raise LogError(f"context ids must be {n} integers or strings; got {len(listed)} of {ids.dtype}")
-        ids = np.array([str(value) for value in listed])
-    return ids
-
-
-def _feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"x_{i}" for i in range(d))
-    if len(names) != d:
-        raise LogError(f"{len(names)} feature names for {d} features")
-    return tuple(map(str, names))

@@ -1,18 +1,17 @@
 """Read a log from a table, batch by batch, in memory proportional to the log itself."""
 
-import json
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import arrays, labels
 from sparing.log.log import Log
+from sparing.log.roles import Columns, find_columns
 from sparing.log.support import Support, SupportBuilder
-from sparing.log.table import WHOLE_NUMBER, Columns, Source, find_columns, open_source
+from sparing.log.table import WHOLE_NUMBER, Source, open_source
 
 
 def read_log(
@@ -45,10 +44,10 @@ def read_log(
         eligible=eligible,
         context_id=context_id,
     )
-    names = _names(table, columns, actions)
-    parts = _Parts(table, columns, names)
+    parts = _Parts(table, columns, _names(table, columns, actions))
     for batch in table.batches(columns.all):
-        parts.add(batch)
+        if batch.num_rows:
+            parts.add(batch)
     return parts.log()
 
 
@@ -57,21 +56,40 @@ def _names(source: Source, columns: Columns, actions: Sequence[Hashable] | None)
     if actions is not None:
         return labels.action_names(actions)
     if "actions" in source.notes:
-        return labels.action_names(map(labels.from_json, source.notes["actions"]))
+        return labels.action_names(source.notes["actions"])
     if columns.distribution:
-        texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
-        textual = pa.types.is_string(source.schema.field(columns.action).type) and not source.text
-        return labels.action_names(texts if textual else _numbers_if_whole(texts))
+        return labels.action_names(_column_labels(source, columns))
     seen: set[Hashable] = set()
-    wanted = [columns.action] + ([columns.eligible] if columns.eligible else [])
-    for batch in source.batches(wanted):
-        seen.update(map(labels.plain, pc.unique(batch.column(columns.action)).to_pylist()))
+    row = 0
+    for batch in source.batches([columns.action, *([columns.eligible] if columns.eligible else [])]):
+        seen.update(arrays.occurring(batch.column(columns.action), columns.action))
         if columns.eligible:
-            for row in _lists(batch.column(columns.eligible), columns.eligible):
-                seen.update(map(labels.plain, row))
+            sets = batch.column(columns.eligible)
+            seen.update(arrays.occurring_in_sets(sets, columns.eligible, first_row=row))
+        row += batch.num_rows
+    if not seen:
+        raise LogError(f"{source.name} has no rows with an action; a log without rows is Log.empty(...)")
     if source.text:
-        return labels.in_order(_numbers_if_whole([str(label) for label in seen]))
+        return labels.in_order(_numbers_if_whole(list(map(labels.as_text, seen))))
     return labels.in_order(seen)
+
+
+def _column_labels(source: Source, columns: Columns) -> Sequence[Hashable]:
+    """What the probability columns are named after, as values of the action column's type."""
+    texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
+    if source.text:
+        return _numbers_if_whole(texts)
+    kind = source.schema.field(columns.action).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if arrays.is_text(kind):
+        return texts
+    try:
+        return pa.array(texts, pa.string()).cast(kind).to_pylist()
+    except pa.ArrowException:
+        raise LogError(
+            f"the columns {columns.prefix}* of {source.name} end in {texts[:5]!r}, not in actions, which are "
+            f"{kind}. Name one column {columns.prefix}<action> for each, or pass distribution=None"
+        ) from None
 
 
 def _numbers_if_whole(texts: Sequence[str]) -> Sequence[Hashable]:
@@ -84,115 +102,66 @@ class _Parts:
 
     def __init__(self, source: Source, columns: Columns, names: tuple[Hashable, ...]) -> None:
         self.source, self.columns, self.names = source, columns, names
-        self.index: dict[Hashable, int] = {}
+        self.index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
         if source.text or source.notes:
-            self.index.update(labels.by_text(names))
-        self.index.update((name, i) for i, name in enumerate(names))
+            self.index.update(labels.by_text(names).items())
         self.rows = 0
         self.contexts: list[np.ndarray] = []
         self.actions: list[np.ndarray] = []
         self.rewards: list[np.ndarray] = []
         self.propensities: list[np.ndarray] = []
+        self.logged: list[np.ndarray] = []
         self.ids: list[np.ndarray] = []
         self.support = SupportBuilder(len(names), kind="estimated" if columns.estimated else "exact")
         self.order = self._distribution_order()
 
     def _distribution_order(self) -> list[str]:
+        """The probability columns in the order of the actions."""
         by_text = {name.removeprefix(self.columns.prefix): name for name in self.columns.distribution}
         if not by_text:
             return []
-        missing = [name for name in self.names if labels.as_text(name) not in by_text]
-        if missing or len(by_text) != len(self.names):
+        found = [_named_after(name, by_text) for name in self.names]
+        if None in found or len(by_text) != len(self.names):
+            absent = f"; none for {self.names[found.index(None)]!r}" if None in found else ""
             raise LogError(
-                f"{len(by_text)} probability columns for {len(self.names)} actions"
-                + (f"; none for {missing[0]!r}" if missing else "")
-                + f". Expected one column {self.columns.prefix}<action> for each"
+                f"{len(by_text)} probability columns for {len(self.names)} actions{absent}. "
+                f"Expected one column {self.columns.prefix}<action> for each"
             )
-        return [by_text[labels.as_text(name)] for name in self.names]
+        return [name for name in found if name is not None]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        columns = self.columns
-        self.contexts.append(self._features(batch))
-        self.actions.append(self._indices(batch.column(columns.action)))
+        columns, row = self.columns, self.rows
+        self.contexts.append(arrays.features(batch, columns.contexts, first_row=row))
+        actions = arrays.indices(
+            batch.column(columns.action),
+            columns.action,
+            self.index,
+            rows=np.arange(row, row + batch.num_rows),
+        )
+        self.actions.append(actions)
         self.rewards.append(self._numbers(batch, columns.reward))
         if columns.propensity:
             self.propensities.append(self._numbers(batch, columns.propensity))
         if columns.context_id:
-            self.ids.append(np.asarray(batch.column(columns.context_id).to_numpy(zero_copy_only=False)))
+            ids = batch.column(columns.context_id)
+            self.ids.append(arrays.context_ids(ids, columns.context_id, first_row=row))
         if self.order:
-            table = np.column_stack([self._numbers(batch, name) for name in self.order])
-            self.support.add_distribution(table)
+            self._add_distribution(batch, actions)
         elif columns.eligible:
-            sets = _lists(batch.column(columns.eligible), columns.eligible)
-            self.support.add_sets(labels.indices(row, self.index, what="eligible action") for row in sets)
+            column = batch.column(columns.eligible)
+            self.support.add_sets(*arrays.sets(column, columns.eligible, self.index, first_row=row))
         self.rows += batch.num_rows
 
-    def _features(self, batch: pa.RecordBatch) -> np.ndarray:
-        names = self.columns.contexts
-        kind = batch.schema.field(names[0]).type
-        if len(names) == 1 and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-            column = batch.column(names[0])
-            lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-            if len(lengths) and (np.isnan(lengths.astype(float)).any() or (lengths != lengths[0]).any()):
-                row = int(np.flatnonzero(lengths != lengths[0])[0])
-                raise LogError(
-                    f"context at row {self.rows + row} has length {lengths[row]}; the rows before it have "
-                    f"{lengths[0]}"
-                )
-            width = int(lengths[0]) if len(lengths) else 0
-            flat = column.flatten().to_numpy(zero_copy_only=False)
-            return np.asarray(flat, dtype=np.float64).reshape(batch.num_rows, width)
-        if len(names) == 1 and pa.types.is_fixed_size_list(kind):
-            flat = batch.column(names[0]).flatten().to_numpy(zero_copy_only=False)
-            return np.asarray(flat, dtype=np.float64).reshape(batch.num_rows, kind.list_size)
-        features = np.empty((batch.num_rows, len(names)))
-        for j, name in enumerate(names):
-            features[:, j] = self._numbers(batch, name)
-        return features
+    def _add_distribution(self, batch: pa.RecordBatch, actions: np.ndarray) -> None:
+        table = np.empty((batch.num_rows, len(self.order)))
+        for j, name in enumerate(self.order):
+            table[:, j] = self._numbers(batch, name)
+        self.support.add_distribution(table)
+        if not self.columns.estimated:
+            self.logged.append(table[np.arange(len(table)), actions])
 
     def _numbers(self, batch: pa.RecordBatch, name: str) -> np.ndarray:
-        """A column as floats; what is missing becomes NaN and is refused by the log with its row."""
-        column = batch.column(name)
-        if self.source.text:
-            column = pc.utf8_trim_whitespace(column)
-            column = pc.if_else(pc.equal(column, ""), "nan", column)
-        try:
-            numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            row, value = self._first_bad(column)
-            raise LogError(
-                f"{name} at row {row} is {value!r}, not a number. Encode text features as numbers first, or "
-                "choose the feature columns with contexts=[...]"
-            ) from None
-        return np.asarray(numbers, dtype=np.float64)
-
-    def _first_bad(self, column: pa.Array) -> tuple[int, Any]:
-        for row, value in enumerate(column.to_pylist()):
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                return self.rows + row, value
-        return self.rows, column[0].as_py()
-
-    def _indices(self, column: pa.Array) -> np.ndarray:
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        if encoded.null_count:
-            row = int(np.flatnonzero(encoded.indices.is_null().to_numpy(zero_copy_only=False))[0])
-            raise LogError(f"the action at row {self.rows + row} is missing; drop the row")
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        known = np.empty(len(encoded.dictionary), dtype=np.int32)
-        for code, label in enumerate(encoded.dictionary.to_pylist()):
-            position = self.index.get(labels.plain(label))
-            if position is None:
-                where = np.flatnonzero(codes == code)
-                if not len(where):
-                    continue
-                raise LogError(
-                    f"unknown action {label!r} at row {self.rows + int(where[0])}; the {len(self.names)} known "
-                    f"ones begin with {self.names[:5]!r}. Add it to actions=[...], or drop the row"
-                )
-            known[code] = position
-        return known[codes]
+        return arrays.numbers(batch.column(name), name, first_row=self.rows)
 
     def log(self) -> Log:
         n = self.rows
@@ -202,19 +171,33 @@ class _Parts:
         support = Support.unknown(n, len(self.names))
         if self.order or columns.eligible:
             support = self.support.build()
-        features = self.source.notes.get("features")
-        if features is None and len(columns.contexts) > 1:
-            features = [_feature_name(name) for name in columns.contexts]
         return Log.from_indices(
             _joined(self.contexts),
             _joined(self.actions),
             _joined(self.rewards),
             self.names,
-            propensities=_joined(self.propensities) if columns.propensity else None,
+            propensities=_joined(self.propensities) if self.propensities else None,
+            logged_probabilities=_joined(self.logged) if self.logged else None,
             support=support,
-            context_ids=_joined(self.ids) if columns.context_id else None,
-            feature_names=features,
+            context_ids=_joined(self.ids) if self.ids else None,
+            feature_names=self._feature_names(),
         )
+
+    def _feature_names(self) -> list[str] | None:
+        names = self.columns.contexts
+        if len(names) == 1 and arrays.is_list(self.source.schema.field(names[0]).type):
+            return None
+        written = self.source.notes.get("features", {})
+        features = [written.get(name, _feature_name(name)) for name in names]
+        return features if len(set(features)) == len(features) else list(names)
+
+
+def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:
+    """The column that is named after an action: 1.0 may be written 1, and True true."""
+    texts = [labels.as_text(name), str(name)]
+    if isinstance(name, float) and name.is_integer():
+        texts.append(str(int(name)))
+    return next((by_text[text] for text in texts if text in by_text), None)
 
 
 def _feature_name(column: str) -> str:
@@ -229,18 +212,3 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
         raise LogError("contexts have different lengths in different parts of the file") from None
     parts.clear()
     return whole
-
-
-def _lists(column: pa.Array, name: str) -> Iterator[Sequence[Any]]:
-    """Each row of a list column; in text files a list is written as JSON."""
-    for row, value in enumerate(column.to_pylist()):
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                raise LogError(
-                    f'{name} at row {row} is {value!r}; expected a JSON list such as ["a", "b"]'
-                ) from None
-        if not isinstance(value, list):
-            raise LogError(f"{name} at row {row} is {value!r}; expected a list of actions")
-        yield value

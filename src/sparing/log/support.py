@@ -1,6 +1,6 @@
 """Which (row, action) pairs could have been logged — known exactly, estimated, or unknown, never guessed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -20,6 +20,9 @@ DENSE_LIMIT = 256 * 2**20
 DEDUPLICATION_TRIAL = 65_536
 """Rows after which a log with mostly distinct sets stops looking for equal ones."""
 
+CHUNK_CELLS = 2**22
+"""(row, action) pairs that are unpacked at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Support:
@@ -35,6 +38,11 @@ class Support:
     table: np.ndarray | None = None
     index: np.ndarray | None = None
     probabilities: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.table, self.index, self.probabilities):
+            if array is not None:
+                array.setflags(write=False)
 
     @classmethod
     def unknown(cls, n_rows: int, n_actions: int) -> "Support":
@@ -55,14 +63,14 @@ class Support:
     @classmethod
     def from_mask(cls, mask: np.ndarray, *, kind: Kind = "exact") -> "Support":
         """Sets as a boolean matrix (n, K)."""
-        builder = SupportBuilder(mask.shape[1], kind=kind)
+        builder = SupportBuilder(_width(mask), kind=kind)
         builder.add(mask)
         return builder.build()
 
     @classmethod
     def from_distribution(cls, distribution: np.ndarray, *, kind: Kind = "exact") -> "Support":
         """Full action distributions (n, K): an action is supported where its probability is positive."""
-        builder = SupportBuilder(distribution.shape[1], kind=kind)
+        builder = SupportBuilder(_width(distribution), kind=kind)
         builder.add_distribution(distribution)
         return builder.build()
 
@@ -92,19 +100,28 @@ class Support:
     @cached_property
     def sizes(self) -> np.ndarray:
         """Number of supported actions of each row, (n,)."""
-        counts = np.bitwise_count(self._known_table()).sum(axis=1, dtype=np.int64)
-        return counts if self.index is None else counts[self.index]
+        table = self._known_table()
+        counts = np.empty(len(table), dtype=np.int64)
+        for rows in chunks(len(table), self.n_actions):
+            counts[rows] = np.bitwise_count(table[rows]).sum(axis=1, dtype=np.int64)
+        sizes = counts if self.index is None else counts[self.index]
+        sizes.setflags(write=False)
+        return sizes
 
     @cached_property
     def shares(self) -> np.ndarray:
         """Share of rows in which each action is supported, (K,)."""
         table = self._known_table()
-        weights = np.ones(len(table)) if self.index is None else np.bincount(self.index, minlength=len(table))
-        shares = np.zeros(self.n_actions)
-        for start in range(0, len(table), 65_536):
-            bits = np.unpackbits(table[start : start + 65_536], axis=1, count=self.n_actions)
-            shares += weights[start : start + 65_536] @ bits
-        return shares / max(1, self.n_rows)
+        weights = None if self.index is None else np.bincount(self.index, minlength=len(table))
+        rows_with = np.zeros(self.n_actions)
+        for rows in chunks(len(table), self.n_actions):
+            bits = np.unpackbits(table[rows], axis=1, count=self.n_actions)
+            rows_with += (
+                bits.sum(axis=0, dtype=np.uint32) if weights is None else weights[rows].astype(float) @ bits
+            )
+        shares = rows_with / max(1, self.n_rows)
+        shares.setflags(write=False)
+        return shares
 
     @property
     def unsupported_share(self) -> float:
@@ -112,7 +129,8 @@ class Support:
         return float(1 - self.shares.mean())
 
     def take(self, rows: np.ndarray) -> "Support":
-        """The support of a selection of rows."""
+        """The support of a selection of rows (indices or a boolean mask)."""
+        rows = np.arange(self.n_rows)[rows]
         if self.table is None:
             return Support.unknown(len(rows), self.n_actions)
         if self.index is not None:
@@ -164,13 +182,15 @@ class SupportBuilder:
         check_distribution(table, first_row=self.rows)
         self._add(table > 0, table if self._probabilities is not None else None)
 
-    def add_sets(self, sets: Iterable[np.ndarray]) -> None:
-        """Add one array of action indices for each row."""
-        listed = list(sets)
-        mask = np.zeros((len(listed), self.n_actions), dtype=bool)
-        for row, actions in enumerate(listed):
-            mask[row, actions] = True
-        self.add(mask)
+    def add_sets(self, lengths: np.ndarray, actions: np.ndarray) -> None:
+        """Add sets of action indices: `lengths` (batch,) of them, `actions` (Σ lengths,) end to end."""
+        ends = np.cumsum(lengths)
+        for rows in chunks(len(lengths), self.n_actions):
+            sizes = lengths[rows]
+            members = actions[ends[rows.start] - sizes[0] : ends[rows.stop - 1]]
+            mask = np.zeros((len(sizes), self.n_actions), dtype=bool)
+            mask[np.repeat(np.arange(len(sizes)), sizes), members] = True
+            self.add(mask)
 
     def _add(self, mask: np.ndarray, probabilities: np.ndarray | None) -> None:
         if mask.ndim != 2 or mask.shape[1] != self.n_actions:
@@ -211,16 +231,29 @@ class SupportBuilder:
         return index, np.array(new, dtype=np.int64)
 
     def build(self) -> Support:
-        """Close the collection."""
+        """Close the collection and let go of its parts."""
         width = (self.n_actions + 7) // 8
         table = np.concatenate(self._tables) if self._tables else np.empty((0, width), dtype=np.uint8)
         index = np.concatenate(self._indices) if self._indices else np.empty(0, dtype=np.int32)
         probabilities = np.concatenate(self._probabilities) if self._probabilities else None
-        for array in (table, index, probabilities):
-            if array is not None:
-                array.setflags(write=False)
+        for parts in (self._tables, self._indices, self._probabilities):
+            if parts is not None:
+                parts.clear()
         plain = self._kept == self.rows
         return Support(self.kind, self.rows, self.n_actions, table, None if plain else index, probabilities)
+
+
+def chunks(rows: int, width: int) -> Iterator[slice]:
+    """Cut rows of this width into slices of at most `CHUNK_CELLS` cells, one row at least."""
+    step = max(1, CHUNK_CELLS // max(1, width))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def _width(table: np.ndarray) -> int:
+    if np.ndim(table) != 2:
+        raise LogError(f"support of shape {np.shape(table)}; expected (rows, actions)")
+    return int(np.shape(table)[1])
 
 
 def check_distribution(distribution: np.ndarray, *, first_row: int = 0) -> None:

@@ -1,10 +1,12 @@
-"""Where a table comes from, and which of its columns play which role."""
+"""Where a table comes from: a file of some format, or a table in memory."""
 
+import csv
 import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.errors import LogError
+from sparing.log import labels
 
 BATCH_ROWS = 131_072
+"""Rows that are read or written at a time, fewer where a row is wide."""
+
+BATCH_CELLS = 2**24
+"""Numbers that are read or written at a time."""
+
+CSV_BLOCK = 2**24
+"""Bytes of a text file that are parsed at a time; a row must fit."""
+
 METADATA = b"sparing"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -36,54 +47,57 @@ class Source:
     batches: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
     text: bool = False
 
-    @property
+    @cached_property
     def notes(self) -> dict[str, Any]:
-        """What `write_log` left in the schema's metadata."""
+        """What `write_log` left in the schema's metadata: the actions, and the features by their columns."""
         raw = (self.schema.metadata or {}).get(METADATA)
-        return json.loads(raw) if raw else {}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns that play each role; `contexts` are scalar columns or one list column."""
-
-    contexts: tuple[str, ...]
-    action: str
-    reward: str
-    propensity: str | None
-    distribution: tuple[str, ...]
-    eligible: str | None
-    context_id: str | None
-    prefix: str = "p_"
-    estimated: bool = False
-    all: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        named = (self.action, self.reward, self.propensity, self.eligible, self.context_id)
-        scalar = tuple(name for name in named if name is not None)
-        object.__setattr__(self, "all", tuple(dict.fromkeys((*self.contexts, *scalar, *self.distribution))))
+        if raw is None:
+            return {}
+        try:
+            notes = json.loads(raw)
+            actions = [labels.from_json(value) for value in notes["actions"]]
+            features = {str(column): str(name) for column, name in dict(notes["features"]).items()}
+        except (KeyError, TypeError, ValueError):
+            raise LogError(
+                f"{self.name} has damaged notes on its actions in its metadata. Write it again with write_log"
+            ) from None
+        return {"actions": actions, "features": features}
 
 
 def open_source(source: Any) -> Source:
     """A file path, an Arrow table, a pandas or polars frame, or a mapping of columns."""
     if isinstance(source, str | os.PathLike):
         return _open_file(Path(source))
-    if isinstance(source, Mapping):
-        table = pa.table({name: _column(values) for name, values in source.items()})
-    elif isinstance(source, pa.Table):
-        table = source
-    elif hasattr(source, "__arrow_c_stream__"):
-        table = pa.table(source)
-    else:
+    table = _table(source)
+
+    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from table.select(list(columns)).to_batches(max_chunksize=batch_rows(len(columns)))
+
+    return Source("the table", table.schema, batches)
+
+
+def batch_rows(width: int) -> int:
+    """How many rows of this many numbers to hold at a time."""
+    return max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
+
+
+def _table(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
+    if not isinstance(source, Mapping) and not hasattr(source, "__arrow_c_stream__"):
         raise LogError(
             f"cannot read a log from {type(source).__name__}; expected a path, a pyarrow, pandas or polars "
             "table, or a mapping of columns. For arrays use Log.from_arrays(contexts, actions, rewards)"
         )
-
-    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
-
-    return Source("the table", table.schema, batches)
+    try:
+        if isinstance(source, Mapping):
+            return pa.table({name: _column(values) for name, values in source.items()})
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise LogError(
+            f"the {type(source).__name__} does not make a table: {_first_line(error)}. Every column needs one "
+            "type and the same length; labels of several types go through Log.from_arrays"
+        ) from None
 
 
 def _column(values: Any) -> Any:
@@ -108,17 +122,21 @@ def _open_file(path: Path) -> Source:
     if path.stat().st_size == 0:
         raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     try:
-        return {"parquet": _parquet, "csv": _csv, "arrow": _arrow}[kind](path)
-    except (pa.ArrowInvalid, OSError) as error:
+        source = {"parquet": _parquet, "csv": _csv, "arrow": _arrow}[kind](path)
+        _ = source.schema.names  # decodes them, or finds that they are no text
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(f"{path} cannot be read as {kind}: {_first_line(error)}") from None
+    return source
 
 
 def _parquet(path: Path) -> Source:
     import pyarrow.parquet as pq
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with _readable(path), pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns))
+        with _readable(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(batch_size=batch_rows(len(columns)), columns=list(columns)):
+                batch.validate(full=True)  # damaged text or offsets would fail later, or crash
+                yield batch
 
     with pq.ParquetFile(path) as file:
         return Source(str(path), file.schema_arrow, batches)
@@ -129,7 +147,10 @@ def _arrow(path: Path) -> Source:
         with _readable(path), pa.memory_map(str(path)) as memory:
             reader = pa.ipc.open_file(memory)
             for i in range(reader.num_record_batches):
-                yield reader.get_batch(i).select(list(columns))
+                batch = reader.get_batch(i).select(list(columns))
+                batch.validate(full=True)
+                for start in range(0, batch.num_rows, batch_rows(len(columns))):
+                    yield batch.slice(start, batch_rows(len(columns)))
 
     with pa.memory_map(str(path)) as memory:
         return Source(str(path), pa.ipc.open_file(memory).schema, batches)
@@ -139,17 +160,26 @@ def _csv(path: Path) -> Source:
     """Every cell is read as text; its role decides what it must parse to."""
     import pyarrow.csv as pc
 
-    with path.open("rb") as file:
-        first = file.readline()
-    header = pc.read_csv(pa.BufferReader(first)).schema.names
-    types = dict.fromkeys(header, pa.string())
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file), [])
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         options = pc.ConvertOptions(
-            include_columns=list(columns), column_types=types, strings_can_be_null=False
+            include_columns=list(columns),
+            column_types=dict.fromkeys(header, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
         )
-        parse = pc.ParseOptions(newlines_in_values=False)
-        with _readable(path), pc.open_csv(path, convert_options=options, parse_options=parse) as reader:
+        with (
+            _readable(path),
+            pc.open_csv(
+                path,
+                read_options=pc.ReadOptions(block_size=CSV_BLOCK),
+                parse_options=pc.ParseOptions(newlines_in_values=True),
+                convert_options=options,
+            ) as reader,
+        ):
             yield from reader
 
     return Source(str(path), pa.schema([(name, pa.string()) for name in header]), batches, text=True)
@@ -165,78 +195,9 @@ class _readable:  # noqa: N801 (a context manager read as a word)
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, pa.ArrowInvalid | OSError):
+        if isinstance(error, pa.ArrowException | OSError):
             raise LogError(f"{self.path} is truncated or damaged: {_first_line(error)}") from None
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def find_columns(
-    source: Source,
-    *,
-    contexts: str | Sequence[str] | None,
-    action: str,
-    reward: str,
-    propensity: str | None,
-    distribution: str | None,
-    eligible: str | None,
-    context_id: str | None,
-) -> Columns:
-    """Match the roles to the columns that are there; a default name that is not there is left out."""
-    names = source.schema.names
-    for role, name in (("action", action), ("reward", reward)):
-        if name not in names:
-            raise LogError(f"{source.name} has no {role} column {name!r}; {_has(names)}. Pass {role}=NAME")
-    estimated = "estimated_eligible" in names or any(name.startswith("estimated_p_") for name in names)
-    marker = "estimated_" if estimated else ""
-
-    def optional(role: str, name: str | None, default: str) -> str | None:
-        if name is None or name in names:
-            return name
-        if name == default:
-            return None
-        raise LogError(f"{source.name} has no {role} column {name!r}; {_has(names)}")
-
-    prefix = marker + (distribution or "p_")
-    table = tuple(n for n in names if n.startswith(prefix)) if distribution else ()
-    sets = None if table else optional("eligible", eligible and marker + eligible, marker + "eligible")
-    return Columns(
-        contexts=_context_columns(source, contexts),
-        action=action,
-        reward=reward,
-        propensity=optional("propensity", propensity, "propensity"),
-        distribution=table,
-        eligible=sets,
-        context_id=optional("context id", context_id, "context_id"),
-        prefix=prefix,
-        estimated=estimated,
-    )
-
-
-def _context_columns(source: Source, contexts: str | Sequence[str] | None) -> tuple[str, ...]:
-    names = source.schema.names
-    if contexts is not None:
-        chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
-        missing = [name for name in chosen if name not in names]
-        if missing or not chosen:
-            raise LogError(f"{source.name} has no context column {missing or chosen!r}; {_has(names)}")
-        return chosen
-    features = [name for name in names if name.startswith("x_")]
-    if features and all(name[2:].isdigit() for name in features):
-        features.sort(key=lambda name: int(name[2:]))
-    if features:
-        return tuple(features)
-    for name in ("x", "context", "contexts"):
-        if name in names:
-            return (name,)
-    raise LogError(
-        f"{source.name} has no context columns x_0, x_1, … nor a list column `context`; {_has(names)}. "
-        "Pass contexts=[...] with the names of the feature columns"
-    )
-
-
-def _has(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
-    return f"it has {shown}{', …' if len(names) > 12 else ''}"

@@ -10,16 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.archive import replacing
+from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.log import Log
-from sparing.log.table import BATCH_ROWS, METADATA, file_format
+from sparing.log.table import METADATA, batch_rows, file_format
 
 
 def write_log(log: Log, path: str | os.PathLike[str]) -> None:
     """Write a log as Parquet, CSV or Arrow, by the path's ending.
 
-    Parquet and Arrow carry everything. CSV cannot tell the label "1" from 1 (it reads back as 1), nor
-    name an action that is in no row, eligible set or probability column.
+    Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as
+    numbers, anything else as its text, and an action that is in no row, set or probability column not at
+    all, unless `read_log` is given `actions`.
     """
     target = Path(path)
     kind = file_format(target)
@@ -35,7 +37,7 @@ def _writer(path: Path, kind: str, schema: pa.Schema) -> Any:
 
         plain = [name for name in schema.names if schema.field(name).type == pa.float64()]
         dictionary = [name for name in schema.names if name not in plain]
-        return pq.ParquetWriter(path, schema, use_dictionary=dictionary)
+        return pq.ParquetWriter(path, schema, use_dictionary=dictionary, write_page_checksum=True)
     if kind == "csv":
         import pyarrow.csv as pc
 
@@ -45,7 +47,8 @@ def _writer(path: Path, kind: str, schema: pa.Schema) -> Any:
 
 def _schema(log: Log, *, text: bool) -> pa.Schema:
     label = _label_type(log.action_names, text=text)
-    columns: dict[str, pa.DataType] = dict.fromkeys(_context_names(log), pa.float64())
+    contexts = _context_names(log)
+    columns: dict[str, pa.DataType] = dict.fromkeys(contexts, pa.float64())
     columns |= {"action": label, "reward": pa.float64()}
     if log.propensities is not None:
         columns["propensity"] = pa.float64()
@@ -55,22 +58,26 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
     elif log.support.known:
         columns[f"{estimated}eligible"] = pa.string() if text else pa.list_(label)
     if log.context_ids is not None:
-        columns["context_id"] = pa.string() if log.context_ids.dtype.kind == "U" else pa.int64()
+        ids = log.context_ids.dtype
+        columns["context_id"] = pa.string() if ids.kind == "U" else pa.from_numpy_dtype(ids)
     notes = {
         "actions": [labels.to_json(name) for name in log.action_names],
-        "features": list(log.feature_names),
+        "features": dict(zip(contexts, log.feature_names, strict=True)),
     }
     metadata = None if text else {METADATA: json.dumps(notes, ensure_ascii=False)}
     return pa.schema(list(columns.items()), metadata=metadata)
 
 
 def _context_names(log: Log) -> list[str]:
-    return [name if name.startswith("x_") else f"x_{name}" for name in log.feature_names]
+    names = [name if name.startswith("x_") else f"x_{name}" for name in log.feature_names]
+    if len(set(names)) < len(names):
+        raise LogError(f"feature names {list(log.feature_names)!r} are not all different but for their x_")
+    return names
 
 
 def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
     """Whole numbers stay numbers; anything but strings is otherwise written as its JSON."""
-    if not text and all(type(name) is int for name in names):
+    if not text and all(type(name) is int and -(2**63) <= name < 2**63 for name in names):
         return pa.int64()
     labels.by_text(names)
     return pa.string()
@@ -80,8 +87,9 @@ def _batches(log: Log, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     label = schema.field("action").type
     texts = map(labels.as_text, log.action_names)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
-    for start in range(0, log.n_rows, BATCH_ROWS):
-        rows = slice(start, min(start + BATCH_ROWS, log.n_rows))
+    step = batch_rows(log.n_actions if log.support.known else len(schema))
+    for start in range(0, log.n_rows, step):
+        rows = slice(start, min(start + step, log.n_rows))
         arrays: list[Any] = [np.ascontiguousarray(column) for column in log.contexts[rows].T]
         arrays += [dictionary.take(pa.array(log.actions[rows])), log.rewards[rows]]
         if log.propensities is not None:

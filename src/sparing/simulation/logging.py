@@ -159,6 +159,7 @@ def draw_log(
         actions.astype(np.int32),
         stream.rewards(actions),
         world.action_names,
+        propensities=distribution[np.arange(len(actions)), actions],
         support=Support.from_distribution(distribution),
         context_ids=stream.context_ids,
     )

@@ -1,0 +1,186 @@
+"""Arrow columns as NumPy arrays; a value that does not fit is named with its row."""
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparing.errors import LogError
+from sparing.log import labels
+
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column's cells are lists, of whatever layout."""
+    return any(test(kind) for test in _LISTS)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column's cells are text, of whatever layout."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def numbers(column: pa.Array, name: str, *, first_row: int, width: int = 1) -> np.ndarray:
+    """A column as floats, (n,); what is missing becomes NaN, which the log refuses with its row.
+
+    `width` values stand in one row of the table; its first row is the log's `first_row`.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if is_text(column.type):
+        column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    try:
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:  # Python reads a little more than Arrow, such as "+1", and finds the row
+        values = _one_by_one(column.to_pylist(), name, first_row=first_row, width=width)
+    return np.asarray(values, dtype=np.float64)
+
+
+def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int) -> np.ndarray:
+    numbers = np.empty(len(values))
+    for position, value in enumerate(values):
+        try:
+            numbers[position] = np.nan if value is None else float(value)
+        except (TypeError, ValueError):
+            raise LogError(
+                f"{name} at row {first_row + position // width} is {value!r}, not a number. Encode text "
+                "features as numbers first, or choose the feature columns with contexts=[...]"
+            ) from None
+    return numbers
+
+
+def features(batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> np.ndarray:
+    """Contexts (n, d) from d columns of numbers, or from one column of lists."""
+    if len(names) == 1 and is_list(batch.schema.field(names[0]).type):
+        column = batch.column(names[0])
+        lengths = _lengths(column, names[0], first_row=first_row)
+        odd = np.flatnonzero(lengths != lengths[0])
+        if len(odd):
+            raise LogError(
+                f"{names[0]} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
+                f"have {lengths[0]}"
+            )
+        width = int(lengths[0])
+        flat = numbers(column.flatten(), names[0], first_row=first_row, width=max(1, width))
+        return flat.reshape(batch.num_rows, width)
+    table = np.empty((batch.num_rows, len(names)))
+    for j, name in enumerate(names):
+        table[:, j] = numbers(batch.column(name), name, first_row=first_row)
+    return table
+
+
+def _lengths(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    absent = np.flatnonzero(lengths < 0)
+    if len(absent):
+        raise LogError(f"{name} at row {first_row + absent[0]} is missing; fill it in, or drop the row")
+    return lengths
+
+
+def context_ids(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
+    """A column of ids, (n,)."""
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise LogError(f"{name} at row {first_row + row} is missing; pass context_id=None, or fill it in")
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def occurring(column: pa.Array, name: str) -> list[Any]:
+    """The labels that occur in a column of labels, those that are missing left out."""
+    try:
+        found = pc.unique(column).to_pylist()
+    except pa.ArrowNotImplementedError:
+        raise _unfit(column, name) from None
+    return [label for label in found if not labels.missing(label)]
+
+
+def occurring_in_sets(column: pa.Array, name: str, *, first_row: int) -> list[Any]:
+    """The labels that occur in a column of sets, those that are missing left out."""
+    if is_list(column.type):
+        return occurring(column.flatten(), name)
+    members = [label for row in _parsed(column, name, first_row=first_row)[0] for label in row]
+    return [label for label in members if not labels.missing(label)]
+
+
+def indices(
+    column: pa.Array,
+    name: str,
+    index: Mapping[Hashable, int],
+    *,
+    rows: np.ndarray,
+    what: str = "action",
+) -> np.ndarray:
+    """A column of labels as action indices, (n,); `rows` (n,) are the log's rows they stand in."""
+    try:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    except pa.ArrowNotImplementedError:
+        raise _unfit(column, name) from None
+    distinct = [*encoded.dictionary.to_pylist(), None]  # a missing label's code is −1, the last
+    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return labels.positions(distinct, codes, index, what=what, rows=rows)
+
+
+def sets(
+    column: pa.Array, name: str, index: Mapping[Hashable, int], *, first_row: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """A column of sets as their lengths (n,) and their members' indices, end to end.
+
+    The cells are lists, or, in text files, lists written as JSON.
+    """
+    if is_list(column.type):
+        lengths = _lengths(column, name, first_row=first_row)
+        rows = first_row + np.repeat(np.arange(len(lengths)), lengths)
+        return lengths, indices(column.flatten(), name, index, rows=rows, what="eligible action")
+    parsed, codes = _parsed(column, name, first_row=first_row)
+    lengths = np.array([len(row) for row in parsed], dtype=np.int64)[codes]
+    rows = first_row + np.repeat(np.arange(len(lengths)), lengths)
+    members = [label for code in codes.tolist() for label in parsed[code]]
+    distinct, positions = labels.encode(members)
+    known = [_as_known(label, index) for label in distinct]
+    return lengths, labels.positions(known, positions, index, what="eligible action", rows=rows)
+
+
+def _as_known(label: Any, index: Mapping[Hashable, int]) -> Any:
+    """The label itself, or its text where only that is known: 0.5 in JSON is the action "0.5" of a text file."""
+    return label if label is None or label in index else labels.as_text(label)
+
+
+def _parsed(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
+    """The distinct JSON lists of a text column, and which of them each row has, (n,)."""
+    if not is_text(column.type):
+        raise LogError(f"{name} is a column of {column.type}; expected lists of action labels")
+    distinct, codes = labels.encode(column.to_pylist())
+    parsed: list[list[Any]] = []
+    for code, text in enumerate(distinct):
+        try:
+            value = [labels.from_json(label) for label in _list(json.loads(text))]
+        except (KeyError, TypeError, ValueError):
+            row = first_row + int(np.flatnonzero(codes == code)[0])
+            raise LogError(
+                f'{name} at row {row} is {text!r}; expected a JSON list such as ["a", "b"]'
+            ) from None
+        parsed.append([label if label is None else labels.plain(label) for label in value])
+    return parsed, codes
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+def _unfit(column: pa.Array, name: str) -> LogError:
+    return LogError(f"{name} holds {column.type}; expected action labels that are text or numbers")

@@ -1,0 +1,260 @@
+"""Files that are whole or not there, and that nobody has touched."""
+
+import io
+import json
+import os
+import stat
+import zipfile
+
+import numpy as np
+import pytest
+
+from sparing import archive
+from sparing.archive import replacing
+from sparing.errors import FileError
+
+HEADER = {"name": "é", "numbers": [1, 2.5, None, True], "nested": {"a": {"b": 0.1}}}
+ARRAYS = {
+    "matrix": np.arange(12.0).reshape(3, 4),
+    "sets/words": np.array([2**63, 0], dtype=np.uint64),
+    "texts": np.array(["a", "é"]),
+    "nothing": np.empty((0, 3)),
+    "scalar": np.array(2.5),
+    "columns": np.asfortranarray(np.arange(6).reshape(2, 3)),
+}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "thing.sparing"
+    archive.write(path, "thing", 3, HEADER, ARRAYS)
+    return path
+
+
+def entries(path):
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def rewrite(path, contents, *, checksum=None):
+    """Write these entries, their checksum too if it is asked for."""
+    if checksum:
+        contents = {name: content for name, content in contents.items() if name != archive.CHECKSUM}
+        contents = {**contents, archive.CHECKSUM: archive._checksum(contents).encode()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in contents.items():
+            file.writestr(name, content)
+
+
+def with_header(path, **changes):
+    contents = entries(path)
+    header = json.loads(contents[archive.HEADER])
+    return {**contents, archive.HEADER: json.dumps({**header, **changes}).encode()}
+
+
+def test_what_was_written_is_read(saved):
+    header, arrays = archive.read(saved, "thing", 3)
+    assert header == HEADER
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(arrays[name], array, strict=True)
+
+
+def test_one_content_is_one_file(saved, tmp_path):
+    """Neither the clock nor the writer's name stands in the file."""
+    again = tmp_path / "again"
+    archive.write(again, "thing", 3, HEADER, ARRAYS)
+    assert again.read_bytes() == saved.read_bytes()
+
+
+def test_an_older_version_is_read(saved):
+    assert archive.read(saved, "thing", 4)[0] == HEADER
+
+
+def test_a_newer_version_is_refused(saved):
+    with pytest.raises(FileError, match="has format version 3; this sparing reads up to 2"):
+        archive.read(saved, "thing", 2)
+
+
+@pytest.mark.parametrize("version", [None, "3", 2.5, [3]])
+def test_a_version_is_a_number(saved, version):
+    rewrite(saved, with_header(saved, version=version), checksum=True)
+    with pytest.raises(FileError, match="format version"):
+        archive.read(saved, "thing", 3)
+
+
+def test_another_kind_is_refused(saved):
+    with pytest.raises(FileError, match="holds a thing; expected a learner"):
+        archive.read(saved, "learner", 3)
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 0.3, 0.7, -100, -1])
+def test_a_truncated_file_is_refused(saved, size):
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[: int(size * len(whole)) if isinstance(size, float) else size])
+    with pytest.raises(FileError, match=r"thing\.sparing is truncated, damaged"):
+        archive.read(saved, "thing", 3)
+
+
+def test_no_flipped_byte_gives_another_content(saved):
+    """A damaged byte is noticed, or stands where the file format itself does not look."""
+    whole = saved.read_bytes()
+    noticed = 0
+    for position in range(0, len(whole), 7):
+        saved.write_bytes(whole[:position] + bytes([whole[position] ^ 0xFF]) + whole[position + 1 :])
+        try:
+            header, arrays = archive.read(saved, "thing", 3)
+        except FileError:
+            noticed += 1
+            continue
+        assert header == HEADER
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(arrays[name], array, strict=True)
+    assert noticed > len(whole) / 7 / 2
+
+
+def test_an_edited_header_is_refused(saved):
+    rewrite(saved, with_header(saved, name="e"))
+    with pytest.raises(FileError, match="checksum does not match"):
+        archive.read(saved, "thing", 3)
+
+
+def test_an_edited_array_is_refused(saved):
+    contents = entries(saved)
+    buffer = io.BytesIO()
+    np.save(buffer, ARRAYS["matrix"] + 1e-9)
+    rewrite(saved, {**contents, "matrix.npy": buffer.getvalue()})
+    with pytest.raises(FileError, match="checksum does not match"):
+        archive.read(saved, "thing", 3)
+
+
+@pytest.mark.parametrize("gone", ["matrix.npy", archive.CHECKSUM])
+def test_a_removed_entry_is_refused(saved, gone):
+    rewrite(saved, {name: content for name, content in entries(saved).items() if name != gone})
+    with pytest.raises(FileError, match="checksum does not match"):
+        archive.read(saved, "thing", 3)
+
+
+def test_swapped_arrays_are_refused(saved):
+    contents = entries(saved)
+    contents["matrix.npy"], contents["columns.npy"] = contents["columns.npy"], contents["matrix.npy"]
+    rewrite(saved, contents)
+    with pytest.raises(FileError, match="checksum does not match"):
+        archive.read(saved, "thing", 3)
+
+
+@pytest.mark.parametrize("header", [None, b"", b"[]", b"{}", b'"kind"', b"\xff", b'{"kind": "thing"}'])
+def test_a_damaged_header_is_refused(saved, header):
+    contents = {name: content for name, content in entries(saved).items() if name != archive.HEADER}
+    rewrite(saved, contents if header is None else {**contents, archive.HEADER: header}, checksum=True)
+    with pytest.raises(FileError, match="is not a sparing file, or its header is damaged; expected thing"):
+        archive.read(saved, "thing", 3)
+
+
+@pytest.mark.parametrize("content", [b"not a zip", b"PK\x03\x04", b"\x80\x04K\x01."])
+def test_what_is_no_archive_is_refused(tmp_path, content):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="truncated, damaged, or not a sparing file"):
+        archive.read(path, "thing", 3)
+
+
+def test_a_folder_or_nothing_is_refused(tmp_path):
+    with pytest.raises(FileError, match="does not exist"):
+        archive.read(tmp_path / "nothing", "thing", 3)
+    with pytest.raises(FileError, match="not a sparing file"):
+        archive.read(tmp_path, "thing", 3)
+
+
+class Trap:
+    """Unpickling this raises."""
+
+    def __reduce__(self):
+        return pytest.fail, ("something was unpickled",)
+
+
+@pytest.mark.parametrize("content", ["object array", "pickle", "too short", "text"])
+def test_nothing_is_unpickled(saved, content):
+    """Not even from a file whose checksum fits."""
+    buffer = io.BytesIO()
+    trap = np.array([Trap()], dtype=object)
+    if content == "object array":
+        np.lib.format.write_array(buffer, trap, allow_pickle=True)
+    elif content == "pickle":
+        buffer.write(trap.dumps())
+    elif content == "too short":
+        np.save(buffer, np.ones(3))
+        buffer.truncate(len(buffer.getvalue()) - 4)
+    else:
+        buffer.write(b"1, 2, 3")
+    rewrite(saved, {**entries(saved), "matrix.npy": buffer.getvalue()}, checksum=True)
+    with pytest.raises(FileError, match=r"holds no plain array matrix\.npy"):
+        archive.read(saved, "thing", 3)
+
+
+def test_object_arrays_are_not_written(saved):
+    before = saved.read_bytes()
+    with pytest.raises(ValueError, match="Object arrays"):
+        archive.write(saved, "thing", 3, {}, {"trap": np.array([Trap()], dtype=object)})
+    assert saved.read_bytes() == before
+
+
+@pytest.mark.parametrize("interruption", [RuntimeError, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("existed", [True, False])
+def test_an_interrupted_write_leaves_what_was_there(tmp_path, interruption, existed):
+    path = tmp_path / "file"
+    if existed:
+        path.write_text("old")
+
+    def write():
+        with replacing(path) as part:
+            part.write_text("half of the ne")
+            raise interruption
+
+    with pytest.raises(interruption):
+        write()
+    assert [entry.name for entry in tmp_path.iterdir()] == (["file"] if existed else [])
+    assert not existed or path.read_text() == "old"
+
+
+def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with replacing(path) as part:
+        part.write_text("new")
+        assert path.read_text() == "old"
+        assert part.parent == path.parent
+    assert path.read_text() == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_two_writers_do_not_share_a_temporary_file(tmp_path):
+    with replacing(tmp_path / "file") as first, replacing(tmp_path / "file") as second:
+        assert first != second
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_file_has_the_permissions_of_any_other(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        archive.write(tmp_path / "file", "thing", 1, {}, {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileError, match=r"the folder .*absent does not exist. Create it first"):
+        archive.write(tmp_path / "absent" / "file", "thing", 1, {}, {})
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    with pytest.raises(FileError, match="it is a folder"):
+        archive.write(tmp_path, "thing", 1, {}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_the_disk_refuses(tmp_path):
+    with pytest.raises(FileError, match="cannot write"):
+        archive.write(tmp_path / ("n" * 300), "thing", 1, {}, {})
