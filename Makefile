@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo test lint types unit format lock clean
+.PHONY: help demo test lint types unit browser format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -28,8 +28,12 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
-unit: $(VENV)/ready
+unit: $(VENV)/ready browser
 	$(BIN)/pytest -n 2 --dist worksteal -q
+
+browser:  # pages are tested in Debian's Chromium
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || { echo "the tests of pages need chromium: apt-get install chromium (as root)"; exit 1; }
 
 format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .

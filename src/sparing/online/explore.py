@@ -63,7 +63,8 @@ def chance_of_best(view: View, action: int) -> float:
     certain = spread == 0
     floor = mean[certain].max() if certain.any() else -np.inf
     tied = view.priority[rivals][certain & (mean == own)]
-    mean, spread = mean[~certain], spread[~certain]
+    threat = ~certain & (mean + REACH * spread > own - REACH * width)
+    mean, spread = mean[threat], spread[threat]
     if width == 0:
         beaten = own < floor or (tied < view.priority[action]).any()
         return 0.0 if beaten else float(ndtr((own - mean) / spread).prod())

@@ -141,16 +141,17 @@ def spread_unlogged(log: Log, plus: PiPlus) -> tuple[np.ndarray, np.ndarray, np.
             "answer='policy' spreads mass over the supported actions, and this log's support is unknown. "
             "Log eligible sets or full distributions, or use answer='logged'"
         )
-    first = np.unique(plus.groups, return_index=True)[1]
+    order = np.argsort(plus.groups, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(plus.groups))])
     offsets, actions, mass = [0], [], []
-    for group, row in enumerate(first):
+    for group in range(len(bounds) - 1):
         entries = slice(plus.offsets[group], plus.offsets[group + 1])
         listed, weights = plus.entry_actions[entries], plus.entry_mass[entries]
         logged = listed != UNLOGGED
         if not logged.all():
-            one = slice(row, row + 1)
-            known = log.support.distribution(one)
-            caps = (log.support.mask(one) if known is None else known)[0].astype(float)
+            rows = order[bounds[group] : bounds[group + 1]]
+            known = log.support.distribution(rows)
+            caps = (log.support.mask(rows) if known is None else known).max(axis=0).astype(float)
             caps[listed[logged]] = 0
             others = np.flatnonzero(caps)
             listed = np.concatenate([listed[logged], others])

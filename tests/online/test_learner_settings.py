@@ -1,0 +1,186 @@
+"""Settings out of range are refused by every factory, with what was got in the message."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import sparing
+from reference.cases import make_log, parameters
+from sparing.errors import DecisionError, InputError, LogError, SettingError
+
+THETA = parameters(1)
+LOG = make_log(1, THETA, rows=90)
+NEED_A_LOG = {
+    "eps_moful": partial(sparing.eps_moful, supported=sparing.top(1)),
+    "eps_moful_ips": partial(sparing.eps_moful_ips, supported=sparing.top(1)),
+    "warm_started": sparing.warm_started,
+    "certified": sparing.certified,
+    "confident": sparing.confident,
+}
+FACTORIES = {**NEED_A_LOG, "moful": sparing.moful, "linucb": sparing.linucb, "lints": sparing.lints}
+
+COMMON = [
+    ("delta", 0.0),
+    ("delta", 1.0),
+    ("delta", np.nan),
+    ("ridge", 0.0),
+    ("ridge", -1.0),
+    ("ridge", np.inf),
+    ("ridge", np.nan),
+    ("noise", -0.1),
+    ("noise", np.nan),
+    ("theta_bound", -1.0),
+    ("theta_bound", np.inf),
+    ("context_bound", np.nan),
+    ("radius", "square"),
+    ("radius_scale", 0.0),
+    ("radius_scale", np.nan),
+    ("reward_range", (1.0, 0.0)),
+    ("reward_range", (0.0, np.inf)),
+    ("reward_range", (0.0, 0.5, 1.0)),
+    ("reward_range", 1.0),
+    ("reward_range", ("low", "high")),
+    ("seed", -1),
+    ("seed", 0.5),
+    ("seed", None),
+    ("tolerence", 0.1),
+]
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_common_settings_out_of_range(factory):
+    for name, value in COMMON:
+        with pytest.raises(SettingError, match=name):
+            FACTORIES[factory](LOG, **{name: value})
+
+
+@pytest.mark.parametrize("name", NEED_A_LOG)
+@pytest.mark.parametrize("wrong", ["log.parquet", 3, {"x": [1]}, np.eye(3), None])
+def test_what_is_not_a_log(name, wrong):
+    with pytest.raises(SettingError, match="log"):
+        NEED_A_LOG[name](wrong)
+
+
+@pytest.mark.parametrize("factory", [sparing.moful, sparing.linucb, sparing.lints])
+def test_sizes_and_labels_without_a_log(factory):
+    for wrong in ({}, {"n_actions": 3}, {"n_features": 3}, {"n_actions": 0, "n_features": 3}):
+        with pytest.raises(SettingError, match="n_"):
+            factory(**wrong)
+    with pytest.raises(SettingError, match="n_features"):
+        factory(actions=["a"], n_features=0)
+    with pytest.raises(SettingError, match="expected a Log"):
+        factory("a log")
+    with pytest.raises(SettingError, match="leave out"):
+        factory(LOG, n_actions=6)
+    with pytest.raises(LogError, match="twice"):
+        factory(actions=["a", "a"], n_features=2)
+    with pytest.raises(LogError, match="no actions"):
+        factory(actions=[], n_features=2)
+
+
+@pytest.mark.parametrize(
+    ("factory", "name", "value"),
+    [
+        ("certified", "tolerance", np.nan),
+        ("certified", "tolerance", np.inf),
+        ("certified", "explore", "sampled"),
+        ("confident", "tolerance", np.nan),
+        ("confident", "tolerance", -0.1),
+        ("confident", "tolerance", np.inf),
+        ("confident", "confidence", 0.0),
+        ("confident", "confidence", 1.0),
+        ("confident", "confidence", np.nan),
+        ("confident", "spot_check", 1.0),
+        ("confident", "spot_check", -0.1),
+        ("confident", "spot_check", np.nan),
+        ("confident", "misfit", -1.0),
+        ("confident", "misfit", np.inf),
+        ("confident", "explore", "leader"),
+        ("confident", "prior_scale", 0.0),
+        ("confident", "prior_scale", np.nan),
+        ("confident", "prior_mean", [1.0]),
+        ("confident", "prior_mean", [1.0, np.nan, 0.0]),
+        ("confident", "noise", 0.0),
+        ("linucb", "alpha", 0.0),
+        ("linucb", "alpha", -1.0),
+        ("linucb", "alpha", np.nan),
+        ("lints", "scale", 0.0),
+        ("lints", "scale", np.inf),
+        ("eps_moful", "supported", 3),
+        ("eps_moful", "supported", sparing.top(7)),
+        ("eps_moful", "supported", sparing.top(-1)),
+        ("eps_moful", "supported", sparing.given([9])),
+        ("eps_moful", "supported", sparing.given({0: [1.0]})),
+        ("eps_moful", "inflate", -0.1),
+        ("eps_moful", "inflate", np.nan),
+        ("eps_moful_ips", "clip", 0.5),
+        ("eps_moful_ips", "clip", "much"),
+        ("eps_moful_ips", "clip", np.nan),
+        ("eps_moful_ips", "answer", "mine"),
+    ],
+)
+def test_own_settings_out_of_range(factory, name, value):
+    settings = {"supported": sparing.top(1)} if factory.startswith("eps") else {}
+    with pytest.raises(SettingError):
+        getattr(sparing, factory)(LOG, **{**settings, name: value})
+
+
+def test_every_refusal_is_an_input_error_and_a_value_error():
+    for kind in (SettingError, LogError, DecisionError):
+        assert issubclass(kind, InputError)
+        assert issubclass(kind, ValueError)
+
+
+def test_top_refuses_an_action_without_rows():
+    log = make_log(2, THETA, never=[0, 1, 2])
+    with pytest.raises(SettingError, match="never tried"):
+        sparing.eps_moful(log, supported=sparing.top(4))
+
+
+def test_what_the_log_cannot_teach_must_be_given():
+    single = make_log(1, THETA, rows=1)
+    with pytest.raises(SettingError, match="noise"):
+        sparing.warm_started(single)
+    assert sparing.warm_started(single, noise=1.0).assumptions.estimated == ("theta_bound", "context_bound")
+    empty = sparing.Log.empty(action_names=range(3), n_features=2)
+    with pytest.raises(SettingError, match="theta_bound"):
+        sparing.warm_started(empty, noise=1.0, context_bound=1.0)
+    with pytest.raises(SettingError, match="prior_scale"):
+        sparing.confident(empty, noise=1.0)
+
+
+def test_a_reward_range_gives_the_noise_and_bounds_the_rewards():
+    """A deviation is no proxy for the worst case: σ is half of the range, except for a posterior."""
+    learner = sparing.certified(LOG, reward_range=(-1, 2))
+    assert learner.assumptions.noise == 1.5
+    assert sparing.certified(LOG, reward_range=(-1, 2), noise=0.3).assumptions.noise == 0.3
+    posterior = sparing.confident(LOG, reward_range=(-1, 2), spot_check=0.9)
+    assert posterior.assumptions.noise == sparing.confident(LOG).assumptions.noise
+    for bounded in (learner, posterior, sparing.moful(n_actions=6, n_features=3, reward_range=(-1, 2))):
+        decision = next(d for d in (bounded.decide([1.0, 0.5, 0.2]) for _ in range(50)) if d.needs_reward)
+        for reward in (-1.01, 2.01):
+            with pytest.raises(DecisionError, match="reward_range"):
+                bounded.update(decision, reward)
+        bounded.update(decision, 2.0)
+
+
+def test_extreme_confidence_keeps_the_optimism_finite():
+    """z = Φ⁻¹(1 − (1−c)/(K−1)) is about 8.5 where 1 − (1−c)/(K−1) rounds to 1."""
+    learner = sparing.confident(LOG, confidence=1 - 2**-53)
+    assert 8 < learner.optimism < 9
+    assert sparing.confident(LOG, confidence=0.5).optimism == 2.0
+    assert np.isfinite(learner.decide(np.zeros(3)).high)
+
+
+def test_assumed_and_estimated_values_are_named_in_the_guarantee():
+    assert "assumed noise = 1" in sparing.moful(n_actions=2, n_features=2).guarantee.replace(
+        "estimated or ", ""
+    )
+    assert "estimated" in sparing.certified(LOG).guarantee
+    given = sparing.certified(LOG, noise=1.0, theta_bound=1.0, context_bound=1.0).guarantee
+    assert "estimated" not in given
+    assert "every skipped round costs at most 0.1" in given
+    assert sparing.certified(LOG, radius_scale=0.2).guarantee.startswith("none")
+    assert sparing.linucb(LOG).guarantee.startswith("none")
+    assert sparing.eps_moful_ips(LOG, supported=sparing.top(1)).guarantee.startswith("none")

@@ -1,0 +1,1 @@
+"""Plain twins of what the package does fast: slow, short, and written apart from it."""
