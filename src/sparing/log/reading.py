@@ -7,11 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.errors import LogError
-from sparing.log import arrays, labels
+from sparing.log import arrays, formats, labels
 from sparing.log.log import Log
 from sparing.log.roles import Columns, find_columns
 from sparing.log.support import Support, SupportBuilder
 from sparing.log.table import WHOLE_NUMBER, Source, open_source
+
+TABLE = "table"
+"""The name of our own format among the others."""
 
 
 def read_log(
@@ -25,14 +28,21 @@ def read_log(
     eligible: str | None = "eligible",
     context_id: str | None = "context_id",
     actions: Sequence[Hashable] | None = None,
+    format: str | None = None,
 ) -> Log:
     """Read a log from a Parquet, CSV or Arrow file, an Arrow, pandas or polars table, or a mapping.
 
-    One row a round. Context features are the columns x_0, x_1, … (or x_<name>), or one list column;
-    `contexts` names others. `distribution` is the prefix of one probability column an action,
+    Other tools' formats (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) are told by their content,
+    or named by `format`; `sparing.log.conversion.read_any` also says what was assumed.
+
+    A table has one row a round. Context features are the columns x_0, x_1, … (or x_<name>), or one list
+    column; `contexts` names others. `distribution` is the prefix of one probability column an action,
     `eligible` a list column of the labels the row could have taken. `actions` lists every action,
     logged or not. Columns with default names are optional, except the action and the reward.
     """
+    foreign = None if format == TABLE else formats.named(format) if format else formats.detect(source)
+    if foreign is not None:
+        return foreign.read(source)[0]
     table = open_source(source)
     columns = find_columns(
         table,

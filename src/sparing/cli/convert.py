@@ -1,0 +1,52 @@
+"""`sparing convert`: a log from one format to another."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparing.cli import reading
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(help="The log to read; its format is told by its content.")],
+    target: Annotated[Path, typer.Argument(help="Where to write it; the ending says the format.")],
+    source_format: Annotated[
+        str, typer.Option("--from", help="Read as: table, obp, open-bandit, vw, vw-adf, dsjson, coba, river.")
+    ] = "",
+    target_format: Annotated[str, typer.Option("--to", help="Write as one of the same.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="How to read, as NAME=VALUE: actions, context_id, position, … (docs/formats.md)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+) -> None:
+    """Convert a log, and say what was assumed and what the target cannot carry.
+
+    Example: sparing convert decisions.dsjson log.parquet
+    """
+    from sparing.cli import terminal
+    from sparing.log.conversion import convert as convert_log
+
+    log, assumed, lost = convert_log(
+        source, target, source_format or None, target_format or None, **reading.settings(option or [])
+    )
+    if as_json:
+        terminal.print_json(
+            {
+                "rows": log.n_rows,
+                "actions": log.n_actions,
+                "features": log.n_features,
+                "support": log.support.kind,
+                "target": str(target),
+                "assumed": assumed,
+                "lost": lost,
+            }
+        )
+        return
+    print(f"{log!r}")
+    for sentence in assumed:
+        print(f"assumed: {sentence}")
+    for sentence in lost:
+        print(f"not carried: {sentence}")
+    print(f"Written: {target}")

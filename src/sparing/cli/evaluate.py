@@ -1,0 +1,109 @@
+"""`sparing evaluate`: what a policy would have earned, and how much of that the log can support."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparing.cli import reading
+
+if TYPE_CHECKING:
+    from sparing.offline.evaluation import Estimate
+
+
+def evaluate(
+    log: reading.LogPath,
+    policy: Annotated[
+        str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
+    ],
+    methods: Annotated[str, typer.Option(help="Estimators, with commas; default: all the log allows.")] = "",
+    interval: Annotated[str, typer.Option(help="normal, bootstrap or bernstein.")] = "normal",
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    reward_range: Annotated[
+        str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
+    ] = "",
+    band: Annotated[str, typer.Option(help="Worth of unsupported actions: range, or model.")] = "range",
+    clip: Annotated[str, typer.Option(help="M: percentile-ratio, a number, or inf.")] = "percentile-ratio",
+    fail_above: Annotated[
+        float | None, typer.Option(help="Exit with code 3 if more of the policy's mass is unsupported.")
+    ] = None,
+    contexts: reading.Contexts = "",
+    action: reading.Action = "action",
+    reward: reading.Reward = "reward",
+    propensity: reading.Propensity = "propensity",
+    context_id: reading.ContextId = "context_id",
+    actions: reading.Actions = "",
+    as_json: reading.AsJson = False,
+) -> None:
+    """Estimate a policy's mean reward from a log, with bounds on what the log cannot see.
+
+    Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
+    """
+    from sparing.cli import terminal
+    from sparing.offline.evaluation import evaluate as evaluate_policy
+
+    table = reading.read(
+        log,
+        contexts=contexts,
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        context_id=context_id,
+        actions=actions,
+    )
+    found = evaluate_policy(
+        table,
+        reading.read_policy(policy, table),
+        methods=reading.words(methods) or None,
+        interval=interval,
+        confidence=confidence,
+        reward_range=_pair(reward_range),
+        band=band,
+        clip=clip,
+    )
+    masses = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    if as_json:
+        terminal.print_json(found.to_dict())
+    else:
+        header = ("method", "value", "interval", "with what the log cannot see", "mass", "effective rows")
+        terminal.print_table(f"{policy} on {log}", header, [_row(e) for e in found.estimates])
+        print(str(found).splitlines()[0])
+        for method, reason in found.unusable.items():
+            print(f"{method}: not usable, {reason}")
+        for note in dict.fromkeys(note for e in found.estimates for note in e.notes):
+            print(f"note: {note}")
+        if found.flagged:
+            mass = f"{max(masses):.0%} of the policy's mass" if masses else "An unknown part of the policy"
+            print(
+                f"NOT SUPPORTED: {mass} lies where this log cannot tell; use the bounds, not the values (!)."
+            )
+    if fail_above is not None and (not masses or max(masses) > fail_above):
+        told = f"{max(masses):.4g}" if masses else "unknown"
+        terminal.say(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
+        raise typer.Exit(3)
+
+
+def _row(estimate: "Estimate") -> tuple[str, ...]:
+    bounds = "unknown"
+    if estimate.support_low is not None:
+        bounds = f"[{estimate.support_low:.4g}, {estimate.support_high:.4g}]"
+    mass = "unknown" if estimate.unsupported_mass is None else f"{estimate.unsupported_mass:.1%}"
+    return (
+        estimate.method,
+        f"{estimate.value:.4g}{' !' if estimate.flagged else ''}",
+        f"[{estimate.low:.4g}, {estimate.high:.4g}]",
+        bounds,
+        mass,
+        f"{estimate.effective_sample_size:,.0f}",
+    )
+
+
+def _pair(text: str) -> tuple[float, float] | None:
+    from sparing.errors import SettingError
+
+    if not text:
+        return None
+    try:
+        low, high = (float(part) for part in reading.words(text))
+    except ValueError:
+        raise SettingError(f"--reward-range {text!r}; expected two numbers, such as 0,1") from None
+    return low, high

@@ -1,0 +1,72 @@
+"""`sparing learn`: a policy from the log alone."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparing.cli import reading
+
+
+def learn(
+    log: reading.LogPath,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="greedy, pessimistic, pi-plus, opr, opr-dlm, extrapolation, poem, norm-poem or caipwl."
+        ),
+    ] = "greedy",
+    out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),
+    option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Splits the contexts into folds, draws starts.")] = 0,
+    contexts: reading.Contexts = "",
+    action: reading.Action = "action",
+    reward: reading.Reward = "reward",
+    propensity: reading.Propensity = "propensity",
+    context_id: reading.ContextId = "context_id",
+    actions: reading.Actions = "",
+    as_json: reading.AsJson = False,
+) -> None:
+    """Learn a policy from a log without asking for a single reward, and save it.
+
+    Settings that are not given are chosen on held-out contexts by the support-aware lower limit.
+
+    Example: sparing learn log.parquet --method opr --out opr.sparing
+    """
+    from sparing.cli import terminal
+    from sparing.offline.learning import learn as learn_policy
+    from sparing.offline.learning import save_policy
+
+    table = reading.read(
+        log,
+        contexts=contexts,
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        context_id=context_id,
+        actions=actions,
+    )
+    with terminal.progress_bar(f"learning {method}") as progress:
+        policy: Any = learn_policy(
+            table, method, seed=seed, progress=progress, **reading.settings(option or [])
+        )
+    save_policy(policy, out)
+    shares = policy.probabilities(table.contexts).mean(axis=0)
+    played = sorted(zip(shares.tolist(), map(str, table.action_names), strict=True), reverse=True)
+    if as_json:
+        terminal.print_json(
+            {
+                "method": method,
+                "out": str(out),
+                "notes": policy.notes,
+                "shares": {name: share for share, name in played},
+            }
+        )
+        return
+    rows = [(name, f"{share:.1%}") for share, name in played[:12]]
+    terminal.print_table(f"{method} on the log's contexts", ("action", "share of play"), rows)
+    for note in policy.notes:
+        print(f"note: {note}")
+    print(f"Policy: {out}\nNext:   sparing evaluate {log} --policy {out}")

@@ -1,0 +1,83 @@
+"""Lines of text and JSON records, one at a time, each with the place it stands at for error messages."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparing.errors import LogError
+
+SHOWN = 60
+"""Characters of a bad line that an error message repeats."""
+
+
+def is_path(source: Any) -> bool:
+    """Whether a source names a file."""
+    return isinstance(source, str | os.PathLike)
+
+
+def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+    """Each line of a UTF-8 file without its end, with its place: («log.vw, line 3», «1:0:0.5 | a»)."""
+    target = Path(path)
+    if not target.is_file():
+        raise LogError(f"{target} does not exist or is not a file")
+    with target.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            where = f"{target.name}, line {number}"
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise LogError(
+                    f"{where}: byte {error.start} is not UTF-8; the file is damaged, compressed or of another "
+                    "encoding. Unpack it, or convert it to UTF-8"
+                ) from None
+            yield where, line.rstrip("\r\n")
+
+
+class Records:
+    """JSON values, one a line of a file, or the items of a sequence; can be walked more than once."""
+
+    def __init__(self, source: Any, expected: str) -> None:
+        self.expected = expected
+        self.source = source
+        if is_path(source):
+            self.name = Path(source).name
+        else:
+            self.name = f"the {type(source).__name__}"
+            self.source = source if isinstance(source, Sequence) else _listed(source, expected)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        if not is_path(self.source):
+            for row, item in enumerate(self.source):
+                yield f"row {row}", item
+            return
+        for where, line in text_lines(self.source):
+            if line.strip():
+                yield where, self._parsed(line, where)
+
+    def _parsed(self, line: str, where: str) -> Any:
+        try:
+            return json.loads(line, parse_constant=_refuse)
+        except RecursionError:
+            raise LogError(f"{where}: nested too deeply; expected {self.expected}") from None
+        except ValueError as error:
+            raise LogError(
+                f"{where} is not whole JSON ({error}): {shown(line)}; expected {self.expected}. "
+                "A last line that was cut off can be deleted"
+            ) from None
+
+
+def _listed(source: Any, expected: str) -> list[Any]:
+    if not isinstance(source, Iterable):
+        raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
+    return list(source)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number")
+
+
+def shown(line: str) -> str:
+    """The beginning of a line, for an error message."""
+    return repr(line if len(line) <= SHOWN else line[:SHOWN] + "…")

@@ -1,0 +1,88 @@
+"""Which action a label in a file means."""
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sparing.errors import LogError
+from sparing.log import labels
+
+WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+
+Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
+Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
+"""From the labels that a file shows, and those that the caller gives: names, and the index of each label."""
+
+
+def by_label(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
+    """Labels are what they are; sorted where the caller gives no order."""
+    names = labels.in_order(seen) if given is None else labels.action_names(given)
+    return names, {name: i for i, name in enumerate(names)}
+
+
+def by_text(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
+    """Labels are texts; where all of them are whole numbers, they mean those numbers."""
+    names = labels.in_order(whole_numbers(map(str, seen))) if given is None else labels.action_names(given)
+    return names, {text: i for text, i in labels.by_text(names).items()}
+
+
+def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
+    """Labels are the numbers 1..K; names that the caller gives stand for them in order."""
+    top = max(label for label in seen if isinstance(label, int))
+    names = labels.action_names(range(1, top + 1) if given is None else given)
+    return names, {i + 1: i for i in range(len(names))}
+
+
+def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
+    """Texts that are all whole numbers, as numbers; otherwise as they are."""
+    listed = list(texts)
+    return [int(text) for text in listed] if all(map(WHOLE.fullmatch, listed)) else list(listed)
+
+
+def from_json(value: Any, where: str) -> Hashable:
+    """A label out of JSON: a list is a tuple, an object (features of an action) its text."""
+    if type(value) is str or type(value) is int:
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(from_json(part, where) for part in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={value[key]}" for key in sorted(value, key=str))
+    try:
+        return labels.plain(value)
+    except LogError as error:
+        raise LogError(f"{where}: {error}") from None
+
+
+def set_from_json(values: Any, where: str) -> list[Hashable]:
+    """The labels that an event could have taken."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise LogError(f"{where}: the available actions are {values!r}; expected a list of labels")
+    return [from_json(value, where) for value in values]
+
+
+def to_json(label: Hashable) -> Any:
+    """A label as plain JSON: a tuple is a list."""
+    if isinstance(label, tuple):
+        return [to_json(part) for part in label]
+    return labels.to_json(label)
+
+
+def text_notes(names: Sequence[Hashable]) -> list[str]:
+    """What becomes of labels that are written as text and read back."""
+    back = whole_numbers(labels.by_text(names))
+    same = [type(a) is type(b) and a == b for a, b in zip(names, back, strict=True)]
+    if all(same):
+        return []
+    name, text = names[same.index(False)], back[same.index(False)]
+    return [
+        f"Action labels are written as text: {name!r} reads back as {text!r} unless actions=[...] is given."
+    ]
+
+
+def unknown(label: Hashable, index: Mapping[Hashable, int], where: str) -> LogError:
+    """The error for a label that is none of the named actions."""
+    some = ", ".join(repr(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
+    return LogError(
+        f"{where}: unknown action {label!r}; the {len(index)} known ones are {some}. "
+        "Add it to actions=[...], or drop the event"
+    )

@@ -1,0 +1,196 @@
+"""Open Bandit Pipeline's `bandit_feedback`: a dict of arrays, in memory or as .npz (nothing pickled)."""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparing.archive import replacing
+from sparing.errors import LogError
+from sparing.log import labels
+from sparing.log.formats.lines import is_path
+from sparing.log.formats.rows import has_sets
+from sparing.log.log import Log
+from sparing.log.support import Support, SupportBuilder
+
+READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")
+BATCH_ROWS = 65_536
+
+
+def read(
+    source: Any, *, position: int | None = None, actions: Sequence[Hashable] | None = None
+) -> tuple[Log, list[str]]:
+    """Read a feedback: context (n, d), action (n,) from 0, reward (n,), and where given pscore (n,), pi_b (n, K, L).
+
+    pi_b is the full distribution; pscore alone leaves the support unknown. Of a feedback with several
+    positions, `position` selects one. `actions` names the actions 0..K−1 in order.
+    """
+    fields = {name: value for name, value in _fields(source).items() if value is not None}
+    missing = [name for name in ("context", "action", "reward") if name not in fields]
+    if missing:
+        raise LogError(
+            f"the feedback has no {missing[0]!r}; expected context, action, reward and more of {READ}"
+        )
+    chosen = _whole(fields["action"], "action")
+    n_actions = _count(fields, "n_actions", int(chosen.max(initial=-1)) + 1)
+    if _count(fields, "n_rounds", len(chosen)) != len(chosen):
+        raise LogError(f"n_rounds is {fields['n_rounds']}, but there are {len(chosen)} actions")
+    outside = np.flatnonzero((chosen < 0) | (chosen >= n_actions))
+    if len(outside):
+        raise LogError(f"action {chosen[outside[0]]} at row {outside[0]}; expected 0 to {n_actions - 1}")
+    names = labels.action_names(range(n_actions) if actions is None else actions)
+    if len(names) != n_actions:
+        raise LogError(f"{len(names)} names in actions=[...] for {n_actions} actions")
+    rows, slot, notes = _at_position(fields, len(chosen), position)
+    pscore = fields.get("pscore")
+    log = Log.from_indices(
+        _floats(fields["context"], "context")[rows],
+        chosen[rows].astype(np.int32),
+        _floats(fields["reward"], "reward")[rows],
+        names,
+        propensities=None if pscore is None else _floats(pscore, "pscore")[rows],
+        support=_support(fields.get("pi_b"), (len(chosen), n_actions), rows, slot),
+    )
+    if "pi_b" not in fields:
+        notes.append("No pi_b: pscore alone does not tell the support, which is unknown.")
+    if "n_actions" not in fields:
+        notes.append(f"No n_actions: {n_actions} actions, as far as they were logged.")
+    if unread := [name for name in fields if name not in READ]:
+        notes.append(f"Not kept: {', '.join(map(str, unread))}.")
+    return log, notes
+
+
+def _fields(source: Any) -> dict[str, Any]:
+    if isinstance(source, Mapping):
+        return dict(source)
+    if not is_path(source):
+        raise LogError(
+            f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
+        )
+    try:
+        with Path(source).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] if name in READ else () for name in archive.files}
+    except FileNotFoundError:
+        raise LogError(f"{source} does not exist") from None
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        AttributeError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise LogError(
+            f"{source} is no .npz of plain arrays, or it is damaged: {error}. Save it with "
+            "np.savez(path, **{k: v for k, v in feedback.items() if v is not None})"
+        ) from None
+
+
+def _floats(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LogError(f"{what} is not all numbers: {error}") from None
+
+
+def _whole(values: Any, what: str) -> np.ndarray:
+    numbers = _floats(values, what)
+    bad = np.flatnonzero(numbers != np.floor(numbers)) if numbers.ndim == 1 else None
+    if bad is None or len(bad):
+        got = f"has shape {numbers.shape}" if bad is None else f"is {numbers[bad[0]]} at row {bad[0]}"
+        raise LogError(f"{what} {got}; expected one whole number a row")
+    return numbers.astype(np.int64)
+
+
+def _count(fields: Mapping[str, Any], name: str, otherwise: int) -> int:
+    value = _whole(np.atleast_1d(fields.get(name, otherwise)), name)
+    if len(value) != 1:
+        raise LogError(f"{name} has {len(value)} values; expected one number")
+    return int(value[0])
+
+
+def _at_position(
+    fields: Mapping[str, Any], n: int, position: int | None
+) -> tuple[slice | np.ndarray, int | None, list[str]]:
+    """The rows to read, and the place of their distributions in pi_b."""
+    if "position" not in fields:
+        if position is not None:
+            raise LogError(f"position={position}, but the feedback has no positions; leave it out")
+        return slice(None), None, []
+    positions = _whole(fields["position"], "position")
+    if positions.shape != (n,):
+        raise LogError(f"{len(positions)} positions for {n} actions; expected one a row")
+    there = np.unique(positions)
+    if position is None and len(there) > 1:
+        raise LogError(
+            f"the feedback has the positions {there.tolist()}; a log has one decision a row. "
+            f"Choose one with position={there[0]}"
+        )
+    wanted = int(there[0]) if position is None and len(there) else position
+    if position is not None and position not in there:
+        raise LogError(f"position={position}, but the feedback has only {there.tolist()}")
+    rows = np.flatnonzero(positions == wanted)
+    notes = [f"Only position {wanted} was read: {len(rows)} of {n} rows."] if len(rows) < n else []
+    return rows, wanted, notes
+
+
+def _support(pi_b: Any, shape: tuple[int, int], rows: slice | np.ndarray, slot: int | None) -> Support | None:
+    if pi_b is None:
+        return None
+    table = _floats(pi_b, "pi_b")
+    table = table[:, :, None] if table.ndim == 2 else table
+    if table.ndim != 3 or table.shape[:2] != shape or (table.shape[2] > 1 and slot is None):
+        raise LogError(
+            f"pi_b of shape {table.shape}; expected {(*shape, 1)}, or a position to choose its last axis by"
+        )
+    if table.shape[2] > 1 and not 0 <= (slot or 0) < table.shape[2]:
+        raise LogError(f"position {slot} is outside pi_b, which has {table.shape[2]}")
+    table = table[rows, :, (slot or 0) if table.shape[2] > 1 else 0]
+    builder = SupportBuilder(shape[1])
+    for start in range(0, len(table), BATCH_ROWS):
+        builder.add_distribution(table[start : start + BATCH_ROWS])
+    return builder.build()
+
+
+def to_feedback(log: Log) -> tuple[dict[str, Any], list[str]]:
+    """A log as a `bandit_feedback`, with pi_b where it has full distributions, and what it cannot carry."""
+    feedback: dict[str, Any] = {
+        "n_rounds": log.n_rows,
+        "n_actions": log.n_actions,
+        "context": np.array(log.contexts),
+        "action": log.actions.astype(np.int64),
+        "position": None,
+        "reward": np.array(log.rewards),
+        "pscore": None if log.propensities is None else np.array(log.propensities),
+    }
+    notes = []
+    table = log.support.distribution() if has_sets(log) else None
+    if table is not None:
+        feedback["pi_b"] = np.array(table)[:, :, None]
+    elif log.support.known:
+        notes.append("The sets of available actions are lost: without full distributions there is no pi_b.")
+    if log.propensities is None:
+        notes.append("The log has no propensities: pscore is None.")
+    if log.action_names != tuple(range(log.n_actions)):
+        notes.append("Actions are written as 0 to K−1: read it with actions=[...] for their names.")
+    if log.feature_names != tuple(f"x_{i}" for i in range(log.n_features)):
+        notes.append("Feature names are lost.")
+    if log.context_ids is not None:
+        notes.append("Context ids are lost.")
+    return feedback, notes
+
+
+def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+    """Write a feedback as .npz; what is None is left out. Says what the format could not carry."""
+    feedback, notes = to_feedback(log)
+    arrays: dict[str, Any] = {
+        name: np.asarray(value) for name, value in feedback.items() if value is not None
+    }
+    with replacing(path) as part, part.open("wb") as file:
+        np.savez(file, **arrays)
+    return notes

@@ -1,0 +1,128 @@
+"""The rows of a log, one at a time, as the writers of the text formats want them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.log import labels
+from sparing.log.log import Log
+
+BATCH_CELLS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a log.
+
+    `features` are the positions and values to write: all of them in the first row, so that a reader
+    learns the features in their order, later those that are not 0. `available` are the indices of the
+    actions the row could have taken (None: unknown), `probabilities` theirs (None: only the set is known).
+    """
+
+    number: int
+    features: list[tuple[int, float]]
+    action: int
+    reward: float
+    propensity: float | None
+    available: list[int] | None
+    probabilities: list[float] | None
+    context_id: Any
+
+    def available_first(self) -> list[int]:
+        """The available actions with the logged one in front."""
+        return [self.action, *(a for a in self.available or () if a != self.action)]
+
+
+def rows(log: Log) -> Iterator[Row]:
+    """Walk a log; sets and distributions are unpacked for a few rows at a time."""
+    step = max(1, BATCH_CELLS // max(log.n_features, log.n_actions))
+    known = has_sets(log)
+    for start in range(0, log.n_rows, step):
+        part = slice(start, min(start + step, log.n_rows))
+        contexts = log.contexts[part]
+        written = (contexts != 0) | np.signbit(contexts)
+        masks = log.support.mask(part) if known else None
+        shares = log.support.distribution(part) if known else None
+        for i, number in enumerate(range(part.start, part.stop)):
+            where = np.flatnonzero(written[i]) if number else np.arange(log.n_features)
+            available = None if masks is None else np.flatnonzero(masks[i])
+            yield Row(
+                number,
+                list(zip(where.tolist(), contexts[i, where].tolist(), strict=True)),
+                int(log.actions[number]),
+                float(log.rewards[number]),
+                None if log.propensities is None else float(log.propensities[number]),
+                None if available is None else available.tolist(),
+                None if shares is None else shares[i, available].tolist(),
+                None if log.context_ids is None else log.context_ids[number].item(),
+            )
+
+
+def has_sets(log: Log) -> bool:
+    """Whether the log knows, rather than estimates, which actions each row could have taken."""
+    return log.support.kind == "exact"
+
+
+def need_propensities(log: Log, title: str) -> None:
+    """Refuse a log without propensities for a format that cannot do without."""
+    if log.propensities is None:
+        raise LogError(
+            f"{title} needs the probability of every logged action, and this log has none. Estimate them "
+            "first, or write a format that can do without (coba, river, a table)"
+        )
+
+
+def support_notes(log: Log, *, lists_everything: bool) -> list[str]:
+    """What a format that lists available actions cannot say of an unknown or estimated support."""
+    if has_sets(log):
+        return []
+    what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
+    then = (
+        "all actions are listed, which reads back as if each row could have taken any"
+        if lists_everything
+        else "left out"
+    )
+    return [f"The log's support {what}: {then}."]
+
+
+def distribution_notes(
+    log: Log, *, kept: str = "the set and the logged action's probability are kept"
+) -> list[str]:
+    """What a format keeps of full distributions that it cannot carry."""
+    if not has_sets(log) or log.support.probabilities is None:
+        return []
+    return [f"Of each row's distribution, {kept}."]
+
+
+def missing_action_notes(log: Log, *, every: bool = True) -> list[str]:
+    """Actions that no row will show; `every`: rows list all actions where the support is unknown."""
+    shown = log.counts > 0
+    if has_sets(log):
+        shown |= log.support.shares > 0
+    elif every:
+        return []
+    lost = [name for name, there in zip(log.action_names, shown, strict=True) if not there]
+    if not lost:
+        return []
+    some = ", ".join(map(repr, lost[:3])) + (", …" if lost[3:] else "")
+    return [f"Actions that are in no row ({some}) are lost unless the file is read with actions=[...]."]
+
+
+def order_notes(log: Log) -> list[str]:
+    """Whether the actions' order is lost: labels come back sorted."""
+    if labels.in_order(log.action_names) == log.action_names:
+        return []
+    return ["Actions read back in sorted order; read the file with actions=[...] for the log's order."]
+
+
+def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[list[str], list[str]]:
+    """The names to write features under, and a note where the log's own will not do."""
+    names = list(log.feature_names)
+    bad = [name for name in names if not usable(name)]
+    if not bad:
+        return names, []
+    note = f"Feature names are written as x_0, x_1, … because {bad[0]!r} cannot be written."
+    return [f"x_{i}" for i in range(len(names))], [note]

@@ -1,0 +1,190 @@
+"""Vowpal Wabbit's text blocks for `--cb_adf`: a shared line, a line an action, a blank line behind each event."""
+
+import os
+from collections.abc import Hashable, Iterator, Sequence
+
+from sparing.archive import replacing
+from sparing.errors import LogError
+from sparing.log import labels
+from sparing.log.formats.events import MAX_FEATURES, build
+from sparing.log.formats.filling import Event
+from sparing.log.formats.lines import text_lines
+from sparing.log.formats.naming import Named, Naming, by_label, by_text, text_notes
+from sparing.log.formats.rows import (
+    distribution_notes,
+    missing_action_notes,
+    need_propensities,
+    order_notes,
+    rows,
+    support_notes,
+)
+from sparing.log.formats.vw_line import (
+    CONSTANT_NOTE,
+    FeatureText,
+    Line,
+    escape,
+    label,
+    split,
+    tag,
+    tag_notes,
+    unescape,
+)
+from sparing.log.formats.vw_text import tags_wanted
+from sparing.log.log import Log
+
+SHARED = "shared"
+POSITION = "position"
+
+
+def read(
+    source: str | os.PathLike[str],
+    *,
+    actions: Sequence[Hashable] | None = None,
+    action_id: str | None = None,
+    features: Sequence[str] | None = None,
+    context_id: str | None = None,
+    max_features: int = MAX_FEATURES,
+) -> tuple[Log, list[str]]:
+    """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
+
+    An action is told by its whole line of features; `action_id="id"` tells it by its feature `id=…`
+    alone, `action_id="position"` by its place in the block. A block's lines are the actions it could
+    have taken. `context_id="tag"` takes the shared lines' tags for context ids.
+    """
+    blocks = _Blocks(source, action_id=action_id, tags=tags_wanted(context_id))
+    naming: Naming = {None: _by_line, POSITION: by_label}.get(action_id, by_text)
+    log, notes = build(
+        blocks.events,
+        name=os.fspath(source),
+        naming=naming,
+        actions=actions,
+        features=features,
+        max_features=max_features,
+    )
+    return log, [*notes, *blocks.notes()]
+
+
+def _by_line(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
+    """Lines with one feature of value 1 are named by it; others by their text."""
+    short = {line: _only_feature(str(line)) for line in seen}
+    if None in short.values() or len(set(short.values())) < len(short):
+        return by_text(seen, given)
+    names, index = by_text(set(short.values()), given)
+    return names, {line: index[text] for line, text in short.items() if text in index}
+
+
+def _only_feature(line: str) -> str | None:
+    """The feature of `|space name`, or None where there are more, or a value."""
+    features = line.split(" ")[1:]
+    if len(features) > 1 or ":" in "".join(features):
+        return None
+    return unescape("".join(features))
+
+
+class _Blocks:
+    """The events of a file, and what was noticed on the way."""
+
+    def __init__(self, source: str | os.PathLike[str], *, action_id: str | None, tags: bool) -> None:
+        self.source, self.action_id, self.tags = source, action_id, tags
+        self.unlabelled = self.tagged = self.featured = 0
+
+    def events(self) -> Iterator[Event]:
+        """One event for each block with a label."""
+        self.unlabelled = self.tagged = self.featured = 0
+        for block in self._blocks():
+            shared = block.pop(0) if block[0].labels[:1] == [SHARED] else None
+            event = self._event(block, shared)
+            if event is None:
+                self.unlabelled += 1
+            else:
+                self.tagged += shared is not None and shared.tag is not None
+                yield event
+
+    def _blocks(self) -> Iterator[list[Line]]:
+        block: list[Line] = []
+        for where, text in text_lines(self.source):
+            if text.strip():
+                line = split(text, where)
+                if block and line.labels[:1] == [SHARED]:
+                    raise LogError(
+                        f"{where}: a shared line inside an event; a blank line must stand between events"
+                    )
+                block.append(line)
+            elif block:
+                yield block
+                block = []
+        if block:
+            yield block
+
+    def _event(self, block: list[Line], shared: Line | None) -> Event | None:
+        if not block:
+            where = shared.where if shared else ""
+            raise LogError(f"{where}: a shared line without a line for any action; is the file cut off?")
+        found = [(i, label(token, line.where)) for i, line in enumerate(block) for token in line.labels]
+        costs = [(i, -each.cost, each.probability) for i, each in found if each.cost is not None]
+        if len(costs) > 1:
+            raise LogError(
+                f"{block[costs[1][0]].where}: a second label in one event; only one action was taken"
+            )
+        if not costs:
+            return None
+        [(chosen, reward, share)] = costs
+        eligible = [self._action(i, line) for i, line in enumerate(block)]
+        tag = shared.tag if shared is not None and self.tags else None
+        return Event(
+            block[chosen].where,
+            {} if shared is None else shared.features(),
+            eligible[chosen],
+            reward,
+            propensity=share,
+            eligible=eligible,
+            context_id=None if tag is None else unescape(tag),
+        )
+
+    def _action(self, position: int, line: Line) -> Hashable:
+        if self.action_id == POSITION:
+            return position + 1
+        if self.action_id is None:
+            text = line.text()
+            self.featured += _only_feature(text) is None
+            return text
+        for token in (token for _, tokens in line.spaces for token in tokens):
+            name, equals, value = token.partition(":")[0].partition("=")
+            if equals and name == self.action_id:
+                return unescape(value)
+        raise LogError(
+            f"{line.where}: no feature {self.action_id}=… to tell the action by, as action_id={self.action_id!r} "
+            "asks; leave action_id out to tell actions by their whole line"
+        )
+
+    def notes(self) -> list[str]:
+        """What was skipped and assumed."""
+        notes = [
+            "Rewards are minus the costs.",
+            CONSTANT_NOTE,
+            "The actions of a block are taken to be all that the event could have taken.",
+        ]
+        if self.featured or self.action_id is not None:
+            notes.append("Features of actions are used as their names only.")
+        if self.unlabelled:
+            notes.append(f"{self.unlabelled} events without a label were skipped.")
+        if self.tagged and not self.tags:
+            notes.append(f"The tags of {self.tagged} events were left out; context_id='tag' keeps them.")
+        return notes
+
+
+def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+    """Write `--cb_adf` blocks, each action as its name. Says what the format could not carry."""
+    need_propensities(log, "Vowpal Wabbit's --cb_adf format")
+    features = FeatureText(log)
+    names = [f"|action {escape(labels.as_text(name))}" for name in log.action_names]
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        for row in rows(log):
+            file.write(f"{SHARED} {tag(row)}{features(row)}\n")
+            for action in range(log.n_actions) if row.available is None else row.available:
+                mark = f"0:{-row.reward!r}:{row.propensity!r} " if action == row.action else ""
+                file.write(f"{mark}{names[action]}\n")
+            file.write("\n")
+    notes = [*features.notes, *tag_notes(log), *text_notes(log.action_names), *order_notes(log)]
+    notes += distribution_notes(log)
+    return [*notes, *support_notes(log, lists_everything=True), *missing_action_notes(log)]

@@ -1,0 +1,121 @@
+"""`sparing learn`, `sparing evaluate` and `sparing convert`, as a person and as a script use them."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sparing
+from sparing import simulation
+from sparing.cli import app, main
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def world():
+    return simulation.LinearWorld(n_actions=5, n_features=3, noise=0.5, seed=1)
+
+
+@pytest.fixture
+def path(tmp_path, world):
+    log = simulation.draw_log(world, rows=600, support="never-logged", unsupported=0.2, seed=2)
+    sparing.write_log(log, tmp_path / "log.parquet")
+    return tmp_path / "log.parquet"
+
+
+def test_learn_then_evaluate(path, tmp_path):
+    saved = tmp_path / "greedy.sparing"
+    learnt = run("learn", path, "--method", "greedy", "--out", saved, "--json")
+    assert learnt.exit_code == 0, learnt.output
+    assert sum(json.loads(learnt.stdout)["shares"].values()) == pytest.approx(1)
+    found = run(
+        "evaluate", path, "--policy", saved, "--methods", "ips,dr", "--reward-range", "-3,3", "--json"
+    )
+    assert found.exit_code == 0, found.output
+    log, policy = sparing.read_log(path), sparing.load_policy(saved)
+    expected = sparing.evaluate(log, policy, methods=["ips", "dr"], reward_range=(-3, 3))
+    values = {e["method"]: e["value"] for e in json.loads(found.stdout)["estimates"]}
+    assert values == {e.method: e.value for e in expected.estimates}
+
+
+def test_evaluate_shouts_where_the_log_is_blind(path):
+    log = sparing.read_log(path)
+    never = log.action_names[int(np.flatnonzero(log.counts == 0)[0])]
+    shown = run(
+        "evaluate", path, "--policy", f"action:{never}", "--reward-range", "-3,3", "--methods", "ips,dm"
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "NOT SUPPORTED: 100% of the policy's mass" in shown.stdout
+    failed = run("evaluate", path, "--policy", "uniform", "--methods", "ips", "--fail-above", "0.1")
+    assert failed.exit_code == 3
+    passed = run("evaluate", path, "--policy", "uniform", "--methods", "ips", "--fail-above", "0.3")
+    assert passed.exit_code == 0
+
+
+def test_evaluate_a_saved_learner(path, tmp_path):
+    learner = sparing.warm_started(sparing.read_log(path))
+    learner.save(tmp_path / "learner.sparing")
+    found = run("evaluate", path, "--policy", tmp_path / "learner.sparing", "--methods", "dm", "--json")
+    expected = sparing.evaluate(sparing.read_log(path), learner.policy(), methods=["dm"])["dm"].value
+    assert json.loads(found.stdout)["estimates"][0]["value"] == expected
+
+
+def test_learn_says_what_it_chose(path, tmp_path):
+    shown = run(
+        "learn", path, "--method", "pessimistic", "--option", "radius-scale=0.5", "--out", tmp_path / "p"
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "share of play" in shown.stdout
+    assert "Next:   sparing evaluate" in shown.stdout
+    assert (tmp_path / "p").exists()
+
+
+def test_convert_there_and_back(path, tmp_path):
+    there = run("convert", path, tmp_path / "log.dsjson", "--json")
+    assert there.exit_code == 0, there.output
+    back = run("convert", tmp_path / "log.dsjson", tmp_path / "back.parquet")
+    assert back.exit_code == 0
+    assert "assumed: Rewards are minus the costs" in back.stdout
+    first, second = sparing.read_log(path), sparing.read_log(tmp_path / "back.parquet")
+    assert np.array_equal(first.rewards, second.rewards)
+    assert np.array_equal(first.propensities, second.propensities)
+    names = [str(first.action_names[a]) for a in first.actions]
+    assert names == [str(second.action_names[a]) for a in second.actions]
+    assert np.array_equal(first.contexts, second.contexts[:, np.argsort(second.feature_names)])
+
+
+def test_csv_says_what_it_cannot_carry(tmp_path):
+    log = sparing.Log.from_arrays(np.ones((2, 1)), ["1", "2"], [0, 1], action_names=["1", "2", "3"])
+    sparing.write_log(log, tmp_path / "log.parquet")
+    shown = run("convert", tmp_path / "log.parquet", tmp_path / "log.csv")
+    assert shown.stdout.count("not carried:") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "LOG", "--policy", "nosuch"], "expected `uniform`"),
+        (["evaluate", "LOG", "--policy", "action:x"], "unknown action 'x'"),
+        (["evaluate", "LOG", "--policy", "LOG"], "not a sparing file"),
+        (["evaluate", "LOG", "--policy", "uniform", "--reward-range", "1"], "expected two numbers"),
+        (["evaluate", "LOG", "--policy", "uniform", "--methods", "magic"], "known are dm"),
+        (["evaluate", "nosuch.parquet", "--policy", "uniform"], "does not exist"),
+        (["learn", "LOG", "--method", "magic"], "must be one of greedy"),
+        (["learn", "LOG", "--option", "ridge"], "expected NAME=VALUE"),
+        (["learn", "LOG", "--option", "colour=1"], "has no option 'colour'"),
+        (["convert", "LOG", "out.xyz"], "unknown ending"),
+        (["convert", "LOG", "out.vw", "--to", "magic"], "unknown format 'magic'"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(words, message, path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["sparing", *[str(path) if word == "LOG" else word for word in words]])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]

@@ -1,0 +1,136 @@
+"""Formats are told by what files begin with, not by their names alone."""
+
+import json
+
+import pytest
+
+from sparing.errors import LogError
+from sparing.log import Log, write_log
+from sparing.log.formats import FORMATS, detect, named, to_write
+from sparing.log.formats.coba import to_interactions
+from sparing.log.formats.obp import to_feedback
+from sparing.log.formats.river import to_history
+
+
+@pytest.mark.parametrize("support", ["distribution", "unknown"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_file_is_recognised_as_its_own_format_only(name, support, draw, tmp_path):
+    for ending in (*FORMATS[name].endings, ".unheard-of", ""):
+        path = tmp_path / f"log{ending}"
+        FORMATS[name].write(draw(support=support), path)
+        assert detect(path) is FORMATS[name]
+        head = path.read_bytes()[:4096]
+        assert [each.name for each in FORMATS.values() if each.sniff(head)] == [name]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
+def test_tables_are_none_of_these(ending, draw, tmp_path):
+    path = tmp_path / f"log.{ending}"
+    write_log(draw(), path)
+    assert detect(path) is None
+    path.rename(tmp_path / "log.unheard-of")
+    assert detect(tmp_path / "log.unheard-of") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("| a b\n\n2:1:0.5 | a\n", "vw"),
+        ("1 2:1:0.5 |ns a\n", "vw"),
+        ("1:-1:0.5 'tag|ns a\n", "vw"),
+        ("\ufeff1:-1:0.5 | a\r\n", "vw"),
+        ("0:1:0.5 | a\n| b\n\n| a\n0:1:0.5 | b\n\n", "vw-adf"),
+        ("0:1:0.5 | a\r\n| b\r\n\r\n| a\r\n0:1:0.5 | b\r\n", "vw-adf"),
+        ("shared |s a\n", "vw-adf"),
+        ('{"c": {"_multi": []}}\n', "dsjson"),
+        ('  {"reward": 1, "action": 2, "context": null}\n', "coba"),
+        ('{"reward": 1, "action": 2, "x_0": 3}\n', None),
+        ('[ ["a"], null, "a", 1]\n', "river"),
+        ("item_id,click,action_prob\n", "open-bandit"),
+        ("item_id,click,price\n", None),
+        ("x_0,action,reward\n1,a|b,2\n", None),
+        ("| heading | of a table |\n|---|---|\n", None),
+        ('{"other": 1}\n', None),
+        ("[1, 2]\n", None),
+        ("", None),
+        ("\n\n", None),
+        ("\x00\x01\x02", None),
+    ],
+)
+def test_first_lines(text, name, tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(text.encode())
+    path = path.rename(tmp_path / "log.unheard-of")
+    found = detect(path)
+    assert (found and found.name) == name
+
+
+def test_a_head_that_ends_within_a_line():
+    line = b"1:-1.5:0.25 2 | a:1 b:2\n"
+    for cut in range(1, 40):
+        assert FORMATS["vw"].sniff((line * 3)[:-cut])
+
+
+def test_objects_in_memory(draw):
+    log = draw()
+    assert detect(to_feedback(log)[0]) is FORMATS["obp"]
+    assert detect(to_interactions(log)[0]) is FORMATS["coba"]
+    assert detect(to_history(log)[0]) is FORMATS["river"]
+    assert detect([{"c": {}, "_label_cost": 1}]) is FORMATS["dsjson"]
+    for other in (
+        [{"x_0": 1.0, "action": 1, "reward": 1}],
+        {"context": [[1.0]], "action": [1], "reward": [1]},
+        [],
+        [1, 2],
+        3,
+        None,
+        "no such file",
+        {"a": 1},
+    ):
+        assert detect(other) is None
+
+
+def test_what_a_path_says_when_writing():
+    assert to_write("log.vw") is FORMATS["vw"]
+    assert to_write("LOG.NPZ") is FORMATS["obp"]
+    assert to_write("log.dsjson") is FORMATS["dsjson"]
+    assert to_write("log.adf") is FORMATS["vw-adf"]
+    assert to_write("log.jsonl") is None
+    assert to_write("log") is None
+
+
+def test_names():
+    assert named("coba") is FORMATS["coba"]
+    with pytest.raises(LogError, match="unknown format 'vvw'; known are obp"):
+        named("vvw")
+    assert all(name == each.name for name, each in FORMATS.items())
+
+
+def test_any_format_converts_to_any_other(tmp_path):
+    """A small log that every format can carry walks through all of them and comes home."""
+    log = Log.from_arrays(
+        [[0.5, 1.0], [0.25, 0.0], [0.125, -1.0]],
+        [1, 2, 1],
+        [1.0, 0.0, 1.0],
+        distribution=[[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]],
+        action_names=[1, 2],
+    )
+    for first in FORMATS.values():
+        for second in FORMATS.values():
+            first.write(log, tmp_path / "one")
+            middle, _ = first.read(tmp_path / "one")
+            if middle.propensities is None and second.name in ("vw", "vw-adf", "dsjson"):
+                continue
+            second.write(middle, tmp_path / "two")
+            back, _ = second.read(tmp_path / "two")
+            assert back.contexts.tolist() == log.contexts.tolist()
+            assert back.rewards.tolist() == log.rewards.tolist()
+            assert back.actions.tolist() == log.actions.tolist()
+            if back.propensities is not None:
+                assert back.propensities.tolist() == log.propensities.tolist()
+
+
+def test_json_of_one_long_line_is_recognised(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"_label_cost": 1, "c": {"_multi": [{"id": "x" * 200_000}]}}))
+    assert detect(path) is FORMATS["dsjson"]
