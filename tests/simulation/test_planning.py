@@ -3,8 +3,6 @@
 import itertools
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,11 +14,10 @@ from sparing.offline.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log, simulate
 from sparing.simulation.planning import plan
 from sparing.simulation.planning_candidates import LEARNERS
-from sparing.simulation.planning_result import Option, Plan, Summary
 from sparing.simulation.planning_world import MOST_CONTEXTS, Posterior
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0
-BELIEFS = {"noise": NOISE, "prior_scale": PRIOR_SCALE, "prior_mean": PRIOR_MEAN}
+BELIEFS = {"noise": NOISE, "prior_scale": PRIOR_SCALE, "prior_mean": PRIOR_MEAN, "spot_check": 0.0}
 
 
 def drawn_from_the_prior(seed, rows=80):
@@ -37,7 +34,7 @@ def log():
 
 @pytest.fixture(scope="module")
 def planned(log):
-    return plan(log, rounds=300, worlds=39, tolerances=(0, 0.1, 0.3), radius_scale=0.2, workers=1, **BELIEFS)
+    return plan(log, rounds=200, worlds=29, tolerances=(0, 0.1, 0.3), radius_scale=0.2, workers=1, **BELIEFS)
 
 
 def test_worlds_have_the_posterior_mean_and_covariance(log):
@@ -154,7 +151,7 @@ def test_limits_of_the_learners(planned):
         assert (np.diff(option.calls, axis=1) >= 0).all()
         assert (np.diff(option.regret, axis=1) >= 0).all()
         assert (option.calls <= np.array(planned.checkpoints)).all()
-    assert planned.checkpoints[-1] == planned.rounds == 300
+    assert planned.checkpoints[-1] == planned.rounds == 200
 
 
 def test_greedy_is_the_ridge_policy_of_the_log(log):
@@ -200,56 +197,6 @@ def test_the_same_for_a_seed_in_any_number_of_processes(log):
     assert seen == [(done, 19) for done in range(1, 20)]
 
 
-def option(name, calls, regret):
-    return Option(name, None, "", np.array(calls)[:, None], np.array(regret)[:, None], 1)
-
-
-def made_up(**asked):
-    """Three options whose answers can be read off: none cheap and good at once."""
-    options = (
-        option("free", [0, 0, 0], [80, 100, 120]),
-        option("middling", [40, 50, 60], [10, 50, 90]),
-        option("dear", [100, 100, 100], [20, 30, 40]),
-        option("foolish", [100, 110, 120], [90, 90, 90]),
-    )
-    return Plan(200, 3, 0.5, 0.5, (200,), options, 1.0, 1.0, ("assumed",), **asked)
-
-
-def test_answers_follow_from_means_and_limits():
-    plan = made_up()
-    assert [option.name for option in plan.frontier] == ["free", "middling", "dear"]
-    assert plan.answers == ()
-    assert plan.cheapest(50).name == "middling"
-    assert plan.cheapest(50, surely=True).name == "dear"
-    assert plan.cheapest(100).name == "free"
-    assert plan.cheapest(29) is None
-    assert plan.cheapest(39, surely=True) is None
-    assert plan.best_within(59).name == "free"
-    assert plan.best_within(60).name == "middling"
-    assert plan.best_within(1000).name == "dear"
-    assert made_up(regret=29).answers[0].startswith("Regret of at most 29: none of these reaches it")
-    assert "dear" in made_up(regret=29).answers[0]
-    assert "none of these reaches it" in made_up(regret=35).answers[1]
-    assert len(made_up(regret=120, budget=10).answers) == 2
-    asked = made_up(regret=50, budget=60).to_dict()["asked"]
-    assert asked["regret"] == {"at_most": 50, "by_mean": "middling", "by_upper_limit": "dear"}
-    assert asked["budget"] == {"at_most": 60, "option": "middling"}
-
-
-def test_a_budget_below_all_options_says_so():
-    plan = made_up(budget=5)
-    dear = Plan(**{**plan.__dict__, "options": plan.options[1:]})
-    assert dear.best_within(5) is None
-    assert "none of these stays within it" in dear.answers[0]
-
-
-def test_summary_is_order_statistics():
-    values = np.random.default_rng(0).permutation(np.arange(1.0, 40.0))
-    found = Summary.of(values, 2)
-    assert (found.mean, found.median, found.low, found.high) == (20, 20, 2, 38)
-    assert found.error == pytest.approx(math.sqrt(130 / 39))  # variance of 1..n is n(n+1)/12
-
-
 @pytest.mark.parametrize(
     ("worlds", "confidence", "coverage"), [(19, 0.9, 0.9), (40, 0.9, 37 / 41), (39, 0.95, 0.95)]
 )
@@ -275,67 +222,11 @@ def test_what_is_printed_and_what_machines_get(planned):
     result = json.loads(json.dumps(planned.to_dict(), allow_nan=False))
     assert len(result["options"]) == len(planned.options) == 10
     assert result["options"][0]["checkpoints"][-1]["calls"] == result["options"][0]["calls"]
-    assert result["frontier"] == [option["label"] for option in result["options"] if option["frontier"]] or (
-        set(result["frontier"]) == {option["label"] for option in result["options"] if option["frontier"]}
-    )
+    marked = {option["label"] for option in result["options"] if option["frontier"]}
+    assert set(result["frontier"]) == marked
 
 
 def test_bounded_rewards_do_not_stop_a_plan(log):
     wide = (float(log.rewards.min()), float(log.rewards.max()))
     found = plan(log, rounds=60, worlds=19, reward_range=wide, workers=1, prior_scale=0.8)
     assert found.noise < (wide[1] - wide[0]) / 2  # a deviation, not half of the range
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"rounds": 0}, "rounds=0; must be a whole number"),
-        ({"rounds": 2.5}, "rounds=2.5"),
-        ({"worlds": 18}, "needs 19 or more"),
-        ({"confidence": 1.0}, "confidence=1.0"),
-        ({"tolerances": [0.1, -1]}, "tolerances="),
-        ({"tolerances": []}, "tolerances="),
-        ({"tolerances": [math.nan]}, "tolerances="),
-        ({"learners": []}, "learners is empty"),
-        ({"learners": ["nosuch"]}, "'nosuch'; must be some of greedy"),
-        ({"learners": ["eps_moful_ips"]}, "Plan with 'eps_moful'"),
-        ({"regret": -1}, "regret=-1"),
-        ({"budget": math.inf}, "budget=inf"),
-        ({"seed": -1}, "seed=-1"),
-        ({"workers": 0}, "workers=0"),
-        ({"nosuch": 1}, "unknown setting 'nosuch'"),
-        ({"prior_scale": 0}, "prior_scale=0"),
-        ({"spot_check": 2}, "spot_check=2"),
-    ],
-)
-def test_bad_numbers_are_refused(log, given, message):
-    with pytest.raises(SettingError, match=message):
-        plan(log, **{"rounds": 10, **given})
-
-
-def test_logs_that_teach_no_posterior():
-    with pytest.raises(SettingError, match="no rows"):
-        plan(Log.empty(action_names=["a", "b"], n_features=2), rounds=10)
-    with pytest.raises(SettingError, match="expected a Log"):
-        plan([1, 2], rounds=10)
-    two = Log.from_arrays(np.random.default_rng(0).random((40, 2)), [0, 1] * 20, np.arange(40.0))
-    with pytest.raises(SettingError, match=r"only 2 actions.*prior_scale"):
-        plan(two, rounds=10)
-    assert plan(two, rounds=10, worlds=19, prior_scale=1.0, workers=1).prior_scale == 1.0
-
-
-SCRIPT = """
-import numpy as np, sparing
-from sparing.simulation.planning import plan
-x = np.random.default_rng(0).random((60, 2))
-log = sparing.Log.from_arrays(x, np.arange(60) % 3, x.sum(axis=1))
-plan(log, rounds=5, worlds=19, prior_scale=1.0, workers=2)
-"""
-
-
-def test_a_script_without_a_guard_is_told(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]

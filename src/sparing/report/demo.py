@@ -60,6 +60,13 @@ def headline(result: DemoResult) -> str:
 def draw(result: DemoResult) -> "Figure":
     """Calls over time, and what they bought."""
     figure, (left, right) = figures.panels(2)
+    with figures.styled():
+        _fill(result, left, right)
+        figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _fill(result: DemoResult, left: "Axes", right: "Axes") -> None:
     for number, outcome in enumerate(result.outcomes):
         colour = figures.COLOURS[number % len(figures.COLOURS)]
         _curve(left, outcome, colour, dashed=number % 4 == 3)
@@ -69,8 +76,6 @@ def draw(result: DemoResult) -> "Figure":
     right.set_ylim(bottom=0)
     for axis in (left.xaxis, left.yaxis, right.xaxis):
         axis.set_major_formatter("{x:,.0f}")
-    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
 
 
 def _curve(axes: "Axes", outcome: Outcome, colour: str, *, dashed: bool) -> None:

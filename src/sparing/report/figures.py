@@ -30,14 +30,19 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def styled() -> Any:
+    """A context in which titles, legends and text are made in our style."""
+    mpl = require("matplotlib", extra="paper", purpose="drawing a figure")
+    return mpl.rc_context(STYLE)
+
+
 def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Figure", Sequence["Axes"]]:
     """A row of axes, drawn without a display."""
     require("matplotlib", extra="paper", purpose="drawing a figure")
-    import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE):
+    with styled():
         figure = Figure(figsize=(width * count, height), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, count, squeeze=False)[0]
@@ -52,9 +57,7 @@ def save_png(figure: "Figure", path: str | os.PathLike[str]) -> None:
 
 def to_svg(figure: "Figure") -> str:
     """A figure as an SVG element for a page."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(STYLE):
+    with styled():
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

@@ -1,0 +1,248 @@
+"""What a plan says: calls and regret of each learner over the worlds, and what follows from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+HEADER = ("learner, * frontier", "calls", "median", "interval", "regret", "median", "interval")
+"""Of the table: the numbers after `calls` and `regret` are theirs; those themselves are means."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A number over worlds: mean and its standard error, median, and the prediction interval."""
+
+    mean: float
+    error: float
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: np.ndarray, rank: int) -> "Summary":
+        """Summarise values (W,); the interval runs from the rank-th smallest to the rank-th largest."""
+        ordered = np.sort(values.astype(float))
+        error = float(ordered.std(ddof=1) / np.sqrt(len(ordered)))
+        return cls(
+            float(ordered.mean()),
+            error,
+            float(np.median(ordered)),
+            float(ordered[rank - 1]),
+            float(ordered[-rank]),
+        )
+
+    def to_dict(self) -> dict[str, float]:
+        """The five numbers by name."""
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One learner with its tolerance, if it has one: calls and regret (W, C) in each world at each checkpoint."""
+
+    name: str
+    tolerance: float | None
+    detail: str
+    calls: np.ndarray
+    regret: np.ndarray
+    rank: int
+
+    @property
+    def label(self) -> str:
+        """The option's name for people."""
+        if self.tolerance is not None:
+            return f"{self.name}, τ {self.tolerance:g}"
+        return f"{self.name}, {self.detail}" if self.detail else self.name
+
+    def calls_at(self, checkpoint: int = -1) -> Summary:
+        """Reward calls up to a checkpoint; the horizon is the last."""
+        return Summary.of(self.calls[:, checkpoint], self.rank)
+
+    def regret_at(self, checkpoint: int = -1) -> Summary:
+        """Regret up to a checkpoint; the horizon is the last."""
+        return Summary.of(self.regret[:, checkpoint], self.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What each learner is predicted to ask for and to lose; `print` it for people, `to_dict` for machines.
+
+    `checkpoints` (C,) are rounds, the horizon last. `coverage` is the exact probability with which a
+    further world of this kind falls into one interval. `regret` and `budget` are what was asked for.
+    """
+
+    rounds: int
+    worlds: int
+    confidence: float
+    coverage: float
+    checkpoints: tuple[int, ...]
+    options: tuple[Option, ...]
+    noise: float
+    prior_scale: float
+    assumptions: tuple[str, ...]
+    regret: float | None = None
+    budget: float | None = None
+    seed: int = 0
+
+    @property
+    def frontier(self) -> tuple[Option, ...]:
+        """Options that no other beats in mean calls and mean regret at once, by growing calls."""
+        best, found = np.inf, []
+        for option in _by_means(self.options):
+            if option.regret_at().mean < best:
+                best = option.regret_at().mean
+                found.append(option)
+        return tuple(found)
+
+    def cheapest(self, regret: float, *, surely: bool = False) -> Option | None:
+        """The option with the fewest mean calls whose mean regret is at most `regret`, or None.
+
+        `surely`: the upper limit of its regret's interval is at most `regret` too.
+        """
+        for option in _by_means(self.options):
+            found = option.regret_at()
+            if found.mean <= regret and (not surely or found.high <= regret):
+                return option
+        return None
+
+    def best_within(self, budget: float) -> Option | None:
+        """The option with the least mean regret whose calls' upper limit is at most `budget`, or None."""
+        affordable = [option for option in _by_means(self.options) if option.calls_at().high <= budget]
+        return min(affordable, key=lambda option: option.regret_at().mean, default=None)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What the plan says to the regret and the budget that were asked for, a sentence each."""
+        return (*_for_regret(self), *_for_budget(self))
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells, under `HEADER`; an option on the frontier has a star."""
+        frontier = self.frontier
+        return [
+            (
+                option.label + (" *" if option in frontier else ""),
+                *_cells(option.calls_at()),
+                *_cells(option.regret_at()),
+            )
+            for option in self.options
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as values that JSON can carry."""
+        frontier = self.frontier
+        asked: dict[str, Any] = {}
+        if self.regret is not None:
+            mean, sure = self.cheapest(self.regret), self.cheapest(self.regret, surely=True)
+            asked["regret"] = {
+                "at_most": self.regret,
+                "by_mean": _label(mean),
+                "by_upper_limit": _label(sure),
+            }
+        if self.budget is not None:
+            asked["budget"] = {"at_most": self.budget, "option": _label(self.best_within(self.budget))}
+        return {
+            "rounds": self.rounds,
+            "worlds": self.worlds,
+            "confidence": self.confidence,
+            "coverage": self.coverage,
+            "seed": self.seed,
+            "noise": self.noise,
+            "prior_scale": self.prior_scale,
+            "options": [
+                {
+                    "label": option.label,
+                    "learner": option.name,
+                    "tolerance": option.tolerance,
+                    "frontier": option in frontier,
+                    "calls": option.calls_at().to_dict(),
+                    "regret": option.regret_at().to_dict(),
+                    "checkpoints": [
+                        {
+                            "round": round_,
+                            "calls": option.calls_at(place).to_dict(),
+                            "regret": option.regret_at(place).to_dict(),
+                        }
+                        for place, round_ in enumerate(self.checkpoints)
+                    ],
+                }
+                for option in self.options
+            ],
+            "frontier": [option.label for option in self.frontier],
+            "asked": asked,
+            "answers": list(self.answers),
+            "assumptions": list(self.assumptions),
+        }
+
+    def __str__(self) -> str:
+        cells = [HEADER, *self.rows()]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(HEADER))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column == 0 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        title = f"{self.rounds:,} rounds in {self.worlds} worlds drawn from the log's posterior; {self.coverage:.0%} intervals"
+        basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]
+        return "\n".join([title, "", *lines, "", *self.answers, *basis])
+
+
+def _by_means(options: Sequence[Option]) -> list[Option]:
+    return sorted(options, key=lambda option: (option.calls_at().mean, option.regret_at().mean))
+
+
+def _cells(found: Summary) -> tuple[str, str, str]:
+    return _number(found.mean), _number(found.median), _range(found)
+
+
+def _range(found: Summary) -> str:
+    return f"{_number(found.low)}–{_number(found.high)}"
+
+
+def _number(value: float) -> str:
+    if value.is_integer() or abs(value) >= 9.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+
+
+def _label(option: Option | None) -> str | None:
+    return None if option is None else option.label
+
+
+def _shown(option: Option) -> str:
+    calls, regret = option.calls_at(), option.regret_at()
+    return (
+        f"{option.label} with {_number(calls.mean)} calls ({_range(calls)}) and regret "
+        f"{_number(regret.mean)} ({_range(regret)})"
+    )
+
+
+def _for_regret(plan: Plan) -> list[str]:
+    if plan.regret is None:
+        return []
+    wanted = f"Regret of at most {plan.regret:,g}"
+    mean, sure = plan.cheapest(plan.regret), plan.cheapest(plan.regret, surely=True)
+    if mean is None:
+        least = min(plan.options, key=lambda option: option.regret_at().mean)
+        return [f"{wanted}: none of these reaches it, even on average. Least regret: {_shown(least)}."]
+    if sure is mean:
+        return [f"{wanted}, on average and at the upper limit: cheapest is {_shown(mean)}."]
+    upper = "none of these reaches it" if sure is None else f"cheapest is {_shown(sure)}"
+    return [
+        f"{wanted} on average: cheapest is {_shown(mean)}.",
+        f"{wanted} at the upper limit too: {upper}.",
+    ]
+
+
+def _for_budget(plan: Plan) -> list[str]:
+    if plan.budget is None:
+        return []
+    limit = f"At most {plan.budget:,g} calls at the upper limit"
+    best = plan.best_within(plan.budget)
+    if best is None:
+        least = min(plan.options, key=lambda option: option.calls_at().high)
+        return [f"{limit}: none of these stays within it. Fewest calls: {_shown(least)}."]
+    return [f"{limit}: least regret has {_shown(best)}."]

@@ -1,0 +1,184 @@
+"""`sparing audit` at the prompt: tables, JSON, the page, gates and their exit codes, column names."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sparing
+from sparing.cli import app
+from sparing.log import Log
+from sparing.simulation import LinearWorld, draw_log
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["audit", *map(str, words)])
+
+
+def plain(*words):
+    command = [sys.executable, "-m", "sparing", "audit", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=0)
+
+
+@pytest.fixture(scope="module")
+def log(world):
+    return draw_log(world, rows=1200, never=[1, 4], seed=0)
+
+
+@pytest.fixture(scope="module")
+def file(log, tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    sparing.write_log(log, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def bare(log, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bare") / "bare.parquet"
+    sparing.write_log(
+        Log.from_arrays(log.contexts, log.actions, log.rewards, action_names=log.action_names), path
+    )
+    return path
+
+
+def test_tables_for_people(file, log):
+    result = run(file)
+    assert result.exit_code == 0, result.output
+    assert "A row could not have taken 33% of the 6 actions" in result.stdout
+    assert str(sparing.audit(log)) in result.stdout
+    assert "S1: everywhere" in result.stdout
+    assert "Assumed: noise" in result.stdout
+
+
+def test_json_is_the_librarys_audit(file, log):
+    result = run(file, "--json")
+    assert result.exit_code == 0, result.output
+    expected = json.loads(json.dumps(sparing.audit(log).to_dict()))
+    assert json.loads(result.stdout) == expected
+    assert expected["metrics"]["unsupported_share"] == pytest.approx(1 / 3)
+
+
+def test_settings_reach_the_audit(file, log):
+    words = ["--error", 3, "--rare", 0.3, "--noise", 0.5, "--ridge", 2, "--delta", 0.1, "--radius-scale", 0.5]
+    result = run(file, "--json", *words, "--seed", 3, "--reward-range", -1, 1, "--gaps", 0)
+    found = sparing.audit(
+        log,
+        error=3,
+        rare=0.3,
+        noise=0.5,
+        ridge=2,
+        delta=0.1,
+        radius_scale=0.5,
+        seed=3,
+        reward_range=(-1, 1),
+        gaps=0,
+    )
+    assert json.loads(result.stdout) == json.loads(json.dumps(found.to_dict()))
+
+
+def test_a_policy_file(file, log, tmp_path):
+    learner = sparing.warm_started(log)
+    learner.save(tmp_path / "learner.sparing")
+    values = json.loads(run(file, "--json", "--policy", tmp_path / "learner.sparing").stdout)
+    chances = learner.policy().probabilities(log.contexts)
+    mass = (chances * ~log.support.mask()).sum(axis=1).mean()
+    assert values["metrics"]["policy_unsupported_mass"] == pytest.approx(mass)
+    assert values["policy"]["bias"][0] == pytest.approx(-mass * log.rewards.max())
+    refused = plain(file, "--policy", file)
+    assert refused.returncode == 2
+    assert "not a sparing file" in refused.stderr
+
+
+def test_page(file, tmp_path):
+    result = run(file, "--html", tmp_path / "audit.html")
+    assert result.exit_code == 0
+    html = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "sparing audit: log.parquet" in html
+    assert [path.name for path in tmp_path.iterdir()] == ["audit.html"]
+
+
+def test_gates_shut_with_code_3_and_say_which(file, tmp_path):
+    words = ["--fail-on", "unsupported_share>0.2", "--fail-on", "never_logged>=2", "--fail-on", "rows<10"]
+    result = run(file, "--html", tmp_path / "audit.html", *words)
+    assert result.exit_code == 3
+    assert "failed on unsupported_share > 0.2: unsupported_share is 0.333333" in result.stderr
+    assert "failed on never_logged >= 2: never_logged is 2" in result.stderr
+    assert "rows" not in result.stderr.replace("failed on", "")
+    assert (tmp_path / "audit.html").exists()
+    assert "6 actions" in result.stdout
+
+
+@pytest.mark.parametrize("gate", ["unsupported_share>0.5", "unsupported_share<0.2", "smallest_count<0"])
+def test_open_gates_leave_with_code_0(file, gate):
+    assert run(file, "--fail-on", gate).exit_code == 0
+
+
+def test_what_is_not_known_does_not_pass(bare):
+    result = run(bare, "--fail-on", "unsupported_share>0.99", "--json")
+    assert result.exit_code == 3
+    assert "is not known for this log" in result.stderr
+    assert json.loads(result.stdout)["support"] == "estimated"
+    assert run(bare, "--fail-on", "estimated_unsupported_share>0.99").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fail-on", "health<1"], "unknown metric 'health'; known are rows, actions"),
+        (["--fail-on", "policy_unsupported_mass>0"], "unknown metric 'policy_unsupported_mass'"),
+        (["--fail-on", "unsupported_share"], "METRIC OP NUMBER"),
+        (["--rare", "2"], "rare=2.0"),
+        (["--action", "deed"], "no action column 'deed'"),
+        (["--html", "no/such/folder/a.html"], "does not exist"),
+        (["--policy", "nothing.sparing"], "does not exist"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(file, words, message):
+    done = plain(file, *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_log_that_is_not_there():
+    done = plain("nothing.parquet")
+    assert done.returncode == 2
+    assert "nothing.parquet does not exist" in done.stderr
+
+
+def test_columns_and_actions_can_be_named(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["age,income,deed,gain,chance,visitor"]
+    for row in range(40):
+        age, income = rng.random(2).round(3)
+        lines.append(f"{age},{income},{row % 2},{row},0.5,v{row % 4}")
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    words = ["--contexts", "age, income", "--action", "deed", "--reward", "gain", "--propensity", "chance"]
+    result = run(tmp_path / "log.csv", *words, "--context-id", "visitor", "--actions", "0,1,2", "--json")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    assert values["never_logged"] == [2]
+    assert values["metrics"]["distinct_contexts"] == 4
+    assert values["metrics"]["smallest_propensity"] == 0.5
+    assert values["rewards"]["range"] == [0, 39]
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["0", "1"]])
+def test_typed_labels_take_the_type_of_the_column(labels, tmp_path):
+    table = {"x_0": [0.1, 0.2], "action": labels, "reward": [1.0, 2.0]}
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    result = run(tmp_path / "log.parquet", "--actions", "0,1,2", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["never_logged"] == [type(labels[0])(2)]
