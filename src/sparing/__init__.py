@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from sparing.log import Support as Support
     from sparing.log import read_log as read_log
     from sparing.log import write_log as write_log
+    from sparing.offline.evaluation import Estimate as Estimate
+    from sparing.offline.evaluation import Evaluation as Evaluation
+    from sparing.offline.evaluation import evaluate as evaluate
+    from sparing.offline.learning import learn as learn
+    from sparing.offline.learning import load_policy as load_policy
+    from sparing.offline.learning import save_policy as save_policy
     from sparing.offline.pi_plus import pi_plus as pi_plus
     from sparing.offline.statistics import Statistics as Statistics
     from sparing.online.algorithms import certified as certified
@@ -37,13 +43,18 @@ if TYPE_CHECKING:
     from sparing.online.saving import load as load
     from sparing.simulation import datasets as datasets
     from sparing.simulation.loop import simulate as simulate
+    from sparing.simulation.planning import plan as plan
+    from sparing.simulation.planning_result import Plan as Plan
     from sparing.simulation.trace import Trace as Trace
 
 _HOMES = {
     "Audit": "auditing",
     "Decision": "online.decision",
+    "Estimate": "offline.evaluation",
+    "Evaluation": "offline.evaluation",
     "Learner": "online.learner",
     "Log": "log",
+    "Plan": "simulation.planning_result",
     "Statistics": "offline.statistics",
     "Support": "log",
     "Trace": "simulation.trace",
@@ -54,13 +65,18 @@ _HOMES = {
     "elbow": "auditing.supported",
     "eps_moful": "online.algorithms",
     "eps_moful_ips": "online.algorithms",
+    "evaluate": "offline.evaluation",
     "given": "auditing.supported",
+    "learn": "offline.learning",
     "lints": "online.algorithms",
     "linucb": "online.algorithms",
     "load": "online.saving",
+    "load_policy": "offline.learning",
     "moful": "online.algorithms",
     "pi_plus": "offline.pi_plus",
+    "plan": "simulation.planning",
     "read_log": "log",
+    "save_policy": "offline.learning",
     "simulate": "simulation.loop",
     "top": "auditing.supported",
     "warm_started": "online.algorithms",

@@ -93,7 +93,8 @@ def certified_within(error: float) -> Supported:
 
 def certified_errors(sums: Statistics, assumptions: Assumptions) -> np.ndarray:
     """The bound on ‖θ̂_a − θ*_a‖ that holds for all K actions at once with probability 1 − δ, (K,)."""
-    eigenvalues = np.linalg.eigvalsh(sums.gram) + assumptions.ridge
+    # Rounding may leave an eigenvalue of a Gram matrix just below 0.
+    eigenvalues = np.maximum(np.linalg.eigvalsh(sums.gram), 0) + assumptions.ridge
     log_det = np.log(eigenvalues / assumptions.ridge).sum(axis=1)
     radius = determinant(
         log_det, sums.counts, sums.n_features, sums.n_rows, max(1, sums.n_actions), assumptions

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from sparing.cli import demo
+from sparing.cli import audit, convert, demo, evaluate, learn, plan
 from sparing.errors import SparingError
 
 app = typer.Typer(
@@ -16,7 +16,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("audit")(audit.audit)
+app.command("convert")(convert.convert)
 app.command("demo")(demo.demo)
+app.command("evaluate")(evaluate.evaluate)
+app.command("learn")(learn.learn)
+app.command("plan")(plan.plan)
 
 
 @app.callback(invoke_without_command=True)

@@ -73,21 +73,40 @@ def test_an_action_that_was_never_logged_is_never_chosen():
         assert any(f"{never.sum()} actions that were never logged" in note for note in policy.notes)
 
 
-def test_extrapolation_may_leave_the_support_and_says_so():
-    """One action pays 10 where it was logged, on half the contexts; the model carries that to the rest."""
+def test_extrapolation_leaves_the_support_on_the_word_of_its_model_and_says_so():
+    """Action 1 pays 10 where it can be taken, on half the contexts; action 0 pays 1 everywhere.
+
+    On the other half IPS alone would take action 0, because it sees nothing of action 1.
+    """
     rng = np.random.default_rng(0)
     side = rng.integers(0, 2, 400)
     mask = np.stack([np.ones(400), side == 0], axis=1).astype(bool)
     actions = np.where(mask[:, 1], rng.integers(0, 2, 400), 0)
-    contexts = np.stack([np.ones(400), rng.random(400)], axis=1) + side[:, None] * [0.0, 1.0]
+    contexts = np.stack([np.ones(400), side], axis=1)
     log = Log.from_arrays(
-        contexts, actions, 10.0 * actions, distribution=mask / mask.sum(axis=1, keepdims=True)
+        contexts, actions, 1 + 9.0 * actions, distribution=mask / mask.sum(axis=1, keepdims=True)
     )
     policy = learn(log, "extrapolation", l2=1e-3)
     assert policy.probabilities(log.contexts)[side == 1, 1].mean() > 0.9
     assert any("unsupported actions" in note for note in policy.notes)
+    by_weights = learn(log, "poem", clip=np.inf, penalty=0.0, l2=1e-3)
+    assert by_weights.probabilities(log.contexts)[side == 1, 1].mean() < 0.1
     restricted = learn(log, "opr", k=0.0, l2=1e-3)
     assert (restricted.probabilities(log.contexts)[side == 1, 1] == 0).all()
+
+
+@pytest.mark.parametrize("method", ["poem", "norm-poem"])
+def test_bad_rewards_do_not_drive_a_policy_to_actions_that_were_never_logged(method):
+    rng = np.random.default_rng(0)
+    log = Log.from_arrays(
+        rng.random((100, 2)),
+        rng.integers(0, 2, 100),
+        np.full(100, -5.0),
+        propensities=np.full(100, 0.5),
+        action_names=range(3),
+    )
+    policy = learn(log, method, clip=np.inf, penalty=0.0, l2=1e-3)
+    assert (policy.probabilities(rng.random((50, 2)))[:, 2] == 0).all()
 
 
 def test_known_sets_by_exact_context():
@@ -127,7 +146,7 @@ def unknown_support():
 def test_an_unknown_support_is_asked_for_and_can_be_given_in_three_ways():
     log = unknown_support()
     for method in ("opr", "opr-dlm", "extrapolation", "caipwl"):
-        with pytest.raises(LogError, match="support is unknown.*support="):
+        with pytest.raises(LogError, match=r"support is unknown.*support="):
             learn(log, method)
     ways = (
         [0, 1, 2],

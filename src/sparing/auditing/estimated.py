@@ -1,0 +1,230 @@
+"""Support that the log does not name, estimated from what was tried among similar contexts."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparing.auditing.segments import Binned, Leaf, Segment
+from sparing.auditing.wording import percent
+from sparing.errors import LogError, MissingExtraError, SettingError
+from sparing.log import Log, Support
+from sparing.log.support import chunks
+from sparing.offline.propensities import PropensityFit, fit_propensities, share_limits
+
+DEPTH = 3
+"""Conditions that describe what counts as similar, at most."""
+
+SEARCHED_ROWS, SEARCHED_CELLS = 20_000, 4_000_000
+"""Rows, and (row, feature) pairs, on which the segments are found, at most."""
+
+COUNTED_ROWS = 200_000
+"""Other rows on which the tries in a segment are counted, at most."""
+
+PAIRED_CELLS = 2_000_000
+"""(row, action) pairs of recurring contexts on which agreement is looked at, at most."""
+
+SURE = 4.0
+"""Deviations beyond which recurring contexts agree more than chance allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class SupportEstimate:
+    """How the support was estimated, and what remains open.
+
+    bar: an action is estimated unsupported where the upper limit of its share is below it, and supported
+    where the lower limit is not. unsupported and undecided (K,): share of rows in which each action is
+    estimated unsupported, or neither. agreement: how often two rows of one context took the same action, how often the fitted
+    propensities expect it, and the deviations between; None where no context recurs.
+    """
+
+    bar: float
+    confidence: float
+    unsupported: np.ndarray
+    undecided: np.ndarray
+    rows_searched: int
+    rows_counted: int
+    propensities: PropensityFit | None
+    propensities_missing: str
+    agreement: tuple[float, float, float] | None
+
+    @property
+    def undecided_share(self) -> float:
+        """Share of the (row, action) pairs that the log leaves open."""
+        return float(self.undecided.mean())
+
+    @property
+    def narrower(self) -> bool:
+        """Whether recurring contexts show that the support is narrower than estimated."""
+        return self.agreement is not None and self.agreement[2] > SURE
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the estimate, in sentences."""
+        lines = [
+            "The support is estimated: an action counts as unsupported where the upper "
+            f"{self.confidence:.0%} limit (Clopper–Pearson, for each pair by itself) of its share among similar "
+            f"contexts is below {self.bar:.3g}. Segments of similar contexts were found on {self.rows_searched:,} "
+            f"rows and counted on {self.rows_counted:,} others; {percent(self.undecided_share)} of the (context, "
+            "action) pairs are undecided and count as supported where the segment has a row of the action."
+        ]
+        if self.agreement is None:
+            lines.append(
+                "No context recurs: support that changes from one context to the next cannot be seen in this log."
+            )
+        elif self.narrower:
+            measured, expected, _ = self.agreement
+            lines.append(
+                f"Two rows of one context take the same action in {measured:.0%} of pairs; the fitted propensities "
+                f"expect {expected:.0%}: the support is narrower than estimated, context by context."
+            )
+        if self.propensities is not None:
+            fit = self.propensities
+            lines.append(
+                f"The propensities are estimated (cross-fitted multinomial regression, temperature "
+                f"{fit.temperature:.2f}): calibration error {fit.calibration_error:.4f}, median standard error "
+                f"{fit.relative_error:.0%} of the propensity."
+            )
+        elif self.propensities_missing:
+            lines.append(f"No propensities were estimated: {self.propensities_missing}")
+        return tuple(lines)
+
+
+def rows_needed(bar: float, confidence: float) -> int:
+    """Rows without a try after which the upper limit of a share is below the bar: (1 − bar)^m ≤ 1 − c."""
+    return int(np.ceil(np.log(1 - confidence) / np.log1p(-bar)))
+
+
+def support_bar(rare: float, n_actions: int) -> float:
+    """`rare`, but at most half of the uniform share 1/K, which many actions must stay below."""
+    return min(rare, 0.5 / n_actions)
+
+
+def estimate_support(
+    log: Log, *, rare: float = 0.01, confidence: float = 0.95, folds: int = 5, seed: int = 0
+) -> tuple[Log, SupportEstimate]:
+    """A log with estimated support, and estimated propensities where none were logged; and the estimate.
+
+    One half of the contexts finds segments, by a shallow tree for each action on whether it was tried;
+    the other half counts the tries in them, so that the counts are not chosen by their luck. A logged
+    action is always supported in its own row.
+    """
+    if log.support.known:
+        raise LogError(f"the log's support is {log.support.kind} already; there is nothing to estimate")
+    bar = support_bar(rare, log.n_actions)
+    needed = rows_needed(bar, confidence)
+    first, second = _halves(log, seed)
+    if min(len(first), len(second)) < needed:
+        raise LogError(
+            f"{log.n_rows} rows are too few to estimate the support: two halves of {needed} rows are needed before "
+            f"an action without a try is below a share of {bar:.3g} at {confidence:.0%} confidence"
+        )
+    blind, unsupported, undecided = _blind_segments(
+        log, first, second, bar=bar, confidence=confidence, needed=needed
+    )
+    support = _support(log, blind)
+    whole = replace(log, support=support)
+    vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
+    fit, missing = None, ""
+    try:
+        fit = fit_propensities(whole, folds=folds, seed=seed)
+    except (MissingExtraError, SettingError) as error:
+        missing = str(error)
+    estimate = SupportEstimate(
+        bar=bar,
+        confidence=confidence,
+        unsupported=unsupported,
+        undecided=undecided,
+        rows_searched=len(first),
+        rows_counted=len(second),
+        propensities=fit if log.propensities is None else None,
+        propensities_missing=missing if log.propensities is None else "",
+        agreement=None if fit is None else _agreement(log, fit, seed),
+    )
+    if log.propensities is None and fit is not None:
+        whole = replace(whole, propensities=fit.logged)
+    return whole, estimate
+
+
+def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to search and rows to count, no context in both."""
+    contexts = int(log.groups.max()) + 1 if log.n_rows else 0
+    rng = np.random.default_rng([seed, 31])
+    side = rng.permutation(contexts)[log.groups] % 2 if contexts else np.empty(0, dtype=int)
+    halves = (np.flatnonzero(side == 0), np.flatnonzero(side == 1))
+    limits = (min(SEARCHED_ROWS, max(1, SEARCHED_CELLS // log.n_features)), COUNTED_ROWS)
+    first, second = (np.sort(rng.permutation(h)[:m]) for h, m in zip(halves, limits, strict=True))
+    return first, second
+
+
+def _blind_segments(
+    log: Log, first: np.ndarray, second: np.ndarray, *, bar: float, confidence: float, needed: int
+) -> tuple[list[tuple[int, Segment]], np.ndarray, np.ndarray]:
+    """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
+    binned = Binned(log.contexts[first])
+    contexts = np.asfortranarray(log.contexts[second])
+    smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
+    blind: list[tuple[int, Segment]] = []
+    unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
+    for action in range(log.n_actions):
+        tried = log.actions[first] == action
+        leaves = binned.leaves(tried, depth=DEPTH, smallest=smallest, bar=bar)
+        inside = np.array([leaf.segment.contains(contexts) for leaf in leaves])
+        hits = (inside & (log.actions[second] == action)).sum(axis=1)
+        low, high = share_limits(hits, inside.sum(axis=1), confidence)
+        for number, leaf in enumerate(leaves):
+            if high[number] < bar:
+                blind.append((action, leaf.segment))
+                unsupported[action] += inside[number].mean()
+            elif low[number] < bar:
+                undecided[action] += inside[number].mean()
+                if _never_tried(leaf, int(hits[number])):
+                    blind.append((action, leaf.segment))
+    return blind, unsupported, undecided
+
+
+def _never_tried(leaf: Leaf, hits: int) -> bool:
+    return leaf.hits + hits == 0
+
+
+def _support(log: Log, blind: list[tuple[int, Segment]]) -> Support:
+    """Every action but in its blind segments; a row's own action always."""
+    table = np.empty((log.n_rows, (log.n_actions + 7) // 8), dtype=np.uint8)
+    for rows in chunks(log.n_rows, log.n_actions):
+        contexts = np.asfortranarray(log.contexts[rows])
+        mask = np.ones((len(contexts), log.n_actions), dtype=bool)
+        for action, segment in blind:
+            mask[segment.contains(contexts), action] = False
+        mask[np.arange(len(contexts)), log.actions[rows]] = True
+        table[rows] = np.packbits(mask, axis=1)
+    return Support("estimated", log.n_rows, log.n_actions, table)
+
+
+def _agreement(log: Log, fit: PropensityFit, seed: int) -> tuple[float, float, float] | None:
+    """Share of equal actions among pairs of rows of one context, the share Σ_a μ̂² expects, and the z-score.
+
+    Contexts are taken as independent, their pairs as dependent: z = Σ_g D_g / sqrt(Σ_g D_g²) with
+    D_g = equal pairs − expected pairs.
+    """
+    sizes = np.bincount(log.groups)
+    recurring = np.flatnonzero(sizes > 1)
+    if not len(recurring):
+        return None
+    most = max(1, PAIRED_CELLS // log.n_actions)
+    order = np.random.default_rng([seed, 32]).permutation(recurring)
+    taken = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), most)))]
+    place = np.full(len(sizes), -1)
+    place[taken] = np.arange(len(taken))
+    rows = np.flatnonzero(place[log.groups] >= 0)
+    group = place[log.groups[rows]]
+    pairs = sizes[taken] * (sizes[taken] - 1.0)
+    _, pair, times = np.unique(
+        group * log.n_actions + log.actions[rows], return_index=True, return_counts=True
+    )
+    equal = np.bincount(group[pair], weights=times * (times - 1.0), minlength=len(taken))
+    table = fit.models.table(rows)
+    chance = np.bincount(group, weights=np.einsum("nk,nk->n", table, table), minlength=len(taken))
+    expected = pairs * chance / sizes[taken]
+    deviation = equal - expected
+    scale = float(np.sqrt((deviation**2).sum()))
+    z = float(deviation.sum() / scale) if scale > 0 else 0.0
+    return float(equal.sum() / pairs.sum()), float(expected.sum() / pairs.sum()), z

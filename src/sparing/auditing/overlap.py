@@ -1,0 +1,199 @@
+"""How well the log's propensities cover what a policy would do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.log.support import chunks
+from sparing.offline.policy import Policy
+
+PERCENTS = (1, 10, 50, 90, 99)
+BINS = 30
+SUM_TOLERANCE = 1e-6
+"""How far a policy's probabilities may be from summing to 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """The propensities of the logged actions; `source` says whether they were logged or estimated.
+
+    percentile_ratio: P90/P10. effective_sample_size: (Σw)²/Σw² for w = 1/μ, the uniform policy's weights.
+    supported_mean: mean of 1/μ, which is the mean number of supported actions, because
+    E[1/μ(a|x)] = Σ_a μ(a|x)·1{μ(a|x) > 0}/μ(a|x); supported_error is its standard error. Estimated
+    propensities know nothing of the support, so both are None there. contradiction: mean of 1/μ − the
+    row's number of supported actions and its standard error, where both are known: 0 but for chance.
+    edges (bins + 1,) and histogram (bins,) count rows by propensity.
+    """
+
+    source: str
+    quantiles: dict[int, float]
+    smallest: float
+    largest: float
+    percentile_ratio: float
+    effective_sample_size: float
+    supported_mean: float | None
+    supported_error: float | None
+    contradiction: tuple[float, float] | None
+    edges: np.ndarray
+    histogram: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyAudit:
+    """What a target policy does where the log is blind.
+
+    unsupported_mass: mean over rows of u_i = Σ_{a∈𝓤(x_i,μ)} π(a|x_i), with its quantiles; None where the
+    support is unknown. never_logged_mass: the part on actions without a row. bias: limits of the bias of
+    IPS, −Σ π·δ over the unsupported actions, hence in [−ū·r_max, −ū·r_min]; `reward_range` is what was
+    assumed of mean rewards, `range_given` whether by the caller or as observed.
+    effective_sample_size: (Σw)²/Σw² for w = π/μ. implied_mass: 1 − mean w and its standard error, which is
+    the unsupported mass by logged propensities alone, because E[w] = Σ_a π(a|x)·1{μ(a|x) > 0}.
+    """
+
+    support: str
+    unsupported_mass: float | None
+    mass_quantiles: dict[int, float] | None
+    never_logged_mass: float
+    bias: tuple[float, float] | None
+    reward_range: tuple[float, float]
+    range_given: bool
+    effective_sample_size: float | None
+    implied_mass: tuple[float, float] | None
+
+
+def effective_sample_size(weights: np.ndarray) -> float:
+    """(Σw)²/Σw²; 0 where all weights are 0."""
+    largest = float(weights.max(initial=0))
+    if largest == 0:
+        return 0.0
+    scaled = weights / largest
+    return float(scaled.sum() ** 2 / (scaled @ scaled))
+
+
+def overlap(log: Log, *, estimated: bool) -> Overlap | None:
+    """Describe the propensities of the logged actions; None where there are none."""
+    if log.propensities is None or not log.n_rows:
+        return None
+    propensities = log.propensities
+    low, high = float(propensities.min()), float(propensities.max())
+    quantiles = np.quantile(propensities, [p / 100 for p in PERCENTS])
+    edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
+    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    inverse = 1 / propensities
+    known = not estimated and log.support.kind == "exact"
+    return Overlap(
+        source="estimated" if estimated else "logged",
+        quantiles={p: float(q) for p, q in zip(PERCENTS, quantiles, strict=True)},
+        smallest=low,
+        largest=high,
+        percentile_ratio=float(quantiles[3] / quantiles[1]),
+        effective_sample_size=effective_sample_size(inverse),
+        supported_mean=None if estimated else _mean(inverse)[0],
+        supported_error=None if estimated else _mean(inverse)[1],
+        contradiction=_contradiction(log, inverse) if known else None,
+        edges=edges,
+        histogram=np.histogram(propensities, edges)[0],
+    )
+
+
+def _mean(values: np.ndarray) -> tuple[float, float]:
+    """The mean and its standard error."""
+    return float(values.mean()), float(values.std() / np.sqrt(len(values)))
+
+
+def _contradiction(log: Log, inverse: np.ndarray) -> tuple[float, float]:
+    """Mean of 1/μ − |support| and its standard error: Var(1/μ | x) = Σ_a 1/μ(a|x) − |support|² where μ is known."""
+    support = log.support
+    mean, error = _mean(inverse - support.sizes)
+    table = support.probabilities
+    if table is None:
+        return mean, error
+    weights = (
+        np.ones(len(table)) if support.index is None else np.bincount(support.index, minlength=len(table))
+    )
+    variance = 0.0
+    for part in chunks(len(table), log.n_actions):
+        supported = table[part] > 0
+        one_over = np.divide(1, table[part], out=np.zeros_like(table[part]), where=supported).sum(axis=1)
+        variance += float(weights[part] @ (one_over - supported.sum(axis=1) ** 2))
+    return mean, float(np.sqrt(max(0.0, variance)) / log.n_rows)
+
+
+def audit_policy(
+    log: Log, policy: Policy | np.ndarray, *, reward_range: tuple[float, float] | None, estimated: bool
+) -> PolicyAudit | None:
+    """Walk the rows in blocks and add up what the policy does outside the support; None without rows.
+
+    `estimated` says that the log's propensities are, which then imply nothing.
+    """
+    if not log.n_rows:
+        return None
+    mass = np.zeros(log.n_rows)
+    target = np.empty(log.n_rows)
+    never = log.counts == 0
+    never_mass = 0.0
+    for rows, chances in policy_blocks(log, policy):
+        target[rows] = chances[np.arange(len(chances)), log.actions[rows]]
+        never_mass += float(chances[:, never].sum())
+        if log.support.known:
+            mass[rows] = np.where(log.support.mask(rows), 0.0, chances).sum(axis=1)
+    observed = (float(log.rewards.min()), float(log.rewards.max()))
+    low, high = observed if reward_range is None else reward_range
+    mean = float(mass.mean())
+    known = log.support.known
+    weights = None if log.propensities is None else target / log.propensities
+    return PolicyAudit(
+        support=log.support.kind,
+        unsupported_mass=mean if known else None,
+        mass_quantiles={p: float(np.quantile(mass, p / 100)) for p in PERCENTS} if known else None,
+        never_logged_mass=never_mass / log.n_rows,
+        # Adding 0.0 keeps −0.0 out of sight.
+        bias=(-mean * high + 0.0, -mean * low + 0.0) if known else None,
+        reward_range=(float(low), float(high)),
+        range_given=reward_range is not None,
+        effective_sample_size=None if weights is None else effective_sample_size(weights),
+        implied_mass=None if weights is None or estimated else _mean(1 - weights),
+    )
+
+
+def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions."""
+    ask, places = _asked(log, policy)
+    for rows in chunks(log.n_rows, log.n_actions):
+        chances = np.zeros((rows.stop - rows.start, log.n_actions))
+        given = np.asarray(ask(rows), dtype=np.float64)
+        if given.shape != (len(chances), len(places)):
+            raise SettingError(
+                f"the policy gave shape {given.shape}; expected {(len(chances), len(places))}, a column an action"
+            )
+        chances[:, places] = given
+        sums = chances.sum(axis=1)
+        off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (chances < 0).any(axis=1)
+        if off.any():
+            row = int(np.flatnonzero(off)[0])
+            raise SettingError(
+                f"the policy's probabilities at row {rows.start + row} sum to {sums[row]:.6g} (smallest "
+                f"{chances[row].min():.4g}); they must be 0 or more and sum to 1"
+            )
+        yield rows, chances
+
+
+def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.ndarray], list[int]]:
+    """How to ask for a slice of rows, and which of the log's actions the answer's columns are."""
+    if isinstance(policy, np.ndarray):
+        if policy.shape != (log.n_rows, log.n_actions):
+            raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
+        return (lambda rows: policy[rows]), list(range(log.n_actions))
+    place = {name: i for i, name in enumerate(log.action_names)}
+    unknown = [name for name in policy.action_names if name not in place]
+    if unknown:
+        raise SettingError(
+            f"the policy knows action {unknown[0]!r}, the log does not; name every action when the log is "
+            "read (actions=[...]), so that what it never tried is counted"
+        )
+    return (lambda rows: policy.probabilities(log.contexts[rows])), [
+        place[name] for name in policy.action_names
+    ]

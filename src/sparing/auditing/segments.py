@@ -1,0 +1,242 @@
+"""Segments: regions of contexts that a few plain conditions describe, found by a shallow tree or one line."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+CUTS = 63
+"""Thresholds tried for each feature, at most."""
+
+DIGITS = 3
+"""Significant digits of a threshold, counted from the feature's range, so that words tell it exactly."""
+
+
+TERMS = 6
+"""Features in the sum that describes a half-space, at most."""
+
+NEWTON_STEPS = 6
+
+NEGLIGIBLE = 0.05
+"""A term that varies less than this, beside the one that varies most, is left out of the sum."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """low < Σ_j weight_j·x_j ≤ high; `terms` holds (j, weight), for most bounds just (j, 1)."""
+
+    terms: tuple[tuple[int, float], ...]
+    low: float = -np.inf
+    high: float = np.inf
+
+    def contains(self, contexts: np.ndarray) -> np.ndarray:
+        """Whether each of the contexts (n, d) keeps the bound, (n,)."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1:
+            total = contexts[:, self.terms[0][0]]
+        else:
+            total = contexts[:, [j for j, _ in self.terms]] @ np.array([weight for _, weight in self.terms])
+        return (total > self.low) & (total <= self.high)
+
+    def words(self, feature_names: Sequence[str]) -> str:
+        """Such as "0.1 < age ≤ 0.5" or "x_0 − 0.62·x_3 > 0.4"."""
+        total = ""
+        for j, weight in self.terms:
+            size = "" if abs(weight) == 1 else f"{abs(weight):.12g}·"
+            sign = (" − " if weight < 0 else " + ") if total else ("−" if weight < 0 else "")
+            total += f"{sign}{size}{feature_names[j]}"
+        if np.isinf(self.low):
+            return f"{total} ≤ {_number(self.high)}"
+        if np.isinf(self.high):
+            return f"{total} > {_number(self.low)}"
+        return f"{_number(self.low)} < {total} ≤ {_number(self.high)}"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Contexts that keep all of its bounds; without any, all contexts."""
+
+    bounds: tuple[Bound, ...] = ()
+
+    def contains(self, contexts: np.ndarray) -> np.ndarray:
+        """Whether each of the contexts (n, d) lies in the segment, (n,)."""
+        inside = np.ones(len(contexts), dtype=bool)
+        for bound in self.bounds:
+            inside &= bound.contains(contexts)
+        return inside
+
+    def narrowed(self, feature: int, low: float, high: float) -> "Segment":
+        """The part of the segment with low < x_j ≤ high."""
+        by_terms = {bound.terms: bound for bound in self.bounds}
+        terms = ((feature, 1.0),)
+        before = by_terms.get(terms, Bound(terms))
+        by_terms[terms] = Bound(terms, max(low, before.low), min(high, before.high))
+        return Segment(tuple(by_terms[terms] for terms in sorted(by_terms)))
+
+    def words(self, feature_names: Sequence[str]) -> str:
+        """Such as "0.1 < age ≤ 0.5 and x_2 > 0.53"; "everywhere" without bounds."""
+        return " and ".join(bound.words(feature_names) for bound in self.bounds) or "everywhere"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A segment with the rows in it that the tree was grown on, and how many of those were hits."""
+
+    segment: Segment
+    rows: np.ndarray
+    hits: int
+
+
+class Binned:
+    """Contexts (n, d) with every feature cut at a few thresholds: what trees are grown on.
+
+    `tried` is the number of one-sided segments that the thresholds make.
+    """
+
+    def __init__(self, contexts: np.ndarray) -> None:
+        n, d = contexts.shape
+        self.cuts = [_thresholds(contexts[:, j]) for j in range(d)]
+        self.width = max((len(cuts) for cuts in self.cuts), default=0) + 1
+        codes = np.empty((n, d), dtype=np.int64)
+        for j, cuts in enumerate(self.cuts):
+            codes[:, j] = np.searchsorted(cuts, contexts[:, j], side="left")
+        self.cells = codes + self.width * np.arange(d)
+        self.contexts = np.asfortranarray(contexts)
+        self.tried = 2 * max(1, sum(len(cuts) for cuts in self.cuts))
+
+    def leaves(self, hit: np.ndarray, *, depth: int, smallest: int, bar: float) -> list[Leaf]:
+        """Split until hits and misses part: leaves of `smallest` rows or more, `depth` conditions deep.
+
+        hit (n,) is what is looked for. Neighbours that both have a share of hits at or below `bar` are
+        joined again: one region, fewer words.
+        """
+        root = Leaf(Segment(), np.arange(len(hit)), int(hit.sum()))
+        return self._grown(root, hit, depth, smallest, bar)
+
+    def _grown(self, leaf: Leaf, hit: np.ndarray, depth: int, smallest: int, bar: float) -> list[Leaf]:
+        split = self._best_split(leaf, hit, smallest) if depth else None
+        if split is None:
+            return [leaf]
+        feature, cut = split
+        left = self.contexts[leaf.rows, feature] <= cut
+        sides = ((left, -np.inf, cut), (~left, cut, np.inf))
+        leaves: list[Leaf] = []
+        for side, low, high in sides:
+            rows = leaf.rows[side]
+            child = Leaf(leaf.segment.narrowed(feature, low, high), rows, int(hit[rows].sum()))
+            leaves += self._grown(child, hit, depth - 1, smallest, bar)
+        return [leaf] if all(part.hits <= bar * len(part.rows) for part in leaves) else leaves
+
+    def _best_split(self, leaf: Leaf, hit: np.ndarray, smallest: int) -> tuple[int, float] | None:
+        """The cut after which the two shares of hits differ most (largest fall of their variance)."""
+        n = len(leaf.rows)
+        if leaf.hits in (0, n) or n < 2 * smallest or self.width == 1:
+            return None
+        d = len(self.cuts)
+        cells = self.cells[leaf.rows]
+        size = d * self.width
+        inside = np.bincount(cells.ravel(), minlength=size).reshape(d, -1).cumsum(axis=1)[:, :-1]
+        struck = np.bincount(cells[hit[leaf.rows]].ravel(), minlength=size).reshape(d, -1)
+        struck = struck.cumsum(axis=1)[:, :-1]
+        gain = _gain(inside, struck, n, leaf.hits, smallest)
+        feature, code = divmod(int(gain.argmax()), self.width - 1)
+        if gain[feature, code] <= leaf.hits**2 / n * (1 + 1e-12):
+            return None
+        return feature, self._refined(leaf, hit, smallest, feature, code)
+
+    def _refined(self, leaf: Leaf, hit: np.ndarray, smallest: int, feature: int, code: int) -> float:
+        """The best cut among the values on either side of a threshold, up to its neighbours."""
+        near = self.cells[leaf.rows, feature] - feature * self.width - code
+        before = leaf.rows[near < 0]
+        rows = leaf.rows[(near == 0) | (near == 1)]
+        order = rows[np.argsort(self.contexts[rows, feature], kind="stable")]
+        values = self.contexts[order, feature]
+        inside = len(before) + np.arange(1, len(order) + 1)
+        struck = int(hit[before].sum()) + np.cumsum(hit[order])
+        gain = _gain(inside, struck, len(leaf.rows), leaf.hits, smallest)[:-1]
+        gain[values[:-1] == values[1:]] = -np.inf
+        if not np.isfinite(gain).any():
+            return float(self.cuts[feature][code])
+        best = int(gain.argmax())
+        return _between(float(values[best]), float(values[best + 1]))
+
+
+def _gain(inside: np.ndarray, struck: np.ndarray, n: int, hits: int, smallest: int) -> np.ndarray:
+    """Σ hits²/rows of the two sides of each cut; −inf where a side has fewer than `smallest` rows."""
+    outside, missed = n - inside, hits - struck
+    gain = struck**2 / np.maximum(inside, 1) + missed**2 / np.maximum(outside, 1)
+    return np.where((inside >= smallest) & (outside >= smallest), gain, -np.inf)
+
+
+def _number(value: float) -> str:
+    return f"{value:.12g}".replace("-", "−")
+
+
+def half_space(contexts: np.ndarray, hit: np.ndarray, *, bar: float) -> Segment | None:
+    """The half-space that best parts misses, which it should hold, from hits; None where no sum does.
+
+    The direction is that of logistic regression of hit (n,) on contexts (n, d), its weights rounded and its
+    small terms left out; the bound is where misses − hits inside is largest, among those with a share of
+    hits inside of at most `bar`.
+    """
+    spread = contexts.std(axis=0)
+    usable = np.flatnonzero(spread > 0)
+    if not len(usable) or hit.all() or not hit.any():
+        return None
+    scaled = (contexts[:, usable] - contexts[:, usable].mean(axis=0)) / spread[usable]
+    slope = _direction(scaled, hit)
+    effect = np.zeros(contexts.shape[1])
+    effect[usable] = np.abs(slope)
+    weights = np.zeros(contexts.shape[1])
+    weights[usable] = slope / spread[usable]
+    chosen = np.argsort(-effect, kind="stable")[:TERMS]
+    chosen = np.sort(chosen[effect[chosen] > NEGLIGIBLE * effect.max()])
+    if not len(chosen):
+        return None
+    weights = np.round(weights[chosen] / np.abs(weights[chosen]).max(), 2)
+    terms = tuple((int(j), float(w)) for j, w in zip(chosen, weights, strict=True) if w)
+    total = contexts[:, [j for j, _ in terms]] @ np.array([w for _, w in terms])
+    order = np.argsort(total)
+    hits, inside = np.cumsum(hit[order]), np.arange(1, len(hit) + 1)
+    excess = np.where(hits <= bar * inside, inside - 2 * hits, 0)[:-1]
+    excess[total[order[:-1]] == total[order[1:]]] = 0
+    if excess.max(initial=0) <= 0:
+        return None
+    edge = total[order[excess.argmax() :][:2]]
+    high = _between(float(edge[0]), float(edge[1]))
+    if terms[0][1] < 0:
+        return Segment((Bound(tuple((j, -w) for j, w in terms), low=-high),))
+    return Segment((Bound(terms, high=high),))
+
+
+def _direction(scaled: np.ndarray, hit: np.ndarray) -> np.ndarray:
+    """Weights of a logistic regression with ridge 1, by a few Newton steps, (d,)."""
+    design = np.column_stack([scaled, np.ones(len(scaled))])
+    weights = np.zeros(design.shape[1])
+    for _ in range(NEWTON_STEPS):
+        chance = special.expit(design @ weights)
+        curvature = (design.T * (chance * (1 - chance))) @ design + np.eye(len(weights))
+        weights += np.linalg.solve(curvature, design.T @ (hit - chance) - weights)
+    return weights[:-1]
+
+
+def _thresholds(column: np.ndarray) -> np.ndarray:
+    """Between the values where there are few, else rounded quantiles; each parts the rows in two."""
+    values = np.unique(column)
+    if len(values) <= CUTS + 1:
+        return np.array([_between(low, high) for low, high in itertools.pairwise(values.tolist())])
+    cuts = np.quantile(column, np.arange(1, CUTS + 1) / (CUTS + 1))
+    decimals = DIGITS - 1 - int(np.floor(np.log10(values[-1] - values[0])))
+    rounded = np.unique(np.round(cuts, decimals))
+    return rounded[(rounded >= values[0]) & (rounded < values[-1])]
+
+
+def _between(low: float, high: float) -> float:
+    """The middle with as few digits as lie between the two: low ≤ cut < high."""
+    middle = low + (high - low) / 2
+    for digits in range(1, 17):
+        cut = float(f"{middle:.{digits}g}")
+        if low <= cut < high:
+            return cut
+    return low

@@ -1,0 +1,150 @@
+"""`sparing audit`: where a log is blind, for people, for machines, and as a gate in a pipeline."""
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparing.cli import reading
+
+if TYPE_CHECKING:
+    from sparing.auditing import Audit
+
+GATE_SHUT = 3
+"""The exit code when a --fail-on condition holds."""
+
+
+def audit(
+    log: reading.LogPath,
+    policy: Annotated[
+        str,
+        typer.Option(help="Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
+    ] = "",
+    as_json: reading.AsJson = False,
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained page to this file.")] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is not known; can be repeated."),
+    ] = None,
+    error: Annotated[float, typer.Option(help="ε: the certified error that an action may have.")] = 0.1,
+    rare: Annotated[float, typer.Option(help="A propensity below this is rare.")] = 0.01,
+    confidence: Annotated[float, typer.Option(help="Of the limits behind an estimated support.")] = 0.95,
+    reward_range: Annotated[
+        str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
+    ] = "",
+    noise: Annotated[float | None, typer.Option(help="σ of a reward; default: estimated.")] = None,
+    ridge: Annotated[float, typer.Option(help="λ of the regression.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Probability with which certified errors may fail.")] = 0.05,
+    radius_scale: Annotated[float, typer.Option(help="Factor on the radius behind the upsides.")] = 1.0,
+    gaps: Annotated[int, typer.Option(min=0, help="Gaps to list.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of the rows that are sampled.")] = 0,
+    contexts: reading.Contexts = "",
+    action: reading.Action = "action",
+    reward: reading.Reward = "reward",
+    propensity: reading.Propensity = "propensity",
+    distribution: Annotated[str, typer.Option(help="Prefix of the probability columns.")] = "p_",
+    eligible: Annotated[str, typer.Option(help="The column of eligible sets.")] = "eligible",
+    context_id: reading.ContextId = "context_id",
+    actions: reading.Actions = "",
+) -> None:
+    """Say what a log tried, what it could not, where, and what that may be worth.
+
+    Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
+    """
+    from sparing.auditing import audit as look_over
+    from sparing.auditing.gates import Gate
+    from sparing.cli import terminal
+    from sparing.log import read_log
+    from sparing.report import audit as report
+
+    gates = [Gate.parse(text) for text in fail_on or []]
+    rows = read_log(
+        log,
+        contexts=reading.words(contexts) or None,
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        distribution=distribution,
+        eligible=eligible,
+        context_id=context_id,
+        actions=_labels(log, action, reading.words(actions)) or None,
+    )
+    found = look_over(
+        rows,
+        policy=reading.read_policy(policy, rows) if policy else None,
+        error=error,
+        rare=rare,
+        confidence=confidence,
+        reward_range=_pair(reward_range),
+        gaps=gaps,
+        noise=noise,
+        ridge=ridge,
+        delta=delta,
+        radius_scale=radius_scale,
+        seed=seed,
+    )
+    verdicts = [gate.verdict(found.metrics) for gate in gates]
+    if html is not None:
+        report.write(found, html, title=log.name)
+    if as_json:
+        terminal.print_json(found.to_dict())
+    else:
+        _print(found)
+    if html is not None:
+        terminal.say(f"Page: {html}")
+    shut = [verdict for verdict in verdicts if verdict is not None]
+    for verdict in shut:
+        terminal.say(f"sparing: failed on {verdict}")
+    if shut:
+        raise typer.Exit(GATE_SHUT)
+
+
+def _print(found: "Audit") -> None:
+    from sparing.auditing import sentences
+    from sparing.cli import terminal
+    from sparing.report import audit as report
+
+    print(f"{found.headline}\n\n{found}\n")
+    header, rows = report.action_table(found, most=20)
+    title = (
+        "Actions" if len(rows) == found.actions else f"The {len(rows)} least known of {found.actions} actions"
+    )
+    terminal.print_table(title, header, rows)
+    print(f"{report.legend(found)}\n")
+    if found.gap_map.gaps:
+        terminal.print_table("Gaps", report.GAP_HEADER, report.gap_rows(found))
+        print(sentences.upside(found))
+    if found.assumptions is not None:
+        print(f"\nAssumed: {found.assumptions}.")
+
+
+def _pair(text: str) -> tuple[float, float] | None:
+    from sparing.errors import SettingError
+
+    try:
+        low, high = map(float, reading.words(text)) if text else (None, None)
+    except ValueError:
+        raise SettingError(f"--reward-range {text!r}; expected LOW,HIGH, such as 0,1") from None
+    return None if low is None or high is None else (low, high)
+
+
+def _labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
+    """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
+    import pyarrow as pa
+
+    from sparing.errors import LogError
+    from sparing.log.table import WHOLE_NUMBER, open_source
+
+    if not texts:
+        return []
+    whole = all(map(WHOLE_NUMBER.fullmatch, texts))
+    try:
+        source = open_source(path)
+    except LogError:  # not a table: reading the log will say so, or read another format
+        return list(texts)
+    if column in source.schema.names and not source.text:
+        kind = source.schema.field(column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        whole = whole and pa.types.is_integer(kind)
+    return [int(text) for text in texts] if whole else list(texts)

@@ -1,0 +1,153 @@
+"""Hyper-parameters chosen on held-out contexts by what can be promised, not by what extrapolates well."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.offline.assumptions import positive
+from sparing.offline.folds import context_folds
+from sparing.offline.learning.material import Material, Request
+from sparing.offline.regression import ridge_regression
+from sparing.offline.statistics import Statistics
+
+Setting = dict[str, float]
+Act = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
+"""Maps θ (K, d), contexts (n, d) and allowed actions (n, K) to the policy's π (n, K)."""
+
+LIMIT = float(stats.norm.ppf(0.975))
+"""Standard errors from an estimate to the lower end of its 95 % interval."""
+
+RIDGES = (1.0, 0.1, 10.0, 100.0)
+
+
+def support_aware_limit(table: np.ndarray, material: Material, lowest: float) -> float:
+    """Lower 95 % limit of mean(w_i r_i + u_i r_min) for a policy with π (n, K) on the log's rows.
+
+    u_i is the policy's mass on unsupported actions. Where the support is unknown it is replaced by
+    1 − w_i, which has the same mean: E[w_i | x_i] is the mass that π has on the support.
+    """
+    log = material.log
+    assert log.propensities is not None
+    weights = table[np.arange(log.n_rows), log.actions] / log.propensities
+    if material.supported is None:
+        outside = 1 - weights
+    else:
+        outside = np.where(material.supported, 0.0, table).sum(axis=1)
+    return normal_limit(weights * log.rewards + outside * lowest)
+
+
+def normal_limit(terms: np.ndarray) -> float:
+    """mean − 1.96·deviation/√n; −inf for fewer than two terms."""
+    if len(terms) < 2:
+        return -np.inf
+    return float(terms.mean() - LIMIT * terms.std(ddof=1) / np.sqrt(len(terms)))
+
+
+def choose(
+    request: Request,
+    material: Material,
+    settings: Sequence[Setting],
+    fit: Callable[[Material, Setting], np.ndarray],
+    act: Act,
+) -> tuple[Setting, tuple[str, ...]]:
+    """The setting whose policies, each learnt without a fold of contexts, have the best limit on it.
+
+    The terms of all folds are pooled into one limit. Equal limits go to the earlier setting.
+    """
+    if len(settings) == 1:
+        return settings[0], ()
+    fold_of = folds_or_none(material.log, request.folds, request.seed)
+    if fold_of is None:
+        return settings[0], (f"one context only, none to hold out: {said(settings[0])} taken unseen",)
+    parts = [(material.take(fold_of != fold), fold_of == fold) for fold in np.unique(fold_of)]
+    request.progress.plan(len(settings) * len(parts))
+    limits, lowest = [], request.lowest
+    table = np.empty((material.log.n_rows, material.log.n_actions))
+    for setting in settings:
+        for part, held in parts:
+            allowed = None if material.allowed is None else material.allowed[held]
+            table[held] = act(fit(part, setting), material.log.contexts[held], allowed)
+            request.progress.step()
+        limits.append(support_aware_limit(table, material, lowest))
+    best = int(np.argmax(limits))
+    notes = [
+        f"{said(settings[best])} of {len(settings)} settings, by the support-aware lower limit "
+        f"{limits[best]:.4g} on held-out contexts (unsupported mass counted as {lowest:.4g})"
+    ]
+    logged = float(material.log.rewards.mean())
+    if not limits[best] > logged:
+        notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")
+    return settings[best], tuple(notes)
+
+
+def choose_ridge(request: Request, log: Log, settings: Sequence[Setting]) -> tuple[Setting, tuple[str, ...]]:
+    """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it."""
+    fold_of = None if len(settings) == 1 else folds_or_none(log, request.folds, request.seed)
+    if fold_of is None:
+        return settings[0], ()
+    parts = [log.take(fold_of == fold) for fold in np.unique(fold_of)]
+    sums = [Statistics.of(part) for part in parts]
+    errors = np.zeros(len(settings))
+    for held, part in enumerate(parts):
+        others = Statistics.zero(log.n_actions, log.n_features)
+        for number, one in enumerate(sums):
+            others = others if number == held else others + one
+        for choice, setting in enumerate(settings):
+            theta = reward_parameters(others, setting["ridge"])[part.actions]
+            errors[choice] += ((part.rewards - np.einsum("nd,nd->n", theta, part.contexts)) ** 2).sum()
+    best = settings[int(np.argmin(errors))]
+    return best, (f"{said(best)} of {len(settings)} settings, by squared error on held-out contexts",)
+
+
+def ridge_grid(ridge: Any) -> list[Setting]:
+    """The ridges to try: the one given, those given, or the default ones."""
+    settings = grid(ridge=(ridge, RIDGES))
+    for setting in settings:
+        positive("ridge", setting["ridge"])
+    return settings
+
+
+def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
+    """Ridge estimates (K, d); an action without rows gets the mean of the others, so it never leads."""
+    theta = ridge_regression(sums, ridge)
+    seen = sums.counts > 0
+    if seen.any():
+        theta[~seen] = theta[seen].mean(axis=0)
+    return theta
+
+
+def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
+    """Folds by context, fewer where contexts are few; None where there is only one context."""
+    contexts = int(log.groups.max()) + 1
+    return None if contexts < 2 else context_folds(log, min(folds, contexts), seed)
+
+
+def grid(**options: tuple[Any, Iterable[float]]) -> list[Setting]:
+    """All combinations; each option is (given, default grid), given None, a number, or numbers to try."""
+    axes = []
+    for name, (given, default) in options.items():
+        values = default if given is None else [given] if np.ndim(given) == 0 else given
+        axes.append([(name, _number(name, value)) for value in values])
+        if not axes[-1]:
+            raise SettingError(f"{name}={given!r}; give a number, or one or more numbers to try")
+    return [dict(point) for point in product(*axes)]
+
+
+def said(setting: Setting) -> str:
+    """A setting in words."""
+    return ", ".join(f"{name} = {value:.4g}" for name, value in setting.items())
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if np.isnan(number) or (number < 0 and name != "k") or (np.isinf(number) and name != "clip"):
+        raise SettingError(f"{name}={value!r}; must be a finite number{'' if name == 'k' else ', 0 or more'}")
+    return number

@@ -1,0 +1,45 @@
+"""Gates: what they read, when they shut, and that what is not known never passes."""
+
+import pytest
+
+from sparing.auditing.gates import Gate
+from sparing.errors import SettingError
+
+METRICS = {"unsupported_share": 0.5, "never_logged": 2, "smallest_propensity": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "shut"),
+    [
+        ("unsupported_share>0.5", False),
+        ("unsupported_share >= 0.5", True),
+        ("unsupported_share<.6", True),
+        ("unsupported_share<=5e-1", True),
+        ("unsupported_share == 0.5", True),
+        (" never_logged > +1 ", True),
+        ("never_logged<-1", False),
+        ("smallest_propensity<0", True),
+    ],
+)
+def test_gates(text, shut):
+    verdict = Gate.parse(text).verdict(METRICS)
+    assert (verdict is not None) == shut
+
+
+def test_a_shut_gate_says_why():
+    assert Gate.parse("never_logged>1").verdict(METRICS) == "never_logged > 1: never_logged is 2"
+    assert "is not known for this log" in Gate.parse("smallest_propensity<0.1").verdict(METRICS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "unsupported_share", "unsupported_share>", ">0.2", "a=1", "a>b", "a>1 2", "a>nan", "A>1", "a>1;b>2"],
+)
+def test_what_cannot_be_read_is_refused(text):
+    with pytest.raises(SettingError, match="METRIC OP NUMBER"):
+        Gate.parse(text)
+
+
+def test_an_unknown_metric_lists_the_known_ones():
+    with pytest.raises(SettingError, match="'health'; known are unsupported_share, never_logged"):
+        Gate.parse("health<1").verdict(METRICS)

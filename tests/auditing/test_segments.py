@@ -1,0 +1,119 @@
+"""Segments: their words say exactly what they hold, and a tree or a line finds what was planted."""
+
+import numpy as np
+import pytest
+
+from sparing.auditing.segments import Binned, Bound, Segment, half_space
+
+NAMES = ("age", "x_1", "x_2")
+
+
+def test_words():
+    segment = Segment().narrowed(2, 0.53, np.inf).narrowed(0, -np.inf, 0.5).narrowed(0, 0.1, np.inf)
+    assert segment.words(NAMES) == "0.1 < age ≤ 0.5 and x_2 > 0.53"
+    assert Segment().words(NAMES) == "everywhere"
+    line = Segment((Bound(((0, 1.0), (2, -0.62)), low=-0.4),))
+    assert line.words(NAMES) == "age − 0.62·x_2 > −0.4"
+    assert Segment((Bound(((0, -0.5), (1, 1.0)), high=1e-7),)).words(NAMES) == "−0.5·age + x_1 ≤ 1e−07"
+
+
+def test_contains_is_above_low_and_up_to_high():
+    segment = Segment((Bound(((1, 1.0),), 0.2, 0.5),))
+    contexts = np.array([[0.0, 0.2], [0.0, 0.21], [9.0, 0.5], [0.0, 0.51]])
+    assert segment.contains(contexts).tolist() == [False, True, True, False]
+    assert Segment().contains(contexts).all()
+    mixed = Segment((Bound(((0, 1.0), (1, -1.0)), low=0.0),))
+    assert mixed.contains(np.array([[1.0, 0.5], [0.5, 0.5], [0.0, 1.0]])).tolist() == [True, False, False]
+
+
+def test_narrowing_never_widens():
+    segment = Segment().narrowed(0, 0.3, 0.6).narrowed(0, 0.1, 0.9)
+    assert segment.bounds == (Bound(((0, 1.0),), 0.3, 0.6),)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_leaves_part_the_contexts(seed):
+    """Every context is in exactly one leaf, and a leaf's rows are those its segment contains."""
+    rng = np.random.default_rng(seed)
+    contexts = np.column_stack([rng.random(800), rng.integers(0, 3, 800), rng.normal(0, 1e6, 800)])
+    hit = rng.random(800) < np.where(contexts[:, 0] < 0.4, 0.2, 0.8)
+    leaves = Binned(contexts).leaves(hit, depth=4, smallest=30, bar=0.0)
+    inside = np.array([leaf.segment.contains(contexts) for leaf in leaves])
+    assert (inside.sum(axis=0) == 1).all()
+    for leaf, members in zip(leaves, inside, strict=True):
+        np.testing.assert_array_equal(np.sort(leaf.rows), np.flatnonzero(members))
+        assert leaf.hits == hit[members].sum()
+        assert len(leaf.rows) >= 30
+        assert len(leaf.segment.bounds) <= 4
+    assert len(leaves) > 2
+
+
+def test_a_planted_box_is_found():
+    rng = np.random.default_rng(1)
+    contexts = rng.random((4000, 3)).round(4)
+    blind = (contexts[:, 0] > 0.7) & (contexts[:, 2] <= 0.4)
+    leaves = Binned(contexts).leaves(~blind, depth=3, smallest=80, bar=0.05)
+    gaps = [leaf for leaf in leaves if leaf.hits == 0]
+    assert len(gaps) == 1
+    assert (gaps[0].segment.contains(contexts) != blind).mean() < 0.002
+    by_feature = {bound.terms[0][0]: bound for bound in gaps[0].segment.bounds}
+    assert by_feature[0].low == pytest.approx(0.7, abs=0.002)
+    assert by_feature[2].high == pytest.approx(0.4, abs=0.002)
+
+
+def test_few_values_are_cut_between_them():
+    flag = np.repeat([0.0, 1.0], 100)
+    leaves = Binned(np.column_stack([flag, np.ones(200)])).leaves(flag > 0, depth=3, smallest=10, bar=0.0)
+    assert [leaf.segment.words(("flag", "one")) for leaf in leaves] == ["flag ≤ 0.5", "flag > 0.5"]
+
+
+def test_gaps_that_touch_are_joined():
+    """Both halves of a feature without any hit are one region, not two."""
+    contexts = np.random.default_rng(2).random((1000, 2))
+    hit = contexts[:, 0] > 0.5
+    words = [
+        leaf.segment.words(NAMES) for leaf in Binned(contexts).leaves(hit, depth=3, smallest=20, bar=0.0)
+    ]
+    assert len(words) == 2
+    assert len(Binned(contexts).leaves(np.zeros(1000, dtype=bool), depth=3, smallest=20, bar=0.0)) == 1
+
+
+@pytest.mark.parametrize("hit", [np.zeros(50, dtype=bool), np.ones(50, dtype=bool)])
+def test_nothing_to_part(hit):
+    contexts = np.ones((50, 2))
+    assert [leaf.segment for leaf in Binned(contexts).leaves(hit, depth=3, smallest=5, bar=0)] == [Segment()]
+    assert half_space(contexts, hit, bar=0.05) is None
+
+
+def test_constant_contexts_cannot_be_parted():
+    hit = np.arange(50) % 2 == 0
+    assert len(Binned(np.ones((50, 2))).leaves(hit, depth=3, smallest=5, bar=0)) == 1
+    assert half_space(np.ones((50, 2)), hit, bar=0.05) is None
+    assert len(Binned(np.empty((0, 2))).leaves(np.empty(0, dtype=bool), depth=3, smallest=5, bar=0)) == 1
+
+
+@pytest.mark.parametrize("weights", [[1.0, 0.5, 0.0], [-0.3, 1.0, 0.4], [0.0, -1.0, 0.0]])
+def test_a_planted_half_space_is_found(weights):
+    """5,000 contexts pin the direction down to a few hundredths."""
+    contexts = np.random.default_rng(3).random((5000, 3))
+    total = contexts @ np.array(weights)
+    hit = total > np.quantile(total, 0.3)
+    segment = half_space(contexts, hit, bar=0.05)
+    assert segment is not None
+    assert (segment.contains(contexts) == ~hit).mean() > 0.99
+    found = np.zeros(3)
+    for feature, weight in segment.bounds[0].terms:
+        found[feature] = weight
+    found *= 1 if np.isfinite(segment.bounds[0].high) else -1
+    np.testing.assert_allclose(found, np.array(weights) / np.abs(weights).max(), atol=0.05)
+
+
+def test_a_half_space_holds_few_hits_where_it_cannot_hold_none():
+    rng = np.random.default_rng(4)
+    contexts = rng.random((4000, 2))
+    hit = rng.random(4000) < 1 / (1 + np.exp(-20 * (contexts[:, 0] - 0.5)))
+    segment = half_space(contexts, hit, bar=0.05)
+    assert segment is not None
+    assert hit[segment.contains(contexts)].mean() <= 0.05
+    noise = half_space(contexts, rng.random(4000) < 0.5, bar=0.05)
+    assert noise is None or noise.contains(contexts).mean() < 0.01
