@@ -229,3 +229,10 @@ def test_what_makes_no_table(source):
 def test_what_is_no_table(source):
     with pytest.raises(LogError, match=r"cannot read a log from .*; expected a path"):
         read_log(source)
+
+
+def test_column_names_do_not_fit_another_tool(tmp_path):
+    (tmp_path / "log.vw").write_text("1:-1:0.5 | a:1\n2:0:0.5 | a:2\n")
+    with pytest.raises(LogError, match="names its own columns"):
+        read_log(tmp_path / "log.vw", reward="r")
+    assert read_log(tmp_path / "log.vw", actions=["x", "y"]).action_names == ("x", "y")

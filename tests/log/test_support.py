@@ -260,3 +260,15 @@ def test_a_support_without_rows():
     assert empty.mask().shape == (0, 5)
     assert empty.sizes.shape == (0,)
     np.testing.assert_array_equal(empty.shares, np.zeros(5))
+
+
+@pytest.mark.parametrize("limit", [0, 2**30], ids=["dropped", "kept"])
+def test_support_remembers_where_its_sets_came_from(limit, monkeypatch):
+    """A probability of 0 and ineligibility are different reasons, also where distributions are not kept."""
+    monkeypatch.setattr("sparing.log.support.DENSE_LIMIT", limit)
+    zero = Support.from_distribution(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]))
+    assert zero.from_probabilities
+    assert (zero.probabilities is None) == (limit == 0)
+    assert zero.take(np.array([1])).from_probabilities
+    assert not Support.from_mask(np.array([[True, False]])).from_probabilities
+    assert not Support.unknown(2, 3).from_probabilities

@@ -274,3 +274,13 @@ def test_a_context_keeps_its_policy_however_large_the_log_around_it_is():
     for context in (0, 1, n_contexts // 2, n_contexts - 1):
         rows = np.flatnonzero(which == context)
         np.testing.assert_allclose(pi_plus(log.take(rows), 1.3).weights, plus.weights[rows], rtol=1e-13)
+
+
+def test_no_mass_on_unlogged_actions_where_all_were_logged():
+    """Unknown support, every action logged in the one context, μ differing between repeats."""
+    log = Log.from_arrays(
+        np.ones((3, 1)), [0, 0, 1], [-1.0, -1.0, -1.0], propensities=[0.5, 0.3, 0.5], context_ids=[7, 7, 7]
+    )
+    plus = pi_plus(log, "inf")
+    assert sorted(plus.entry_actions.tolist()) == [0, 1]
+    assert plus.entry_mass.sum() == pytest.approx(1)

@@ -51,7 +51,7 @@ def audit_actions(
     known = log.support.known and n > 0
     supported = log.support.shares if known else np.full(k, np.nan)
     exact = known and log.support.kind == "exact"
-    distributions = log.support.probabilities is not None
+    distributions = log.support.from_probabilities
     uncommon = rare_shares(log, rare) if n else np.full(k, np.nan)
     implied = None
     if log.propensities is not None and n and not exact and not estimated:

@@ -1,19 +1,16 @@
 """How well the log's propensities cover what a policy would do."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.support import chunks
 from sparing.offline.policy import Policy
+from sparing.offline.walking import policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
 BINS = 30
-SUM_TOLERANCE = 1e-6
-"""How far a policy's probabilities may be from summing to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,43 +154,3 @@ def audit_policy(
         effective_sample_size=None if weights is None else effective_sample_size(weights),
         implied_mass=None if weights is None or estimated else _mean(1 - weights),
     )
-
-
-def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions."""
-    ask, places = _asked(log, policy)
-    for rows in chunks(log.n_rows, log.n_actions):
-        chances = np.zeros((rows.stop - rows.start, log.n_actions))
-        given = np.asarray(ask(rows), dtype=np.float64)
-        if given.shape != (len(chances), len(places)):
-            raise SettingError(
-                f"the policy gave shape {given.shape}; expected {(len(chances), len(places))}, a column an action"
-            )
-        chances[:, places] = given
-        sums = chances.sum(axis=1)
-        off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (chances < 0).any(axis=1)
-        if off.any():
-            row = int(np.flatnonzero(off)[0])
-            raise SettingError(
-                f"the policy's probabilities at row {rows.start + row} sum to {sums[row]:.6g} (smallest "
-                f"{chances[row].min():.4g}); they must be 0 or more and sum to 1"
-            )
-        yield rows, chances
-
-
-def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.ndarray], list[int]]:
-    """How to ask for a slice of rows, and which of the log's actions the answer's columns are."""
-    if isinstance(policy, np.ndarray):
-        if policy.shape != (log.n_rows, log.n_actions):
-            raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
-        return (lambda rows: policy[rows]), list(range(log.n_actions))
-    place = {name: i for i, name in enumerate(log.action_names)}
-    unknown = [name for name in policy.action_names if name not in place]
-    if unknown:
-        raise SettingError(
-            f"the policy knows action {unknown[0]!r}, the log does not; name every action when the log is "
-            "read (actions=[...]), so that what it never tried is counted"
-        )
-    return (lambda rows: policy.probabilities(log.contexts[rows])), [
-        place[name] for name in policy.action_names
-    ]

@@ -1,6 +1,5 @@
 """`sparing audit`: where a log is blind, for people, for machines, and as a gate in a pipeline."""
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,20 +54,19 @@ def audit(
     from sparing.auditing import audit as look_over
     from sparing.auditing.gates import Gate
     from sparing.cli import terminal
-    from sparing.log import read_log
     from sparing.report import audit as report
 
     gates = [Gate.parse(text) for text in fail_on or []]
-    rows = read_log(
+    rows = reading.read(
         log,
-        contexts=reading.words(contexts) or None,
+        contexts=contexts,
         action=action,
         reward=reward,
         propensity=propensity,
         distribution=distribution,
         eligible=eligible,
         context_id=context_id,
-        actions=_labels(log, action, reading.words(actions)) or None,
+        actions=actions,
     )
     found = look_over(
         rows,
@@ -76,7 +74,7 @@ def audit(
         error=error,
         rare=rare,
         confidence=confidence,
-        reward_range=_pair(reward_range),
+        reward_range=reading.pair(reward_range),
         gaps=gaps,
         noise=noise,
         ridge=ridge,
@@ -117,34 +115,3 @@ def _print(found: "Audit") -> None:
         print(sentences.upside(found))
     if found.assumptions is not None:
         print(f"\nAssumed: {found.assumptions}.")
-
-
-def _pair(text: str) -> tuple[float, float] | None:
-    from sparing.errors import SettingError
-
-    try:
-        low, high = map(float, reading.words(text)) if text else (None, None)
-    except ValueError:
-        raise SettingError(f"--reward-range {text!r}; expected LOW,HIGH, such as 0,1") from None
-    return None if low is None or high is None else (low, high)
-
-
-def _labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
-    """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
-    import pyarrow as pa
-
-    from sparing.errors import LogError
-    from sparing.log.table import WHOLE_NUMBER, open_source
-
-    if not texts:
-        return []
-    whole = all(map(WHOLE_NUMBER.fullmatch, texts))
-    try:
-        source = open_source(path)
-    except LogError:  # not a table: reading the log will say so, or read another format
-        return list(texts)
-    if column in source.schema.names and not source.text:
-        kind = source.schema.field(column).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        whole = whole and pa.types.is_integer(kind)
-    return [int(text) for text in texts] if whole else list(texts)

@@ -56,7 +56,7 @@ def evaluate(
         methods=reading.words(methods) or None,
         interval=interval,
         confidence=confidence,
-        reward_range=_pair(reward_range),
+        reward_range=reading.pair(reward_range),
         band=band,
         clip=clip,
     )
@@ -95,15 +95,3 @@ def _row(estimate: "Estimate") -> tuple[str, ...]:
         mass,
         f"{estimate.effective_sample_size:,.0f}",
     )
-
-
-def _pair(text: str) -> tuple[float, float] | None:
-    from sparing.errors import SettingError
-
-    if not text:
-        return None
-    try:
-        low, high = (float(part) for part in reading.words(text))
-    except ValueError:
-        raise SettingError(f"--reward-range {text!r}; expected two numbers, such as 0,1") from None
-    return low, high

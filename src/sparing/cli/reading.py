@@ -27,6 +27,8 @@ def read(
     action: str = "action",
     reward: str = "reward",
     propensity: str = "propensity",
+    distribution: str = "p_",
+    eligible: str = "eligible",
     context_id: str = "context_id",
     actions: str = "",
 ) -> "Log":
@@ -39,8 +41,10 @@ def read(
         action=action,
         reward=reward,
         propensity=propensity,
+        distribution=distribution,
+        eligible=eligible,
         context_id=context_id,
-        actions=labels(actions) or None,
+        actions=labels(path, action, words(actions)) or None,
     )
 
 
@@ -49,12 +53,38 @@ def words(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def labels(text: str) -> list[Hashable]:
-    """Action labels written with commas: whole numbers if all of them are."""
-    from sparing.log.table import WHOLE_NUMBER
+def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
+    """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
+    import pyarrow as pa
 
-    parts = words(text)
-    return [int(part) for part in parts] if all(map(WHOLE_NUMBER.fullmatch, parts)) else list(parts)
+    from sparing.errors import LogError
+    from sparing.log.table import WHOLE_NUMBER, open_source
+
+    if not texts:
+        return []
+    whole = all(map(WHOLE_NUMBER.fullmatch, texts))
+    try:
+        source = open_source(path)
+    except LogError:  # not a table: reading the log will say so, or read another format
+        return list(texts)
+    if column in source.schema.names and not source.text:
+        kind = source.schema.field(column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        whole = whole and pa.types.is_integer(kind)
+    return [int(text) for text in texts] if whole else list(texts)
+
+
+def pair(text: str) -> tuple[float, float] | None:
+    """LOW,HIGH as two numbers."""
+    from sparing.errors import SettingError
+
+    if not text:
+        return None
+    try:
+        low, high = (float(part) for part in words(text))
+    except ValueError:
+        raise SettingError(f"--reward-range {text!r}; expected two numbers LOW,HIGH, such as 0,1") from None
+    return low, high
 
 
 def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:

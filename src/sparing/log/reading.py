@@ -42,7 +42,12 @@ def read_log(
     """
     foreign = None if format == TABLE else formats.named(format) if format else formats.detect(source)
     if foreign is not None:
-        return foreign.read(source)[0]
+        given = contexts is not None or (action, reward) != ("action", "reward")
+        if given or (propensity, distribution, eligible) != ("propensity", "p_", "eligible"):
+            raise LogError(
+                f"this is {foreign.title}, which names its own columns; leave the column names out"
+            )
+        return foreign.read(source, **({} if actions is None else {"actions": actions}))[0]
     table = open_source(source)
     columns = find_columns(
         table,

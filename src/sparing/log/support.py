@@ -1,7 +1,7 @@
 """Which (row, action) pairs could have been logged — known exactly, estimated, or unknown, never guessed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -30,6 +30,8 @@ class Support:
 
     `table` (m, ceil(K/8)) holds the distinct sets as packed bits, `index` (n,) says which of them a
     row has (None: row i has set i), `probabilities` (m, K) the distributions behind them where known.
+    `from_probabilities` says that an absent action had probability 0, even where the distributions were too
+    many to keep; otherwise it was not eligible.
     """
 
     kind: Kind
@@ -38,6 +40,7 @@ class Support:
     table: np.ndarray | None = None
     index: np.ndarray | None = None
     probabilities: np.ndarray | None = None
+    from_probabilities: bool = False
 
     def __post_init__(self) -> None:
         for array in (self.table, self.index, self.probabilities):
@@ -134,11 +137,9 @@ class Support:
         if self.table is None:
             return Support.unknown(len(rows), self.n_actions)
         if self.index is not None:
-            return Support(
-                self.kind, len(rows), self.n_actions, self.table, self.index[rows], self.probabilities
-            )
+            return replace(self, n_rows=len(rows), index=self.index[rows])
         probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return Support(self.kind, len(rows), self.n_actions, self.table[rows], None, probabilities)
+        return replace(self, n_rows=len(rows), table=self.table[rows], probabilities=probabilities)
 
     def _known_table(self) -> np.ndarray:
         if self.table is None:
@@ -170,10 +171,11 @@ class SupportBuilder:
     _indices: list[np.ndarray] = field(default_factory=list)
     _probabilities: list[np.ndarray] | None = field(default_factory=list)
     _kept: int = 0
+    _from_probabilities: bool = True
 
     def add(self, mask: np.ndarray) -> None:
         """Add a boolean matrix (batch, K)."""
-        self._probabilities = None
+        self._probabilities, self._from_probabilities = None, False
         self._add(np.asarray(mask, dtype=bool), None)
 
     def add_distribution(self, distribution: np.ndarray) -> None:
@@ -240,7 +242,15 @@ class SupportBuilder:
             if parts is not None:
                 parts.clear()
         plain = self._kept == self.rows
-        return Support(self.kind, self.rows, self.n_actions, table, None if plain else index, probabilities)
+        return Support(
+            self.kind,
+            self.rows,
+            self.n_actions,
+            table,
+            None if plain else index,
+            probabilities,
+            self._from_probabilities and self.rows > 0,
+        )
 
 
 def chunks(rows: int, width: int) -> Iterator[slice]:

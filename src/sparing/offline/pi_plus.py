@@ -106,8 +106,8 @@ def _unlogged_propensity(log: Log, group: np.ndarray, smallest: np.ndarray, n_gr
     """1 − Σ logged μ for each context, 0 where every supported action was logged."""
     rest = 1 - np.bincount(group, weights=smallest, minlength=n_groups)
     rest[rest < REST] = 0
-    if log.support.known:
-        rest[np.bincount(group, minlength=n_groups) >= _support_sizes(log, n_groups)] = 0
+    most = _support_sizes(log, n_groups) if log.support.known else log.n_actions
+    rest[np.bincount(group, minlength=n_groups) >= most] = 0
     return rest
 
 

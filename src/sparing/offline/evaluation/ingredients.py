@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.errors import LogError, SettingError
+from sparing.errors import LogError
 from sparing.log import Log
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.folds import context_folds
@@ -17,11 +17,7 @@ from sparing.offline.propensities import fitted_propensities
 from sparing.offline.radius import determinant
 from sparing.offline.regression import ridge_regression
 from sparing.offline.statistics import Statistics
-
-BLOCK = 2**21
-"""Cells of a dense (rows, actions) block that are held at once."""
-
-SUM_TOLERANCE = 1e-6
+from sparing.offline.walking import policy_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +64,7 @@ class Ingredients:
         self.log, self.reward_range, self.band = log, reward_range, band
         self.ridge, self.folds, self.seed = ridge, folds, seed
         self._clip, self._settings = clip, assumptions
-        self._chances = _chances(policy, log)
+        self.policy = policy
 
     @cached_property
     def clip(self) -> float:
@@ -82,12 +78,7 @@ class Ingredients:
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Row slices and the policy's probabilities there, checked."""
-        step = max(1, BLOCK // self.log.n_actions)
-        for start in range(0, self.log.n_rows, step):
-            rows = slice(start, min(start + step, self.log.n_rows))
-            chances = self._chances(rows)
-            check_probabilities(chances, rows.start, self.log.n_actions)
-            yield rows, chances
+        return policy_blocks(self.log, self.policy)
 
     @cached_property
     def target(self) -> np.ndarray:
@@ -206,46 +197,3 @@ class Ingredients:
         residual = log.rewards - np.einsum("ij,ij->i", log.contexts, model.theta[log.actions])
         rows_ = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
         return rows_ - rows_.mean()
-
-
-def _chances(policy: Policy | np.ndarray, log: Log) -> Callable[[slice], np.ndarray]:
-    """A policy's probabilities for a slice of the log's rows, in the log's order of actions."""
-    if isinstance(policy, np.ndarray):
-        if policy.shape != (log.n_rows, log.n_actions):
-            raise SettingError(f"policy of shape {policy.shape}; expected ({log.n_rows}, {log.n_actions})")
-        return lambda rows: np.asarray(policy[rows], dtype=np.float64)
-    unknown = [name for name in policy.action_names if name not in set(log.action_names)]
-    if unknown:
-        raise SettingError(
-            f"the policy knows action {unknown[0]!r}, the log does not; read the log with "
-            "actions=[...] naming every action, so that what it never tried is counted"
-        )
-    order = {name: i for i, name in enumerate(log.action_names)}
-    places = [order[name] for name in policy.action_names]
-
-    def chances(rows: slice) -> np.ndarray:
-        given = np.asarray(policy.probabilities(log.contexts[rows]), dtype=np.float64)
-        if given.shape != (rows.stop - rows.start, len(places)):
-            raise SettingError(
-                f"the policy answered with shape {given.shape}; expected {(rows.stop - rows.start, len(places))}"
-            )
-        if places == list(range(log.n_actions)):
-            return given
-        table = np.zeros((len(given), log.n_actions))
-        table[:, places] = given
-        return table
-
-    return chances
-
-
-def check_probabilities(chances: np.ndarray, first_row: int, n_actions: int) -> None:
-    """Each row of a policy must be a distribution."""
-    bad = ~np.isfinite(chances).all(axis=1) | (chances < 0).any(axis=1)
-    sums = chances.sum(axis=1)
-    off = bad | (np.abs(sums - 1) > SUM_TOLERANCE)
-    if off.any():
-        row = int(np.flatnonzero(off)[0])
-        raise SettingError(
-            f"the policy's probabilities at row {first_row + row} sum to {sums[row]:.6g} over {n_actions} actions "
-            f"(smallest {chances[row].min():.4g}); they must be 0 or more and sum to 1"
-        )
