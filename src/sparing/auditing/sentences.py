@@ -132,10 +132,11 @@ def certified(audit: "Audit") -> str:
     assert assumptions is not None
     chosen = audit.certified
     text = f"{named(chosen)}" if chosen else "no action"
-    best = min(audit.per_action, key=lambda action: action.certified_error or 0)
     text = f"{text} within {audit.error:g}"
-    if not chosen:
-        text += f"; the smallest certified error is {best.certified_error:.3g} (action {best.name})"
+    tried = [action for action in audit.per_action if action.rows]
+    if not chosen and tried:
+        best = min(tried, key=lambda action: action.certified_error or 0)
+        text += f"; the smallest certified error of a tried one is {best.certified_error:.3g} (action {best.name})"
     return f"{text}; {assumptions.conditions}" if assumptions.conditions else text
 
 
