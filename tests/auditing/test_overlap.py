@@ -5,10 +5,11 @@ import pytest
 from scipy import stats
 
 import sparing
-from sparing.auditing.overlap import audit_policy, effective_sample_size, overlap
+from sparing.auditing.overlap import audit_policy, overlap
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.offline.policy import ConstantPolicy, UniformPolicy
+from sparing.offline.walking import effective_sample_size
 from sparing.simulation import LinearWorld, draw_log
 
 

@@ -309,3 +309,9 @@ def test_support_kind_estimated_is_said():
     found = evaluate(estimated, policy, methods=["ips"])
     assert "estimated" in " ".join(found["ips"].notes)
     assert found.support == "estimated"
+
+
+def test_a_misspelt_setting_is_refused():
+    log, policy = tiny()
+    with pytest.raises(TypeError, match="nois"):
+        evaluate(log, policy, nois=3.0)

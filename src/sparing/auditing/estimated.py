@@ -147,7 +147,7 @@ def estimate_support(
 
 def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to search and rows to count, no context in both."""
-    contexts = int(log.groups.max()) + 1 if log.n_rows else 0
+    contexts = log.n_contexts
     rng = np.random.default_rng([seed, 31])
     side = rng.permutation(contexts)[log.groups] % 2 if contexts else np.empty(0, dtype=int)
     halves = (np.flatnonzero(side == 0), np.flatnonzero(side == 1))

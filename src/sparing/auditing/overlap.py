@@ -7,7 +7,7 @@ import numpy as np
 from sparing.log import Log
 from sparing.log.support import chunks
 from sparing.offline.policy import Policy
-from sparing.offline.walking import policy_blocks
+from sparing.offline.walking import effective_sample_size, policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
 BINS = 30
@@ -59,15 +59,6 @@ class PolicyAudit:
     range_given: bool
     effective_sample_size: float | None
     implied_mass: tuple[float, float] | None
-
-
-def effective_sample_size(weights: np.ndarray) -> float:
-    """(Σw)²/Σw²; 0 where all weights are 0."""
-    largest = float(weights.max(initial=0))
-    if largest == 0:
-        return 0.0
-    scaled = weights / largest
-    return float(scaled.sum() ** 2 / (scaled @ scaled))
 
 
 def overlap(log: Log, *, estimated: bool) -> Overlap | None:

@@ -183,7 +183,7 @@ def audit(
     return Audit(
         rows=log.n_rows,
         features=log.n_features,
-        distinct_contexts=int(log.groups.max()) + 1 if log.n_rows else 0,
+        distinct_contexts=log.n_contexts,
         per_action=audit_actions(
             looked,
             rare=rare,

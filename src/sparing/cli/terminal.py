@@ -4,11 +4,12 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.simulation.loop import Progress
+if TYPE_CHECKING:
+    from sparing.simulation.loop import Progress
 
 
 def say(text: str) -> None:
@@ -31,14 +32,19 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 @contextlib.contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
+def progress_bar(title: str) -> "Iterator[Progress]":
     """A bar on the terminal's error stream; silent where that is not a terminal."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        rich.TextColumn(title),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -168,6 +168,11 @@ class Log:
         groups.setflags(write=False)
         return groups
 
+    @property
+    def n_contexts(self) -> int:
+        """Distinct contexts."""
+        return int(self.groups.max()) + 1 if self.n_rows else 0
+
     def take(self, rows: Any) -> "Log":
         """A log of some of the rows, in the order given (indices or a boolean mask)."""
         chosen = np.arange(self.n_rows)[rows]

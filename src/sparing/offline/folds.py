@@ -8,7 +8,7 @@ from sparing.log import Log
 
 def context_folds(log: Log, folds: int, seed: int = 0) -> np.ndarray:
     """A fold number for each row, (n,), balanced over distinct contexts."""
-    contexts = int(log.groups.max()) + 1 if log.n_rows else 0
+    contexts = log.n_contexts
     if not 2 <= folds <= contexts:
         raise SettingError(
             f"folds={folds}; must be between 2 and the number of distinct contexts, {contexts}"

@@ -61,7 +61,7 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
     propensities = _propensities(log)
     bound = clip_constant(log, clip)
     groups = log.groups
-    n_groups = int(groups.max()) + 1 if log.n_rows else 0
+    n_groups = log.n_contexts
     pairs, pair_of_row = np.unique(groups * log.n_actions + log.actions, return_inverse=True)
     value = np.bincount(pair_of_row, weights=log.rewards / propensities, minlength=len(pairs))
     smallest = np.full(len(pairs), np.inf)

@@ -15,17 +15,17 @@ def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, se
     rows is predicted by the mean of the parameters of those with rows.
     """
     if folds is None:
-        return log.contexts @ _parameters(log, ridge).T
+        return log.contexts @ reward_parameters(Statistics.of(log), ridge).T
     predicted = np.empty((log.n_rows, log.n_actions))
     fold_of = context_folds(log, folds, seed)
     for fold in range(folds):
         held = fold_of == fold
-        predicted[held] = log.contexts[held] @ _parameters(log.take(~held), ridge).T
+        predicted[held] = log.contexts[held] @ reward_parameters(Statistics.of(log.take(~held)), ridge).T
     return predicted
 
 
-def _parameters(log: Log, ridge: float) -> np.ndarray:
-    sums = Statistics.of(log)
+def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
+    """Ridge estimates (K, d); an action without rows gets the mean of the others, so it never leads."""
     theta = ridge_regression(sums, ridge)
     seen = sums.counts > 0
     if seen.any():

@@ -1,4 +1,4 @@
-"""A policy's probabilities on a log's rows, checked, block by block."""
+"""A policy's probabilities on a log's rows, checked, block by block; and how many rows weights leave."""
 
 from collections.abc import Callable, Iterator
 
@@ -51,3 +51,12 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
     return (lambda rows: policy.probabilities(log.contexts[rows])), [
         place[name] for name in policy.action_names
     ]
+
+
+def effective_sample_size(weights: np.ndarray) -> float:
+    """(Σw)²/Σw²; 0 where all weights are 0."""
+    largest = float(weights.max(initial=0))
+    if largest == 0:
+        return 0.0
+    scaled = weights / largest
+    return float(scaled.sum() ** 2 / (scaled @ scaled))

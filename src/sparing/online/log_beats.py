@@ -151,7 +151,7 @@ def spread_unlogged(log: Log, plus: PiPlus) -> tuple[np.ndarray, np.ndarray, np.
         if not logged.all():
             rows = order[bounds[group] : bounds[group + 1]]
             known = log.support.distribution(rows)
-            caps = (log.support.mask(rows) if known is None else known).max(axis=0).astype(float)
+            caps = (log.support.mask(rows) if known is None else known).sum(axis=0).astype(float)
             caps[listed[logged]] = 0
             others = np.flatnonzero(caps)
             listed = np.concatenate([listed[logged], others])

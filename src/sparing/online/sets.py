@@ -1,7 +1,6 @@
 """Every action's confidence set, side by side: a struct of arrays, updated in place."""
 
 import contextlib
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -193,7 +192,3 @@ class ConfidenceSets:
         product = self.gram @ self.inverse - np.eye(self.response.shape[1])
         size = np.linalg.norm(self.gram, axis=(1, 2)) * np.linalg.norm(self.inverse, axis=(1, 2))
         return float((np.abs(product).max(axis=(1, 2)) / size).max())
-
-    def copy(self) -> "ConfidenceSets":
-        """An independent copy."""
-        return copy.deepcopy(self)

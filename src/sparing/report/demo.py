@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparing.experiments.demo import DemoResult, Outcome
+from sparing.experiments.demo.analysis import LOG_ALONE
 from sparing.report import figures, page
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def provenance(result: DemoResult) -> str:
 def headline(result: DemoResult) -> str:
     """The point, in one sentence, from the numbers."""
     by_name = {outcome.name: outcome for outcome in result.outcomes}
-    sparing, alone = by_name["confident"], by_name["the log alone"]
+    sparing, alone = by_name["confident"], by_name[LOG_ALONE]
     warm, cold = by_name["warm-started"], by_name["mOFUL, cold"]
     return (
         f"The log alone leaves {alone.final_error.mean():.0%} of new contexts wrong; asking for the reward in "

@@ -1,7 +1,6 @@
 """Classification as a bandit: the classes are the actions, and only the chosen one's reward is seen."""
 
 from collections.abc import Hashable
-from typing import Protocol
 
 import numpy as np
 
@@ -13,13 +12,6 @@ from sparing.simulation.worlds import Stream
 
 SPLITS = {"default": (0.60, 0.25), "paper": (0.70, 0.30)}
 """Shares of the rows for the log and for live rounds; what is left is held out."""
-
-
-class Labelled(Protocol):
-    """A set of contexts whose best action is known."""
-
-    features: np.ndarray
-    labels: np.ndarray
 
 
 class ClassificationWorld:

@@ -12,6 +12,7 @@ from sparing.offline.evaluation.estimators import ESTIMATORS, Parts
 from sparing.offline.evaluation.ingredients import Ingredients
 from sparing.offline.evaluation.intervals import INTERVALS, limits
 from sparing.offline.policy import Policy
+from sparing.offline.walking import effective_sample_size
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
@@ -31,13 +32,16 @@ def evaluate(
     folds: int = 5,
     flag_mass: float = FLAG_MASS,
     seed: int = 0,
-    **assumptions: float | None,
+    noise: float | None = None,
+    theta_bound: float | None = None,
+    delta: float = 0.05,
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
     `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
     bounds *mean* rewards; without it the range of the rewards seen is assumed. `band="model"` uses the
-    linear model's confidence band instead (`noise`, `theta_bound`, `delta` may be passed). `interval` is
+    linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
+    `theta_bound` estimated where not given. `interval` is
     `normal`, `bootstrap` or `bernstein`; `clip` is M for `clipped` and `cab`.
     """
     chosen = tuple(ESTIMATORS) if methods is None else tuple(methods)
@@ -55,7 +59,7 @@ def evaluate(
         ridge=ridge,
         folds=folds,
         seed=seed,
-        assumptions=assumptions,
+        assumptions={"noise": noise, "theta_bound": theta_bound, "delta": delta},
     )
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     estimates, unusable = [], {}
@@ -97,8 +101,6 @@ def _estimate(
     if of.log.support.kind == "estimated":
         notes.append("support and propensities are estimated")
     mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
-    squares = float((parts.weights**2).sum())
-    size = float(parts.weights.sum() ** 2 / squares) if squares > 0 else 0.0
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
     return Estimate(
@@ -109,7 +111,7 @@ def _estimate(
         support_low=bounds[0],
         support_high=bounds[1],
         unsupported_mass=mass,
-        effective_sample_size=size,
+        effective_sample_size=effective_sample_size(parts.weights),
         interval=interval,
         confidence=confidence,
         flagged=mass is None or mass > flag_mass,

@@ -12,7 +12,7 @@ from sparing.log import Log
 from sparing.offline.assumptions import positive
 from sparing.offline.folds import context_folds
 from sparing.offline.learning.material import Material, Request
-from sparing.offline.regression import ridge_regression
+from sparing.offline.rewards import reward_parameters
 from sparing.offline.statistics import Statistics
 
 Setting = dict[str, float]
@@ -112,18 +112,9 @@ def ridge_grid(ridge: Any) -> list[Setting]:
     return settings
 
 
-def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
-    """Ridge estimates (K, d); an action without rows gets the mean of the others, so it never leads."""
-    theta = ridge_regression(sums, ridge)
-    seen = sums.counts > 0
-    if seen.any():
-        theta[~seen] = theta[seen].mean(axis=0)
-    return theta
-
-
 def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
     """Folds by context, fewer where contexts are few; None where there is only one context."""
-    contexts = int(log.groups.max()) + 1
+    contexts = log.n_contexts
     return None if contexts < 2 else context_folds(log, min(folds, contexts), seed)
 
 

@@ -10,13 +10,13 @@ from sparing.offline.learning.choosing import (
     Act,
     choose,
     choose_ridge,
-    reward_parameters,
     ridge_grid,
 )
 from sparing.offline.learning.material import Request, gather
 from sparing.offline.learning.policies import PessimisticPolicy
 from sparing.offline.policy import GreedyPolicy, best_actions, one_hot
 from sparing.offline.radius import RADII
+from sparing.offline.rewards import reward_parameters
 from sparing.offline.statistics import Statistics
 
 SCORES = ("squared-error", "support-aware")

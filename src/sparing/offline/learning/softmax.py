@@ -38,14 +38,12 @@ def maximise(
     *,
     l2: float,
     n_actions: int,
-    start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """θ (K, d) at which J is largest, by L-BFGS from `start` (else 0: uniform on the allowed actions)."""
+    """θ (K, d) at which J is largest, by L-BFGS from 0: uniform on the allowed actions."""
     shape = (n_actions, contexts.shape[1])
-    first = np.zeros(shape) if start is None else start
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = value_and_gradient(flat.reshape(shape), contexts, mask, objective, l2=l2)
         return -value, -gradient.ravel()
 
-    return minimise(loss, first.ravel()).reshape(shape)
+    return minimise(loss, np.zeros(shape).ravel()).reshape(shape)

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from sparing.log import Log
-from sparing.offline.learning.choosing import choose_ridge, reward_parameters, ridge_grid
+from sparing.offline.learning.choosing import choose_ridge, ridge_grid
 from sparing.offline.learning.material import Material, Request, gather
 from sparing.offline.learning.policies import TablePolicy
 from sparing.offline.learning.supports import KnownSupport
 from sparing.offline.pi_plus import UNLOGGED, PiPlus, pi_plus
 from sparing.offline.policy import GreedyPolicy
+from sparing.offline.rewards import reward_parameters
 from sparing.offline.statistics import Statistics
 
 
