@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sparing import simulation as simulation
     from sparing.auditing import Audit as Audit
     from sparing.auditing import audit as audit
+    from sparing.auditing import estimate_support as estimate_support
     from sparing.auditing.supported import certified_within as certified_within
     from sparing.auditing.supported import elbow as elbow
     from sparing.auditing.supported import given as given
@@ -65,6 +66,7 @@ _HOMES = {
     "elbow": "auditing.supported",
     "eps_moful": "online.algorithms",
     "eps_moful_ips": "online.algorithms",
+    "estimate_support": "auditing",
     "evaluate": "offline.evaluation",
     "given": "auditing.supported",
     "learn": "offline.learning",

@@ -42,6 +42,24 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Refuse, before long work, a folder that cannot be made because a file stands in its way."""
+    target = Path(path)
+    standing = next((place for place in (target, *target.parents) if place.exists()), target)
+    if not standing.is_dir():
+        raise FileError(f"cannot make the folder {target}: {standing} is a file. Name another")
+
+
+def folder(path: str | os.PathLike[str]) -> Path:
+    """A folder to write into, made if it is not there."""
+    target = Path(path)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {target}: {error.strerror or error}. Name another") from None
+    return target
+
+
 def write(
     path: str | os.PathLike[str],
     kind: str,

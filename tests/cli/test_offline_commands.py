@@ -107,6 +107,9 @@ def test_csv_says_what_it_cannot_carry(tmp_path):
         (["learn", "LOG", "--method", "magic"], "must be one of greedy"),
         (["learn", "LOG", "--option", "ridge"], "expected NAME=VALUE"),
         (["learn", "LOG", "--option", "colour=1"], "has no option 'colour'"),
+        (["evaluate", "LOG", "--policy", "uniform", "--clip", "nope"], "clip='nope'"),
+        (["plan", "LOG", "--rounds", "10", "--out", "log.parquet/sub"], "is a file"),
+        (["demo", "--data", "digits", "--out", "log.parquet"], "is a file"),
         (["convert", "LOG", "out.xyz"], "unknown ending"),
         (["convert", "LOG", "out.vw", "--to", "magic"], "unknown format 'magic'"),
     ],
@@ -119,3 +122,27 @@ def test_bad_input_is_one_line_and_code_2(words, message, path, tmp_path, monkey
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]
+
+
+def test_support_can_be_estimated_on_the_way(world, tmp_path):
+    log = simulation.draw_log(world, rows=3000, support="never-logged", unsupported=0.2, seed=2)
+    bare = sparing.Log.from_arrays(log.contexts, log.actions, log.rewards, action_names=log.action_names)
+    sparing.write_log(bare, tmp_path / "bare.parquet")
+    words = ["evaluate", tmp_path / "bare.parquet", "--policy", "uniform", "--methods", "ips", "--json"]
+    assert "propensities" in str(run(*words).exception)
+    found = json.loads(run(*words, "--estimate-support").stdout)
+    assert found["support"] == "estimated"
+    assert "estimated" in " ".join(found["estimates"][0]["notes"])
+    assert found["estimates"][0]["unsupported_mass"] == pytest.approx(0.2, abs=0.02)
+
+
+def test_an_interrupted_command_says_so(monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparing.cli.reading.read", interrupt)
+    monkeypatch.setattr("sys.argv", ["sparing", "learn", "log.parquet"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+    assert "interrupted" in capsys.readouterr().err

@@ -76,7 +76,7 @@ def test_clipping_bias_is_the_mass_it_takes_away(repeated):
     bias = -(taken * world.means(contexts)).sum(axis=1).mean()
     values = np.array([run["clipped"].value for run in found]) - truth
     assert abs(values.mean() - bias) < 4 * values.std(ddof=1) / np.sqrt(len(values))
-    masses = np.array([run["clipped"].unsupported_mass for run in found])
+    masses = np.array([run["clipped"].clipped_mass for run in found])
     assert abs(masses.mean() - taken.sum(axis=1).mean()) < 4 * masses.std(ddof=1) / np.sqrt(len(masses))
 
 
@@ -163,7 +163,8 @@ def test_support_aware_terms_by_hand():
     assert snips.support_low == pytest.approx(0.7 * (ratio - half) + 0.3 * -1)
     assert snips.support_high == pytest.approx(0.7 * (ratio + half) + 0.3 * 3)
     taken = np.array([0.6, 0.6, 0.1, 0.1])  # π − μ where positive, M = 1
-    assert found["clipped"].unsupported_mass == pytest.approx(taken.mean())
+    assert found["clipped"].unsupported_mass == pytest.approx(0.3)
+    assert found["clipped"].clipped_mass == pytest.approx(taken.mean() - 0.3)
     assert found["clipped"].value == pytest.approx((np.minimum(weights, 1) * log.rewards).mean())
 
 
@@ -315,3 +316,83 @@ def test_a_misspelt_setting_is_refused():
     log, policy = tiny()
     with pytest.raises(TypeError, match="nois"):
         evaluate(log, policy, nois=3.0)
+
+
+def without_support(log, *, propensities=True):
+    return Log.from_arrays(
+        log.contexts,
+        log.actions,
+        log.rewards,
+        propensities=log.propensities if propensities else None,
+        action_names=log.action_names,
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_snips_bounds_keep_their_order_where_the_mass_is_estimated(seed):
+    """With full support the mean weight is above 1 in half of the logs: the mass is then 0, not negative."""
+    world, policy = world_and_policy()
+    log = without_support(simulation.draw_log(world, rows=300, unsupported=0.0, seed=seed))
+    found = evaluate(log, policy, methods=["snips"], reward_range=(-20, 20))["snips"]
+    assert found.support_low <= found.low + 1e-12
+    assert found.support_high >= found.high - 1e-12
+
+
+def test_fitted_propensities_do_not_tell_the_support():
+    world, policy = world_and_policy()
+    log = simulation.draw_log(world, rows=500, support="per-context", unsupported=0.4, seed=0)
+    found = evaluate(without_support(log, propensities=False), policy, methods=["mlips"])["mlips"]
+    assert found.unsupported_mass is None
+    assert found.support_low is None
+    assert found.flagged
+
+
+def test_clipping_is_not_called_a_lack_of_support():
+    world, policy = world_and_policy()
+    log = simulation.draw_log(world, rows=400, unsupported=0.0, seed=0)
+    found = evaluate(log, policy, clip=1.0)
+    assert found["clipped"].clipped_mass > 0.3
+    assert found.unsupported_mass == pytest.approx(0, abs=1e-12)
+    assert not found.flagged
+
+
+def test_three_of_six_is_flagged_by_every_method():
+    """A log in which each context only ever sees 3 of 6 actions, and the same without its support."""
+    world = simulation.LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=2)
+    log = simulation.draw_log(world, rows=1500, support="per-context", unsupported=0.5, seed=1)
+    uniform = np.full((1500, 6), 1 / 6)
+    known = evaluate(log, uniform)
+    assert known.unsupported_mass == pytest.approx(0.5)
+    assert all(estimate.flagged for estimate in known.estimates)
+    blind = evaluate(without_support(log), uniform)
+    assert blind["ips"].unsupported_mass == pytest.approx(0.5)
+    assert all(estimate.flagged for estimate in blind.estimates)
+
+
+def test_an_arm_that_the_log_lacks_is_flagged():
+    world = simulation.LinearWorld(n_actions=4, n_features=3, noise=0.5, seed=2)
+    log = simulation.draw_log(world, rows=800, never=[3], seed=1)
+    table = np.tile([0.0, 0.0, 0.0, 1.0], (800, 1))
+    found = evaluate(log, table, reward_range=(-3, 3))
+    assert found.unsupported_mass == 1
+    assert all(estimate.flagged for estimate in found.estimates)
+    assert found["ips"].support_low == pytest.approx(-3)
+    assert found["ips"].support_high == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, np.ones((1, 1))), "expected a Log"),
+        ((tiny()[0], "uniform"), "expected a policy"),
+        ((tiny()[0], simulation), "expected a policy"),
+    ],
+)
+def test_what_is_not_a_log_or_a_policy(arguments, message):
+    with pytest.raises(SettingError, match=message):
+        evaluate(*arguments)
+
+
+def test_one_method_by_its_name():
+    log, policy = tiny()
+    assert [e.method for e in evaluate(log, policy, methods="ips").estimates] == ["ips"]

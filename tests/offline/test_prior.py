@@ -7,6 +7,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.offline.prior import empirical_prior
 from sparing.offline.statistics import Statistics
+from sparing.simulation import LinearWorld, draw_log
 
 D = 2
 
@@ -106,3 +107,11 @@ def test_actions_that_do_not_differ_ask_for_a_scale():
     _, sums = sums_of([20, 20, 20], theta=np.zeros((3, D)), noise=0.0)
     with pytest.raises(SettingError, match="prior_scale="):
         empirical_prior(sums, 1.0)
+
+
+def test_a_given_scale_leaves_the_mean_to_the_log():
+    """Otherwise offset rewards lock never-logged actions out."""
+    log = draw_log(LinearWorld(n_actions=6, n_features=2, noise=0.1, seed=0, offset=5.0), rows=600, seed=1)
+    sums = Statistics.of(log)
+    assert np.array_equal(empirical_prior(sums, 1.0, scale=1.0).mean, empirical_prior(sums, 1.0).mean)
+    assert empirical_prior(sums, 1.0, scale=1.0).scale == 1.0

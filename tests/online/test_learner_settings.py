@@ -184,3 +184,27 @@ def test_assumed_and_estimated_values_are_named_in_the_guarantee():
     assert sparing.certified(LOG, radius_scale=0.2).guarantee.startswith("none")
     assert sparing.linucb(LOG).guarantee.startswith("none")
     assert sparing.eps_moful_ips(LOG, supported=sparing.top(1)).guarantee.startswith("none")
+
+
+def test_a_mask_is_not_a_list_of_labels():
+    learner = sparing.moful(n_actions=4, n_features=2)
+    with pytest.raises(DecisionError, match="not a mask"):
+        learner.decide([0.0, 1.0], eligible=np.array([False, False, False, True]))
+    assert learner.rounds == 0
+
+
+def test_a_log_without_any_reward_certifies_nothing():
+    """All rewards 0: noise and bounds would be estimated as 0, and an untried action as known."""
+    log = sparing.Log.from_arrays(np.ones((90, 1)), np.arange(90) % 2, np.zeros(90), action_names=[0, 1, 2])
+    with pytest.raises(SettingError, match="says nothing about untried actions"):
+        sparing.certified(log)
+    assert sparing.audit(log).assumptions is None
+    assert sparing.certified(log, noise=0.5, theta_bound=1.0).decide([1.0]).needs_reward
+
+
+@pytest.mark.parametrize("run", [sparing.simulation.draw_log, sparing.simulate])
+def test_seeds_are_not_negative(run):
+    world = sparing.simulation.LinearWorld(n_actions=2, n_features=1)
+    learner = () if run is sparing.simulation.draw_log else (sparing.moful(n_actions=2, n_features=1),)
+    with pytest.raises(SettingError, match="seed=-1"):
+        run(*learner, world, seed=-1)

@@ -7,6 +7,9 @@ import typer
 from sparing.cli import audit, convert, demo, evaluate, learn, plan
 from sparing.errors import SparingError
 
+INTERRUPTED = 130
+"""The exit code of a command that was interrupted."""
+
 app = typer.Typer(
     name="sparing",
     help="Learn the best action for each context from a log that never tried everything, and ask for a live "
@@ -41,6 +44,10 @@ def main() -> None:
     except SparingError as error:
         print(f"sparing: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("sparing: interrupted; nothing half-written is left behind", file=sys.stderr)
-        sys.exit(130)
+    except OSError as error:
+        print(f"sparing: {error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except SystemExit as left:
+        if left.code == INTERRUPTED:
+            print("sparing: interrupted; nothing half-written is left behind", file=sys.stderr)
+        raise

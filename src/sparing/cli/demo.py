@@ -22,12 +22,14 @@ def demo(
 
     Example: sparing demo --data satimage --tolerance 0.05
     """
+    from sparing.archive import check_folder
     from sparing.cli import terminal
     from sparing.errors import MissingExtraError
     from sparing.experiments.demo import DemoSetting, demonstrate
     from sparing.report import demo as report
     from sparing.simulation import datasets
 
+    check_folder(out)
     dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
     classes = tuple(name.strip() for name in never.split(",") if name.strip())
     setting = DemoSetting(data=data, never=classes, tolerance=tolerance, seeds=tuple(range(seeds)))

@@ -24,14 +24,18 @@ def evaluate(
     band: Annotated[str, typer.Option(help="Worth of unsupported actions: range, or model.")] = "range",
     clip: Annotated[str, typer.Option(help="M: percentile-ratio, a number, or inf.")] = "percentile-ratio",
     fail_above: Annotated[
-        float | None, typer.Option(help="Exit with code 3 if more of the policy's mass is unsupported.")
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
     ] = None,
     contexts: reading.Contexts = "",
     action: reading.Action = "action",
     reward: reading.Reward = "reward",
     propensity: reading.Propensity = "propensity",
+    distribution: reading.Distribution = "p_",
+    eligible: reading.Eligible = "eligible",
     context_id: reading.ContextId = "context_id",
     actions: reading.Actions = "",
+    estimate_support: reading.Estimate = False,
     as_json: reading.AsJson = False,
 ) -> None:
     """Estimate a policy's mean reward from a log, with bounds on what the log cannot see.
@@ -47,8 +51,11 @@ def evaluate(
         action=action,
         reward=reward,
         propensity=propensity,
+        distribution=distribution,
+        eligible=eligible,
         context_id=context_id,
         actions=actions,
+        estimate_support=estimate_support,
     )
     found = evaluate_policy(
         table,
@@ -60,7 +67,7 @@ def evaluate(
         band=band,
         clip=clip,
     )
-    masses = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    mass = found.unsupported_mass
     if as_json:
         terminal.print_json(found.to_dict())
     else:
@@ -72,12 +79,12 @@ def evaluate(
         for note in dict.fromkeys(note for e in found.estimates for note in e.notes):
             print(f"note: {note}")
         if found.flagged:
-            mass = f"{max(masses):.0%} of the policy's mass" if masses else "An unknown part of the policy"
+            part = "An unknown part of the policy" if mass is None else f"{mass:.0%} of the policy's mass"
             print(
-                f"NOT SUPPORTED: {mass} lies where this log cannot tell; use the bounds, not the values (!)."
+                f"NOT SUPPORTED: {part} lies where this log cannot tell; use the bounds, not the values (!)."
             )
-    if fail_above is not None and (not masses or max(masses) > fail_above):
-        told = f"{max(masses):.4g}" if masses else "unknown"
+    if fail_above is not None and (mass is None or mass > fail_above):
+        told = "unknown" if mass is None else f"{mass:.4g}"
         terminal.say(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
         raise typer.Exit(3)
 

@@ -25,8 +25,11 @@ def learn(
     action: reading.Action = "action",
     reward: reading.Reward = "reward",
     propensity: reading.Propensity = "propensity",
+    distribution: reading.Distribution = "p_",
+    eligible: reading.Eligible = "eligible",
     context_id: reading.ContextId = "context_id",
     actions: reading.Actions = "",
+    estimate_support: reading.Estimate = False,
     as_json: reading.AsJson = False,
 ) -> None:
     """Learn a policy from a log without asking for a single reward, and save it.
@@ -45,8 +48,11 @@ def learn(
         action=action,
         reward=reward,
         propensity=propensity,
+        distribution=distribution,
+        eligible=eligible,
         context_id=context_id,
         actions=actions,
+        estimate_support=estimate_support,
     )
     with terminal.progress_bar(f"learning {method}") as progress:
         policy: Any = learn_policy(

@@ -51,6 +51,7 @@ def plan(
 
     Example: sparing plan log.parquet --rounds 5000 --regret 200
     """
+    from sparing.archive import check_folder
     from sparing.cli import terminal
     from sparing.errors import SettingError
     from sparing.extras import require
@@ -59,6 +60,7 @@ def plan(
     from sparing.simulation.planning_candidates import LEARNERS
 
     if out is not None:
+        check_folder(out)
         require("matplotlib", extra="paper", purpose="drawing a figure")
     table = reading.read(log, contexts=contexts, action=action, reward=reward, actions=actions)
     given: Any = {"noise": noise, "prior_scale": prior_scale, "ridge": ridge, "radius_scale": radius_scale}

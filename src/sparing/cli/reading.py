@@ -15,8 +15,14 @@ Contexts = Annotated[str, typer.Option(help="Context columns, with commas; defau
 Action = Annotated[str, typer.Option(help="The action column.")]
 Reward = Annotated[str, typer.Option(help="The reward column.")]
 Propensity = Annotated[str, typer.Option(help="The column of the logged action's probability.")]
+Distribution = Annotated[str, typer.Option(help="Prefix of the probability columns.")]
+Eligible = Annotated[str, typer.Option(help="The column of eligible sets.")]
 ContextId = Annotated[str, typer.Option(help="The column that says which context a row is.")]
 Actions = Annotated[str, typer.Option(help="All actions, with commas, logged or not.")]
+Estimate = Annotated[
+    bool,
+    typer.Option("--estimate-support", help="Estimate propensities and support where they were not logged."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -31,11 +37,12 @@ def read(
     eligible: str = "eligible",
     context_id: str = "context_id",
     actions: str = "",
+    estimate_support: bool = False,
 ) -> "Log":
-    """Read a log as a command's options say."""
+    """Read a log as a command's options say, and estimate its support if asked to and it is unknown."""
     from sparing.log import read_log
 
-    return read_log(
+    log = read_log(
         path,
         contexts=words(contexts) or None,
         action=action,
@@ -46,6 +53,13 @@ def read(
         context_id=context_id,
         actions=labels(path, action, words(actions)) or None,
     )
+    if not estimate_support or log.support.known:
+        return log
+    from sparing.auditing import estimate_support as estimate
+    from sparing.cli import terminal
+
+    terminal.say("sparing: support was not logged; it is estimated, and so is everything that rests on it")
+    return estimate(log)[0]
 
 
 def words(text: str) -> list[str]:

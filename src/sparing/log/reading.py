@@ -38,7 +38,8 @@ def read_log(
     A table has one row a round. Context features are the columns x_0, x_1, … (or x_<name>), or one list
     column; `contexts` names others. `distribution` is the prefix of one probability column an action,
     `eligible` a list column of the labels the row could have taken. `actions` lists every action,
-    logged or not. Columns with default names are optional, except the action and the reward.
+    logged or not. Columns with default names are optional, except the action and the reward. No constant
+    feature is added: the linear models have no intercept unless the contexts hold one.
     """
     foreign = None if format == TABLE else formats.named(format) if format else formats.detect(source)
     if foreign is not None:

@@ -61,6 +61,12 @@ class Assumptions:
                 "context_bound": lambda: sums.largest,
             }
             given |= {name: estimates[name]() for name in missing}
+            empty = [name for name in missing if not given[name]]
+            if empty:
+                raise SettingError(
+                    f"{', '.join(empty)} would be estimated as 0, because the log's rewards or contexts are all 0 (or "
+                    f"next to it): it says nothing about untried actions. Pass {', '.join(f'{n}=...' for n in empty)}"
+                )
         return cls(
             noise=float(given["noise"] or 0),
             theta_bound=float(given["theta_bound"] or 0),

@@ -29,7 +29,8 @@ def empirical_prior(
     """θ₀ and s₀ from the actions with N_a ≥ 2d.
 
     θ₀ is the mean of their least-squares estimates, s₀² the mean over coordinates of their variance
-    between actions, left uncorrected for estimation noise (a wider prior errs towards exploring). It
+    between actions, left uncorrected for estimation noise (a wider prior errs towards exploring). A given
+    `scale` or `mean` replaces its part; with too few such actions a mean that is not given is 0. It
     assumes that unlogged actions are exchangeable with logged ones.
     """
     d = sums.n_features
@@ -39,7 +40,10 @@ def empirical_prior(
         raise SettingError(f"prior_mean of shape {center.shape}; expected {d} finite numbers")
     if scale is not None:
         positive("prior_scale", scale)
-        return Prior(np.zeros(d) if center is None else center, float(scale), 0)
+        taught = len(known) >= LEAST_ACTIONS and center is None
+        if taught:
+            center = least_squares(sums, ridge)[known].mean(axis=0)
+        return Prior(np.zeros(d) if center is None else center, float(scale), len(known) if taught else 0)
     if len(known) < LEAST_ACTIONS:
         raise SettingError(
             f"only {len(known)} actions have the 2·d = {2 * d} rows or more that a prior is learnt from; "

@@ -202,6 +202,11 @@ class Learner:
         if not isinstance(labels, Iterable):
             raise DecisionError(f"eligible={labels!r}; must be a list of action labels")
         for label in labels:
+            if isinstance(label, bool | np.bool_) and not isinstance(self.action_names[0], bool):
+                raise DecisionError(
+                    "eligible holds truth values; expected the labels of the actions, not a mask. "
+                    "Pass [name for name, allowed in zip(learner.action_names, mask) if allowed]"
+                )
             try:
                 position = self._index.get(plain(label))
             except LogError:

@@ -3,7 +3,9 @@
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.prior import Prior
 
-FRESH = "fresh noise in every live reward (not replayed labels, nor delays that depend on the reward)"
+FRESH = (
+    "fresh noise in every reward (no replayed labels, no log filtered by reward, no delays that depend on it)"
+)
 
 
 def optimistic(assumptions: Assumptions) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparing import archive
 from sparing.experiments.demo import DemoResult, Outcome
 from sparing.experiments.demo.analysis import LOG_ALONE
 from sparing.report import figures, page
@@ -98,8 +99,7 @@ def _point(axes: "Axes", outcome: Outcome, colour: str) -> None:
 
 def write(result: DemoResult, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write demo.png and demo.html into a folder, which is made if needed; return both paths."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    target = archive.folder(folder)
     image, document = target / "demo.png", target / "demo.html"
     drawn = draw(result)
     figures.save_png(drawn, image)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparing import archive
 from sparing.report import figures, page
 from sparing.simulation.planning_result import HEADER, Plan, Summary
 
@@ -152,8 +153,7 @@ def headline(plan: Plan) -> str:
 
 def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    target = archive.folder(folder)
     image, document = target / "plan.png", target / "plan.html"
     drawn = draw(plan)
     figures.save_png(drawn, image)

@@ -147,6 +147,8 @@ def draw_log(
     """
     if never is not None and policy is not None:
         raise SettingError("got never and policy; give one of them, a policy says itself what it never does")
+    if seed < 0:
+        raise SettingError(f"seed={seed}; must be 0 or more")
     rng = np.random.default_rng([seed, 2])
     if policy is None:
         named = without(world, never) if never is not None else None

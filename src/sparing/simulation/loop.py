@@ -37,6 +37,8 @@ def simulate(
         raise SettingError(f"stream={stream!r}; must be 'fresh' or 'in-log'")
     if stream == "in-log" and log is None:
         raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
+    if seed < 0:
+        raise SettingError(f"seed={seed}; must be 0 or more")
     if rounds is not None and rounds < 0:
         raise SettingError(f"rounds={rounds}; must be 0 or more")
     if call_budget is not None and call_budget < 0:

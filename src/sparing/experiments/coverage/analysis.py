@@ -73,5 +73,6 @@ def measure(setting: CoverageSetting, support: str) -> list[Coverage]:
             assert e.support_low is not None
             assert e.support_high is not None
             inside = e.low <= truth <= e.high, e.support_low <= truth <= e.support_high
-            hits[e.method].append((*inside, e.unsupported_mass or 0.0, e.support_high - e.support_low))
+            mass = (e.unsupported_mass or 0.0) + e.clipped_mass
+            hits[e.method].append((*inside, mass, e.support_high - e.support_low))
     return [Coverage(support, name, *np.mean(rows, axis=0).tolist()) for name, rows in hits.items()]

@@ -11,7 +11,8 @@ class Estimate:
     low, high: the interval that believes the value is all there is to know. support_low, support_high:
     the interval that holds whatever the actions outside the log's support are worth (None where the
     support is not known well enough). unsupported_mass is the policy's mean mass there, `flagged` says
-    that it is too large for the value to be taken at face value.
+    that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
+    beyond it; the support-aware interval counts it too.
     """
 
     method: str
@@ -21,6 +22,7 @@ class Estimate:
     support_low: float | None
     support_high: float | None
     unsupported_mass: float | None
+    clipped_mass: float
     effective_sample_size: float
     interval: str
     confidence: float
@@ -37,6 +39,8 @@ class Estimate:
             text += f", with what the log cannot see [{self.support_low:.4g}, {self.support_high:.4g}]"
         if self.unsupported_mass is not None:
             text += f", unsupported mass {self.unsupported_mass:.1%}"
+        if self.clipped_mass > 0:
+            text += f", {self.clipped_mass:.1%} clipped away"
         if self.flagged:
             text += "  ← NOT SUPPORTED BY THE LOG: do not use the value alone"
         return text
@@ -61,6 +65,12 @@ class Evaluation:
         known = ", ".join(estimate.method for estimate in self.estimates)
         reason = f" ({self.unusable[method]})" if method in self.unusable else ""
         raise KeyError(f"no estimate {method!r}{reason}; there are {known}")
+
+    @property
+    def unsupported_mass(self) -> float | None:
+        """The policy's mass outside the support: the largest told, None if no method can tell."""
+        told = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
+        return max(told) if told else None
 
     @property
     def flagged(self) -> bool:

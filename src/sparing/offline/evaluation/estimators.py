@@ -16,7 +16,10 @@ from sparing.offline.evaluation.intervals import Terms
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """An estimator's rows: its value's, the bounds', the policy's missing mass, the weights."""
+    """An estimator's rows: its value's, the bounds', the policy's unsupported mass, the weights.
+
+    `clipped` is the further mass that clipping takes away.
+    """
 
     plain: Terms
     low: Terms | None
@@ -24,6 +27,7 @@ class Parts:
     missing: np.ndarray | None
     weights: np.ndarray
     notes: tuple[str, ...] = ()
+    clipped: np.ndarray | None = None
 
 
 def dm(of: Ingredients) -> Parts:
@@ -44,8 +48,14 @@ def ips(of: Ingredients) -> Parts:
 
 
 def mlips(of: Ingredients) -> Parts:
-    """IPS with a fitted propensity, even where the logged one is known; the support is the log's."""
-    return _weighted(of, of.fitted_weights)
+    """IPS with a fitted propensity, even where the logged one is known; the support is the log's.
+
+    Fitted propensities know nothing of the support: where that is unknown, so is what is missing.
+    """
+    if of.log.support.known:
+        return _weighted(of, of.fitted_weights)
+    weights = of.fitted_weights
+    return Parts(Terms(weights * of.log.rewards), None, None, None, weights)
 
 
 def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
@@ -74,21 +84,22 @@ def clipped(of: Ingredients) -> Parts:
     reach = of.clip * (max(0.0, high_end) - min(0.0, low_end))
     span = reach if np.isfinite(reach) else None
     away = of.clipped_away(of.model)
-    notes: tuple[str, ...] = ()
+    missing, _, _, notes = _missing(of, of.weights)
     if away is None:
         lack = 1 - kept
         away = Sides(lack, lack * 0, lack * low_end, lack * high_end)
-        notes = (
-            "the missing mass is estimated as 1 − mean clipped weight: μ is known of logged actions only",
+        notes += (
+            "what clipping takes away is estimated from the weights: μ is known of logged actions only",
         )
     wide = None if span is None else span + max(abs(low_end), abs(high_end))
     return Parts(
         Terms(terms, span=span),
         Terms(terms + away.low, span=wide),
         Terms(terms + away.high, span=wide),
-        away.mass,
+        missing,
         kept,
         notes,
+        away.mass - missing,
     )
 
 
@@ -97,11 +108,14 @@ def snips(of: Ingredients) -> Parts:
     zero = np.zeros(of.log.n_rows)
     numerator = of.weights * of.log.rewards
     missing, low, high, notes = _missing(of, of.weights)
-    factor = 1 - float(np.clip(missing.mean(), 0, 1))
+    share = float(np.clip(missing.mean(), 0, 1))
+    worth = float(low.mean()), float(high.mean())
+    if not of.log.support.known:  # an estimate of the mass, which luck can take below 0
+        worth = share * of.reward_range[0], share * of.reward_range[1]
     return Parts(
         Terms(zero, numerator, of.weights),
-        Terms(zero + low.mean(), numerator, of.weights, factor),
-        Terms(zero + high.mean(), numerator, of.weights, factor),
+        Terms(zero + worth[0], numerator, of.weights, 1 - share),
+        Terms(zero + worth[1], numerator, of.weights, 1 - share),
         missing,
         of.weights,
         notes,
@@ -154,8 +168,14 @@ def cab(of: Ingredients) -> Parts:
         raise LogError("cab needs μ of every action, not only of the logged ones (columns p_<action>)")
     kept = np.minimum(of.weights, of.clip)
     terms = kept * of.log.rewards
+    missing = _missing(of, of.weights)[0]
     return Parts(
-        Terms(terms + away.fitted), Terms(terms + away.low), Terms(terms + away.high), away.mass, kept
+        Terms(terms + away.fitted),
+        Terms(terms + away.low),
+        Terms(terms + away.high),
+        missing,
+        kept,
+        clipped=away.mass - missing,
     )
 
 

@@ -44,7 +44,13 @@ def evaluate(
     `theta_bound` estimated where not given. `interval` is
     `normal`, `bootstrap` or `bernstein`; `clip` is M for `clipped` and `cab`.
     """
-    chosen = tuple(ESTIMATORS) if methods is None else tuple(methods)
+    if not isinstance(log, Log):
+        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
+    if not isinstance(policy, np.ndarray) and not hasattr(policy, "probabilities"):
+        hint = "pass learner.policy()" if hasattr(policy, "policy") else "give it probabilities(contexts)"
+        raise SettingError(f"got a {type(policy).__name__}; expected a policy or a table (n, K): {hint}")
+    names = [methods] if isinstance(methods, str) else methods
+    chosen = tuple(ESTIMATORS) if names is None else tuple(names)
     unknown = [name for name in chosen if name not in ESTIMATORS]
     if unknown or not chosen:
         raise SettingError(f"method {unknown[0] if unknown else ''!r}; known are {', '.join(ESTIMATORS)}")
@@ -61,6 +67,8 @@ def evaluate(
         seed=seed,
         assumptions={"noise": noise, "theta_bound": theta_bound, "delta": delta},
     )
+    if log.propensities is not None:
+        _ = of.clip  # a wrong clip is refused, whatever the methods
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     estimates, unusable = [], {}
     for name in chosen:
@@ -111,6 +119,7 @@ def _estimate(
         support_low=bounds[0],
         support_high=bounds[1],
         unsupported_mass=mass,
+        clipped_mass=0.0 if parts.clipped is None else max(0.0, float(parts.clipped.mean())),
         effective_sample_size=effective_sample_size(parts.weights),
         interval=interval,
         confidence=confidence,
@@ -124,6 +133,8 @@ def _check(log: Log, interval: str, confidence: float, band: str, flag_mass: flo
         raise SettingError("the log has no rows; there is nothing to evaluate on")
     if interval not in INTERVALS:
         raise SettingError(f"interval={interval!r}; must be one of {', '.join(INTERVALS)}")
+    if interval == "bernstein" and band == "model":
+        raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
     if band not in ("range", "model"):
         raise SettingError(f"band={band!r}; must be 'range' or 'model'")
     if not 0 < confidence < 1:

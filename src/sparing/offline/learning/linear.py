@@ -16,6 +16,7 @@ from sparing.offline.learning.material import Request, gather
 from sparing.offline.learning.policies import PessimisticPolicy
 from sparing.offline.policy import GreedyPolicy, best_actions, one_hot
 from sparing.offline.radius import RADII
+from sparing.offline.regression import ridge_regression
 from sparing.offline.rewards import reward_parameters
 from sparing.offline.statistics import Statistics
 
@@ -80,11 +81,10 @@ def pessimistic(
     d = log.n_features
     gram = sums.gram + ridge * np.eye(d)
     volume = np.maximum(np.linalg.slogdet(gram)[1] - d * np.log(ridge), 0)
-    learnt = int((sums.counts > 0).sum())
-    radii = RADII[radius](volume, sums.counts, d, log.n_rows, learnt, assumptions)
+    radii = RADII[radius](volume, sums.counts, d, log.n_rows, log.n_actions, assumptions)
     return PessimisticPolicy(
         log.action_names,
-        reward_parameters(sums, ridge),
+        ridge_regression(sums, ridge),
         np.linalg.inv(gram),
         radius_scale * radii,
         request.priority,
