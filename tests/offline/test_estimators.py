@@ -396,3 +396,14 @@ def test_what_is_not_a_log_or_a_policy(arguments, message):
 def test_one_method_by_its_name():
     log, policy = tiny()
     assert [e.method for e in evaluate(log, policy, methods="ips").estimates] == ["ips"]
+
+
+def test_eligible_actions_without_a_row_are_told():
+    """Eligible everywhere, never logged: the sets call it supported, the rows know nothing of it."""
+    log = Log.from_arrays(
+        np.ones((60, 1)), [0, 1] * 30, [1.0, 0.0] * 30, propensities=[0.5] * 60, eligible=[[0, 1, 2]] * 60
+    )
+    found = evaluate(log, np.tile([0.2, 0.2, 0.6], (60, 1)), methods=["ips"])["ips"]
+    assert found.unsupported_mass == 0
+    assert found.flagged
+    assert "60.0% of the policy's mass is on actions" in " ".join(found.notes)

@@ -11,6 +11,7 @@ from sparing.auditing import export, sentences
 from sparing.auditing.actions import ActionAudit, audit_actions
 from sparing.auditing.estimated import SupportEstimate, estimate_support
 from sparing.auditing.gaps import GapMap, find_gaps
+from sparing.auditing.level import missing_level
 from sparing.auditing.overlap import Overlap, PolicyAudit, audit_policy, overlap
 from sparing.auditing.supported import certified_errors, find_elbow
 from sparing.errors import LogError, SettingError
@@ -167,6 +168,8 @@ def audit(
     assumptions, notes = _assumptions(
         sums, bounds, {"ridge": ridge, "delta": delta, "radius_scale": radius_scale}
     )
+    level = missing_level(log, sums, ridge)
+    notes += [] if level is None else [level]
     errors = None if assumptions is None else certified_errors(sums, assumptions)
     looked, estimate = log, None
     if not log.support.known and log.n_rows:

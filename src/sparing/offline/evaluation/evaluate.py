@@ -108,6 +108,11 @@ def _estimate(
         notes.append("the support is unknown: what this leaves out cannot be bounded")
     if of.log.support.kind == "estimated":
         notes.append("support and propensities are estimated")
+    if of.untried > 0:
+        notes.append(
+            f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: no "
+            "estimate here knows their rewards, and no interval counts them"
+        )
     mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
@@ -123,7 +128,7 @@ def _estimate(
         effective_sample_size=effective_sample_size(parts.weights),
         interval=interval,
         confidence=confidence,
-        flagged=mass is None or mass > flag_mass,
+        flagged=mass is None or mass + of.untried > flag_mass,
         notes=tuple(notes),
     )
 

@@ -89,6 +89,15 @@ class Ingredients:
         return picked
 
     @cached_property
+    def untried(self) -> float:
+        """The policy's mass on actions that the support allows but that have no row at all."""
+        never, mass = self.log.counts == 0, 0.0
+        if never.any() and self.log.support.known:
+            for rows, chances in self.blocks():
+                mass += float((chances * self.log.support.mask(rows))[:, never].sum())
+        return mass / self.log.n_rows
+
+    @cached_property
     def weights(self) -> np.ndarray:
         """w_i = π(a_i|x_i)/μ(a_i|x_i)."""
         return self.target / self.propensities
