@@ -7,6 +7,9 @@ import typer
 
 from sparing.cli import reading
 
+MOST_SHOWN = 12
+"""Actions in the table for people; JSON has them all."""
+
 
 def learn(
     log: reading.LogPath,
@@ -60,7 +63,9 @@ def learn(
         )
     save_policy(policy, out)
     shares = policy.probabilities(table.contexts).mean(axis=0)
-    played = sorted(zip(shares.tolist(), map(str, table.action_names), strict=True), reverse=True)
+    played = sorted(
+        zip(shares.tolist(), map(str, table.action_names), strict=True), key=lambda pair: -pair[0]
+    )
     if as_json:
         terminal.print_json(
             {
@@ -71,8 +76,13 @@ def learn(
             }
         )
         return
-    rows = [(name, f"{share:.1%}") for share, name in played[:12]]
-    terminal.print_table(f"{method} on the log's contexts", ("action", "share of play"), rows)
+    rows = [(name, f"{share:.1%}") for share, name in played[:MOST_SHOWN]]
+    shown = (
+        f"the {MOST_SHOWN} most played of {len(played)} actions"
+        if len(played) > MOST_SHOWN
+        else "all actions"
+    )
+    terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
     for note in policy.notes:
         print(f"note: {note}")
     print(f"Policy: {out}\nNext:   sparing evaluate {log} --policy {out}")

@@ -20,7 +20,7 @@ th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid #ddd;
 th:first-child, td:first-child { text-align: left; } th { border-bottom: 2px solid #888; vertical-align: bottom; }
 tr.best td { font-weight: 600; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
-figcaption { color: #555; font-size: .9rem; } pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; }
+figcaption { color: #555; font-size: .9rem; } pre { background: #f6f6f6; padding: .8rem; white-space: pre-wrap; }
 """
 
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='3' fill='%230072b2'/%3E%3C/svg%3E"
