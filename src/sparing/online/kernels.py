@@ -2,11 +2,12 @@
 
 import math
 
-import numba
 import numpy as np
 
+from sparing.compiled import compiled
 
-@numba.njit(cache=True)
+
+@compiled
 def evaluate(
     x: np.ndarray,
     theta: np.ndarray,
@@ -41,7 +42,7 @@ def evaluate(
             spread[a] = math.sqrt(half * half + misfit * misfit) if misfit > 0 else half
 
 
-@numba.njit(cache=True)
+@compiled
 def best(scores: np.ndarray, eligible: np.ndarray, priority: np.ndarray, skip: int) -> int:
     """Index of the largest score among eligible actions other than `skip`; −1 if there is none.
 
@@ -62,7 +63,7 @@ def best(scores: np.ndarray, eligible: np.ndarray, priority: np.ndarray, skip: i
     return winner
 
 
-@numba.njit(cache=True)
+@compiled
 def doubts(
     mean: np.ndarray,
     deviation: np.ndarray,
@@ -89,7 +90,7 @@ def doubts(
     return total
 
 
-@numba.njit(cache=True)
+@compiled
 def absorb(
     x: np.ndarray,
     reward: float,

@@ -1,7 +1,8 @@
 """The one hot loop of the offline learners, compiled."""
 
-import numba
 import numpy as np
+
+from sparing.compiled import compiled
 
 
 def _descend(
@@ -52,4 +53,4 @@ def _descend(
     return theta - early / max(len(order), 1)
 
 
-descend = numba.njit(cache=True)(_descend)
+descend = compiled(_descend)
