@@ -1,0 +1,59 @@
+"""Means, paired differences and slopes over seeds, each with its 95 % interval."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the ends of its 95 % interval; the ends are NaN where one value is all there is."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain values; an end that is not known is null."""
+        known = [None if np.isnan(end) else end for end in (self.value, self.low, self.high)]
+        return dict(zip(("value", "low", "high"), known, strict=True))
+
+    def text(self, digits: int = 3) -> str:
+        """`value [low, high]` with so many significant digits."""
+        if np.isnan(self.low):
+            return f"{self.value:.{digits}g}"
+        return f"{self.value:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+
+
+def mean(values: Sequence[float] | np.ndarray) -> Interval:
+    """The mean over seeds with Student's interval."""
+    sample = np.asarray(values, dtype=float)
+    centre = float(sample.mean())
+    if len(sample) < 2:
+        return Interval(centre, np.nan, np.nan)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(sample) - 1) * sample.std(ddof=1) / np.sqrt(len(sample)))
+    return Interval(centre, centre - half, centre + half)
+
+
+def difference(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> Interval:
+    """first − second, paired by seed."""
+    return mean(np.asarray(first, dtype=float) - np.asarray(second, dtype=float))
+
+
+def band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and 95 % limits of curves (seeds, points), point by point: three arrays (points,)."""
+    centre = curves.mean(axis=0)
+    if len(curves) < 2:
+        return centre, centre, centre
+    half = stats.t.ppf((1 + LEVEL) / 2, len(curves) - 1) * curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
+    return centre, centre - half, centre + half
+
+
+def log_log_slope(x: np.ndarray, y: np.ndarray) -> float:
+    """The exponent b of y ≈ c·x^b, by least squares on logarithms; points with y ≤ 0 are left out."""
+    keep = y > 0
+    return float(np.polyfit(np.log(x[keep]), np.log(y[keep]), 1)[0]) if keep.sum() > 1 else float("nan")
