@@ -1,7 +1,5 @@
 """What every learner promises to its caller, whatever its algorithm."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -42,7 +40,7 @@ def check(decision, learner, number, eligible):
     assert decision.low <= decision.value <= decision.high
     assert (decision.propensity is not None) == decision.needs_reward
     assert decision.propensity is None or 0 < decision.propensity <= 1 + 1e-9
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         decision.action = 0
 
 
@@ -93,7 +91,7 @@ def test_what_cannot_be_learnt_from_is_refused_and_changes_nothing(name, learner
     for reward in (np.nan, np.inf, -np.inf, "1.5", "much", None, [1.0, 2.0], 1j, 10**400, 1e200):
         with pytest.raises(DecisionError):
             learner.update(decision, reward)
-    foreign = dataclasses.replace(decision, value=decision.value + 1, high=decision.high + 2)
+    foreign = decision._replace(value=decision.value + 1, high=decision.high + 2)
     for wrong in (closed, closed.id, foreign, until_called(stranger), 10**6, -1, "0", None, [decision.id]):
         with pytest.raises(DecisionError):
             learner.update(wrong, 0.5)

@@ -6,43 +6,6 @@ import pytest
 from reference import kernels as plain
 from sparing.online import kernels
 
-SIZES = [(1, 1), (2, 1), (1, 3), (6, 3), (20, 5), (7, 11)]
-
-
-@pytest.fixture(params=SIZES, ids=str)
-def size(request):
-    return request.param
-
-
-def random_sets(rng, n_actions, d):
-    """Parameters and inverses of sets that have seen some rows."""
-    rows = rng.standard_normal((n_actions, 2 * d, d))
-    inverse = np.linalg.inv(np.eye(d) + np.einsum("kni,knj->kij", rows, rows))
-    return rng.standard_normal((n_actions, d)), np.ascontiguousarray(inverse)
-
-
-@pytest.mark.parametrize("misfit", [0.0, 0.37])
-@pytest.mark.parametrize("share_frozen", [0.0, 0.5, 1.0])
-def test_evaluate(size, misfit, share_frozen):
-    n_actions, d = size
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        theta, inverse = random_sets(rng, n_actions, d)
-        frozen = rng.random(n_actions) < share_frozen
-        radius, x = rng.random(n_actions) * 3, rng.standard_normal(d)
-        mean, spread = np.full(n_actions, np.nan), np.full(n_actions, np.nan)
-        kernels.evaluate(x, theta, inverse, radius, frozen, 0.21, misfit, mean, spread)
-        expected = plain.evaluate(x, theta, inverse, radius, frozen, 0.21, misfit)
-        assert np.array_equal(mean, expected[0])
-        assert np.array_equal(spread, expected[1])
-
-
-def test_evaluate_takes_a_square_that_rounding_made_negative_as_zero():
-    x, theta, inverse = np.array([1.0, 1.0]), np.zeros((1, 2)), np.array([[[1.0, -1.1], [-1.1, 1.0]]])
-    mean, spread = np.empty(1), np.empty(1)
-    kernels.evaluate(x, theta, inverse, np.ones(1), np.zeros(1, dtype=bool), 0.0, 0.0, mean, spread)
-    assert spread[0] == 0.0
-
 
 @pytest.mark.parametrize("levels", [1, 2, 4, 10**6])
 def test_best_with_many_ties(levels):
@@ -87,17 +50,3 @@ def test_doubts_without_deviation_compare_the_means():
     terms = np.empty(4)
     assert kernels.doubts(mean, nothing, everyone, 0, 0.3, terms) == 1.0
     assert terms.tolist() == [0.0, 0.0, 1.0, 0.0]
-
-
-def test_absorb(size):
-    _, d = size
-    rng = np.random.default_rng(4)
-    gram, response = 0.7 * np.eye(d), np.zeros(d)
-    inverse, theta, scratch = np.eye(d) / 0.7, np.zeros(d), np.empty(d)
-    for _ in range(60):
-        x, reward = rng.standard_normal(d), float(rng.standard_normal())
-        expected = plain.absorb(x, reward, gram, response, inverse)
-        growth = kernels.absorb(x, reward, gram, response, inverse, theta, scratch)
-        for got, wanted in zip((gram, response, inverse, theta), expected[:4], strict=True):
-            assert np.array_equal(got, wanted)
-        assert growth == expected[4]

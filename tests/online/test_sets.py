@@ -8,7 +8,8 @@ from reference.cases import make_log, parameters
 from sparing.errors import SettingError
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.statistics import Statistics
-from sparing.online.sets import REFACTOR, ConfidenceSets
+from sparing.online.engine.learning import REFACTOR
+from sparing.online.sets import ConfidenceSets
 
 EPS = np.finfo(float).eps
 RIDGES = [0.01, 1.0, 3.7]
@@ -22,7 +23,7 @@ def cold(n_actions=1, d=4, *, ridge=1.0, radius="determinant"):
 def feed(sets, rows, seed=0):
     """Random rows for random actions; contexts (rows, d), actions, rewards."""
     rng = np.random.default_rng(seed)
-    k, d = sets.response.shape
+    k, d = sets.shape
     contexts, actions = rng.standard_normal((rows, d)), rng.integers(0, k, rows)
     rewards = rng.standard_normal(rows)
     for x, a, r in zip(contexts, actions, rewards, strict=True):

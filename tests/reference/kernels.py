@@ -1,4 +1,4 @@
-"""The compiled kernels in plain NumPy: vectorised over actions, feature by feature in the same order.
+"""What the compiled kernels compute, in plain Python.
 
 The order of the sums is part of the contract: with it, the results are equal bit for bit.
 """
@@ -6,21 +6,6 @@ The order of the sums is part of the contract: with it, the results are equal bi
 import math
 
 import numpy as np
-
-
-def evaluate(x, theta, inverse, radius, frozen, slack, misfit):
-    """Centre x·θ̂_a and half-width sqrt((ρ_a·sqrt(xᵀV_a⁻¹x))² + misfit²) for every action, (K,) each."""
-    mean = np.zeros(len(theta))
-    square = np.zeros(len(theta))
-    for i in range(len(x)):
-        mean = mean + x[i] * theta[:, i]
-        row = np.zeros(len(theta))
-        for j in range(len(x)):
-            row = row + inverse[:, i, j] * x[j]
-        square = square + x[i] * row
-    half = radius * np.sqrt(np.maximum(square, 0.0))
-    spread = np.sqrt(half * half + misfit * misfit) if misfit > 0 else half
-    return mean, np.where(frozen, slack, spread)
 
 
 def best(scores, eligible, priority, skip=-1):
@@ -42,21 +27,3 @@ def doubts(mean, deviation, eligible, leader, tolerance):
     for term in terms.tolist():
         total += term
     return terms, total
-
-
-def absorb(x, reward, gram, response, inverse):
-    """V + xxᵀ, b + x·r, Sherman–Morrison's V⁻¹, θ̂ = V⁻¹b and log(1 + xᵀV⁻¹x), of one action."""
-    d = len(x)
-    product = np.zeros(d)
-    for j in range(d):
-        product = product + inverse[:, j] * x[j]
-    square = 0.0
-    for i in range(d):
-        square += x[i] * product[i]
-    gram = gram + np.outer(x, x)
-    response = response + x * reward
-    inverse = inverse - np.outer(product, product) / (1.0 + square)
-    theta = np.zeros(d)
-    for j in range(d):
-        theta = theta + inverse[:, j] * response[j]
-    return gram, response, inverse, theta, math.log1p(square)

@@ -1,13 +1,12 @@
 """What a learner answers, and the open ones whose reward is still to come."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """One round's answer.
 
     action is the label to play; needs_reward says whether its reward must be paid for and reported;
@@ -27,8 +26,7 @@ class Decision:
     propensity: float | None
 
 
-@dataclass(slots=True)
-class OpenDecision:
+class OpenDecision(NamedTuple):
     """A decision that waits for its reward: the action's index and the context it was made in."""
 
     decision: Decision

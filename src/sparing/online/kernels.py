@@ -1,45 +1,10 @@
-"""The hot loops, compiled. Each has a plain twin in tests/reference."""
+"""What rules need of all actions at once, compiled; engine/ has what only looks at some."""
 
 import math
 
 import numpy as np
 
 from sparing.compiled import compiled
-
-
-@compiled
-def evaluate(
-    x: np.ndarray,
-    theta: np.ndarray,
-    inverse: np.ndarray,
-    radius: np.ndarray,
-    frozen: np.ndarray,
-    slack: float,
-    misfit: float,
-    mean: np.ndarray,
-    spread: np.ndarray,
-) -> None:
-    """Write x·θ̂_a and the half-width of the set at x for every action.
-
-    spread_a = sqrt((ρ_a·sqrt(xᵀV_a⁻¹x))² + misfit²), or `slack` for a frozen point.
-    """
-    n_actions, d = theta.shape
-    for a in range(n_actions):
-        value = 0.0
-        for i in range(d):
-            value += x[i] * theta[a, i]
-        mean[a] = value
-        if frozen[a]:
-            spread[a] = slack
-        else:
-            square = 0.0
-            for i in range(d):
-                row = 0.0
-                for j in range(d):
-                    row += inverse[a, i, j] * x[j]
-                square += x[i] * row
-            half = radius[a] * math.sqrt(max(square, 0.0))
-            spread[a] = math.sqrt(half * half + misfit * misfit) if misfit > 0 else half
 
 
 @compiled
@@ -88,38 +53,3 @@ def doubts(
                 out[b] = 1.0 if gap < 0 else 0.0
             total += out[b]
     return total
-
-
-@compiled
-def absorb(
-    x: np.ndarray,
-    reward: float,
-    gram: np.ndarray,
-    response: np.ndarray,
-    inverse: np.ndarray,
-    theta: np.ndarray,
-    scratch: np.ndarray,
-) -> float:
-    """Add one row to one action: V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ = V⁻¹b.
-
-    Returns the growth log(1 + xᵀV⁻¹x) of log det V.
-    """
-    d = len(x)
-    square = 0.0
-    for i in range(d):
-        row = 0.0
-        for j in range(d):
-            row += inverse[i, j] * x[j]
-        scratch[i] = row
-        square += x[i] * row
-    for i in range(d):
-        response[i] += x[i] * reward
-        for j in range(d):
-            gram[i, j] += x[i] * x[j]
-            inverse[i, j] -= scratch[i] * scratch[j] / (1.0 + square)
-    for i in range(d):
-        value = 0.0
-        for j in range(d):
-            value += inverse[i, j] * response[j]
-        theta[i] = value
-    return math.log1p(square)

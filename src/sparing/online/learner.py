@@ -1,6 +1,7 @@
 """The one learner: confidence sets, skip rules in order, and a way to explore."""
 
 import copy
+import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -13,16 +14,23 @@ from sparing.offline.assumptions import Assumptions
 from sparing.offline.policy import GreedyPolicy
 from sparing.online import kernels
 from sparing.online.decision import Decision, OpenDecision
+from sparing.online.engine import running
+from sparing.online.engine.running import LARGEST
 from sparing.online.explore import EXPLORERS, chance_of_best
 from sparing.online.monitor import NoiseMonitor
+from sparing.online.planning import REASONS, compiled_plan, log_memory
 from sparing.online.rules import SkipRule, View
 from sparing.online.sets import ConfidenceSets
 
 EXPLORE = "explore"
 SPOT_CHECK = "spot-check"
-LARGEST = 1e100
-"""The largest feature or reward taken in: squares and sums of larger ones overflow."""
+EVERYONE = np.empty(0, dtype=np.bool_)
+"""Stands for a mask that leaves nobody out."""
 
+NOWHERE = (math.nan, 0)
+"""The threshold and the answer of a context that is not in the log."""
+
+DOUBLE = np.dtype(np.float64)
 NUMBERS = "biufO"
 """NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
 
@@ -62,7 +70,11 @@ class Learner:
         self.open: dict[int, OpenDecision] = {}
         self._explorer = EXPLORERS[explore]
         self._index = {name: i for i, name in enumerate(self.action_names)}
-        self._everyone = np.ones(len(self.action_names), dtype=np.bool_)
+        sets.prioritise(priority)
+        self._shape = (self.n_features,)
+        self._random = explore == "sampled" or spot_check > 0
+        self.plan = compiled_plan(self)
+        self._beats = log_memory(self)
 
     @property
     def n_actions(self) -> int:
@@ -72,7 +84,7 @@ class Learner:
     @property
     def n_features(self) -> int:
         """Length of a context, d."""
-        return int(self.sets.response.shape[1])
+        return self.sets.shape[1]
 
     @property
     def assumptions(self) -> Assumptions:
@@ -90,38 +102,70 @@ class Learner:
 
         `context_id` says which logged context this is, for logs that carry ids.
         """
-        context = self._context(x)
-        allowed = self._everyone if eligible is None else self._eligible(eligible)
-        view = self._view(context, allowed, context_id)
-        action, reason = self._choose(view)
-        needs_reward = reason in (EXPLORE, SPOT_CHECK)
-        value, spread = float(view.mean[action]), float(view.spread[action])
-        decision = Decision(
-            id=self.rounds,
-            action=self.action_names[action],
-            needs_reward=needs_reward,
-            reason=reason,
-            value=value,
-            low=value - spread,
-            high=value + spread,
-            propensity=self._propensity(view, action, reason) if needs_reward else None,
+        if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
+            context = x.copy()
+        else:
+            context = self._context(x)
+        allowed = EVERYONE if eligible is None else self._eligible(eligible)
+        if self._random or self.plan is None:
+            self._check(context)  # before any luck is drawn
+        spot_check = self.spot_check > 0 and self.rng.random() < self.spot_check
+        if spot_check or self.plan is None:
+            return self._decide_by_view(context, allowed, context_id, spot_check)
+        threshold, logged = NOWHERE if self._beats is None else self._beats.find(context, context_id)
+        action, code, mean, spread = running.decide(
+            self.sets.table, self.plan, context, allowed, threshold, logged
         )
-        self.rounds += 1
-        if needs_reward:
+        if action < 0:
+            raise self._unfit(context, -1 - action)
+        if code:
+            return self._finish(context, action, REASONS[code], mean, spread, None)
+        if self._random:
+            view = self._view(context, allowed, context_id)
+            if self.explore == "sampled":
+                action = self._explorer(view, self.rng)
+                mean, spread = float(view.mean[action]), float(view.spread[action])
+            return self._finish(
+                context, action, EXPLORE, mean, spread, self._propensity(view, action, EXPLORE)
+            )
+        return self._finish(context, action, EXPLORE, mean, spread, 1.0)
+
+    def _decide_by_view(
+        self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None, spot_check: bool
+    ) -> Decision:
+        """Choose with all actions in sight: what rules written in Python and spot checks need."""
+        view = self._view(x, eligible, context_id)
+        if spot_check:
+            action, reason = EXPLORERS["sampled"](view, self.rng), SPOT_CHECK
+        else:
+            action, reason = self._answered(view) or (self._explorer(view, self.rng), EXPLORE)
+        called = reason in (EXPLORE, SPOT_CHECK)
+        propensity = self._propensity(view, action, reason) if called else None
+        return self._finish(
+            x, action, reason, float(view.mean[action]), float(view.spread[action]), propensity
+        )
+
+    def _finish(
+        self, x: np.ndarray, action: int, reason: str, mean: float, spread: float, propensity: float | None
+    ) -> Decision:
+        """Count the round; one with a propensity is a call, and stays open until its reward comes."""
+        number = self.rounds
+        called = propensity is not None
+        decision = Decision(
+            number, self.action_names[action], called, reason, mean, mean - spread, mean + spread, propensity
+        )
+        self.rounds = number + 1
+        if called:
             self.calls += 1
-            self.open[decision.id] = OpenDecision(decision, action, context)
+            self.open[number] = OpenDecision(decision, action, x)
         return decision
 
     def _view(self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None) -> View:
         mean, spread = self.sets.evaluate(x)
         top = mean + self.optimism * spread
-        leader = kernels.best(top, eligible, self.priority, -1)
-        return View(x, context_id, mean, spread, top, eligible, self.priority, leader)
-
-    def _choose(self, view: View) -> tuple[int, str]:
-        if self.spot_check and self.rng.random() < self.spot_check:
-            return EXPLORERS["sampled"](view, self.rng), SPOT_CHECK
-        return self._answered(view) or (self._explorer(view, self.rng), EXPLORE)
+        allowed = eligible if len(eligible) else np.ones(self.n_actions, dtype=np.bool_)
+        leader = kernels.best(top, allowed, self.priority, -1)
+        return View(x, context_id, mean, spread, top, allowed, self.priority, leader)
 
     def _answered(self, view: View) -> tuple[int, str] | None:
         """The first skip rule's answer and name, if any fires."""
@@ -137,7 +181,7 @@ class Learner:
         A skipped round plays its answer but brings no reward, so it does not count: over the rounds
         with a call, 1{called on a}/propensity has mean 1 for every action that a call can reach.
         """
-        if self.explore != "sampled" and not self.spot_check:
+        if not self._random:
             return 1.0
         chance = chance_of_best(view, action)
         if reason == SPOT_CHECK and self._answered(view) is not None:
@@ -154,9 +198,8 @@ class Learner:
         value = self._reward(reward)
         del self.open[waiting.decision.id]
         if self.monitor is not None:
-            theta, inverse = self.sets.theta[waiting.action], self.sets.inverse[waiting.action]
-            width = float(np.sqrt(max(waiting.x @ inverse @ waiting.x, 0.0)))
-            self.monitor.observe(value, float(waiting.x @ theta), width)
+            mean, width = running.predict(self.sets.table, waiting.action, waiting.x)
+            self.monitor.observe(value, mean, width)
             self.sets.scale_constant(self.monitor.noise * self.monitor.inflation)
         self.sets.absorb(waiting.action, waiting.x, value)
 
@@ -164,9 +207,23 @@ class Learner:
         """Close a decision whose reward will never come; nothing is learnt from it."""
         del self.open[self._waiting(decision).decision.id]
 
+    def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """What the log earned (NaN where it was not) and did in each of these contexts (n, d): (n,) each."""
+        found = [NOWHERE] * len(contexts)
+        if self._beats is not None:
+            names = [None] * len(contexts) if ids is None else ids.tolist()
+            found = [self._beats.find(x, name) for x, name in zip(contexts, names, strict=True)]
+        thresholds = np.array([threshold for threshold, _ in found])
+        return thresholds, np.array([action for _, action in found], dtype=np.int64)
+
+    def count(self, *, rounds: int, calls: int) -> None:
+        """Take note of rounds that compiled code has decided and learnt from."""
+        self.rounds += rounds
+        self.calls += calls
+
     def policy(self) -> GreedyPolicy:
         """What has been learnt so far: argmax_a x·θ̂_a."""
-        return GreedyPolicy(self.action_names, self.sets.theta.copy(), self.priority.copy())
+        return GreedyPolicy(self.action_names, self.sets.theta, self.priority.copy())
 
     def copy(self) -> "Learner":
         """An independent copy, random streams and open decisions included."""
@@ -188,14 +245,18 @@ class Learner:
             raise DecisionError(f"context {x!r} is not a list of numbers")
         if context.shape != (self.n_features,):
             raise DecisionError(f"context of shape {context.shape}; expected ({self.n_features},)")
-        fits = np.abs(context) <= LARGEST
-        if not fits.all():
-            where = int(np.flatnonzero(~fits)[0])
-            raise DecisionError(
-                f"context feature {where} is {context[where]}; every feature must be finite, and at most "
-                f"{LARGEST:g} in size. Fill it in, or scale the features"
-            )
-        return context
+        return np.ascontiguousarray(context)
+
+    def _check(self, x: np.ndarray) -> None:
+        large = np.flatnonzero(~(np.abs(x) <= LARGEST))
+        if len(large):
+            raise self._unfit(x, int(large[0]))
+
+    def _unfit(self, x: np.ndarray, feature: int) -> DecisionError:
+        return DecisionError(
+            f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
+            f"{LARGEST:g} in size. Fill it in, or scale the features"
+        )
 
     def _eligible(self, labels: Iterable[Hashable]) -> np.ndarray:
         mask = np.zeros(self.n_actions, dtype=np.bool_)
@@ -224,6 +285,8 @@ class Learner:
     def _waiting(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
         waiting = self.open.get(number) if isinstance(number, int | np.integer) else None
+        if waiting is not None and waiting.decision is decision:
+            return waiting
         if waiting is None:
             if isinstance(decision, Decision) and not decision.needs_reward:
                 raise DecisionError(
@@ -240,9 +303,9 @@ class Learner:
 
     def _reward(self, reward: Any) -> float:
         try:
-            value = np.nan if isinstance(reward, str | bytes) else float(reward)
+            value = math.nan if isinstance(reward, str | bytes) else float(reward)
         except (TypeError, ValueError, OverflowError):
-            value = np.nan
+            value = math.nan
         if not abs(value) <= LARGEST:
             raise DecisionError(
                 f"reward {reward!r}; must be a finite number, at most {LARGEST:g} in size. Nothing was learnt"

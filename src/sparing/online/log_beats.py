@@ -1,5 +1,6 @@
 """The skip rule `log-beats`: even the optimistic value does not beat what the log already earned here."""
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -75,7 +76,7 @@ class LogBeats:
 
     def answer(self, view: View) -> int | None:
         """The log's answer where the leader's optimistic value does not beat the log's threshold."""
-        memory, slot = self._find(view)
+        memory, slot = self._find(view.x, view.context_id)
         if slot is None or view.top[view.leader] > memory.thresholds[slot]:
             return None
         if self.policy is None:
@@ -83,16 +84,21 @@ class LogBeats:
             return action if view.eligible[action] else None
         return self._draw(int(memory.groups[slot]), view.eligible)
 
-    def _find(self, view: View) -> tuple[Memory, int | None]:
-        if view.context_id is not None and self.by_id is not None:
-            key = str(view.context_id) if self.by_id.keys.dtype.kind == "U" else view.context_id
+    def find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[float, int]:
+        """Threshold and logged action of a context; NaN, which nothing is below, where it is not in the log."""
+        memory, slot = self._find(x, context_id)
+        return (math.nan, 0) if slot is None else (float(memory.thresholds[slot]), int(memory.answers[slot]))
+
+    def _find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[Memory, int | None]:
+        if context_id is not None and self.by_id is not None:
+            key = str(context_id) if self.by_id.keys.dtype.kind == "U" else context_id
             try:
                 return self.by_id, self.by_id.slots.get(key)
             except TypeError:
                 raise DecisionError(
                     f"context_id={key!r}; must be one of the log's ids, a number or a string"
                 ) from None
-        return self.by_context, self.by_context.slots.get((view.x + 0.0).tobytes())
+        return self.by_context, self.by_context.slots.get((x + 0.0).tobytes())
 
     def _draw(self, group: int, eligible: np.ndarray) -> int | None:
         assert self.policy is not None

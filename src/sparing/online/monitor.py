@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
+
 LIMIT = 3.09
 """Normal quantile (99.9 %) beyond which the surprise is not chance."""
 
@@ -21,9 +23,9 @@ class NoiseMonitor:
 
     def observe(self, reward: float, mean: float, width: float) -> None:
         """Take in one call: the prediction before its reward was learnt."""
-        variance = self.noise**2 * (1 + width**2) + self.misfit**2
+        variance = self.noise * self.noise * (1 + width * width) + self.misfit * self.misfit
         self.calls += 1
-        self.total += (reward - mean) ** 2 / variance
+        self.total += (reward - mean) * (reward - mean) / variance
 
     @property
     def surprise(self) -> float:
@@ -36,5 +38,14 @@ class NoiseMonitor:
         if not self.calls:
             return 1.0
         spread = 2 / (9 * self.calls)
-        limit = (1 - spread + LIMIT * sqrt(spread)) ** 3
+        root = 1 - spread + LIMIT * sqrt(spread)
+        limit = root * root * root
         return sqrt(self.surprise) if self.surprise > limit else 1.0
+
+    def numbers(self) -> np.ndarray:
+        """The monitor as compiled code takes it."""
+        return np.array([self.calls, self.total, self.noise, self.misfit, LIMIT])
+
+    def take(self, numbers: np.ndarray) -> None:
+        """What compiled code has seen since."""
+        self.calls, self.total = int(numbers[0]), float(numbers[1])

@@ -19,7 +19,7 @@ from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 
 KIND = "sparing learner"
-VERSION = 1
+VERSION = 2
 DRIFT = 1e-9
 """A saved V·V⁻¹ farther from I than this share of ‖V‖·‖V⁻¹‖ is not a state a learner can be in."""
 
@@ -51,7 +51,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "calls": learner.calls,
         "rng": learner.rng.bit_generator.state,
         "open": [
-            {**asdict(entry.decision), "action": entry.action, "needs_reward": True} for entry in waiting
+            {**entry.decision._asdict(), "action": entry.action, "needs_reward": True} for entry in waiting
         ],
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
@@ -85,8 +85,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     rng = np.random.default_rng()
     rng.bit_generator.state = header["rng"]
     names = tuple(map(labels.from_json, header["action_names"]))
-    if len(sets.live) != len(names) or sorted(arrays["priority"].tolist()) != list(range(len(names))):
-        raise ValueError(f"{len(names)} action names for {len(sets.live)} sets, or their order is damaged")
+    if sets.shape[0] != len(names) or sorted(arrays["priority"].tolist()) != list(range(len(names))):
+        raise ValueError(f"{len(names)} action names for {sets.shape[0]} sets, or their order is damaged")
     learner = Learner(
         header["algorithm"],
         names,

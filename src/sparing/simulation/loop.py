@@ -1,19 +1,18 @@
 """The one loop: a learner meets a world."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.online.learner import Learner
+from sparing.online.learner import EXPLORE, SPOT_CHECK, Learner
+from sparing.simulation.fused import Fused
+from sparing.simulation.progress import REPORT_EVERY
+from sparing.simulation.progress import Progress as Progress
 from sparing.simulation.trace import Trace
 from sparing.simulation.worlds import Stream, World
 
-Progress = Callable[[int, int], None]
-"""Called now and then with the rounds done and the rounds in all."""
-
-REPORT_EVERY = 200
+CALLED = (EXPLORE, SPOT_CHECK)
+"""The reasons of rounds whose reward is asked for."""
 
 
 def simulate(
@@ -67,29 +66,40 @@ def play(
 ) -> Trace:
     """Play a stream of rounds."""
     total = len(stream)
-    actions = np.empty(total, dtype=np.int64)
-    needs_reward = np.empty(total, dtype=np.bool_)
-    reasons = []
-    ids = None if stream.context_ids is None else stream.context_ids.tolist()
-    index = {name: i for i, name in enumerate(learner.action_names)}
-    done = calls = 0
-    for t in range(total):
-        if calls == call_budget:
-            break
-        decision = learner.decide(stream.contexts[t], context_id=None if ids is None else ids[t])
-        action = index[decision.action]
-        if decision.needs_reward:
-            learner.update(decision, stream.reward(t, action))
-            calls += 1
-        actions[t], needs_reward[t] = action, decision.needs_reward
-        reasons.append(decision.reason)
-        done = t + 1
-        if progress is not None and done % REPORT_EVERY == 0:
-            progress(done, total)
+    actions, reasons = np.empty(total, dtype=np.int64), np.empty(total, dtype="U12")
+    fused = Fused.of(learner, stream)
+    if fused is not None:
+        done = fused.play(actions, reasons, call_budget, progress)
+    else:
+        done = _step_by_step(learner, stream, actions, reasons, call_budget, progress)
     if progress is not None:
         progress(total, total)
+    actions, reasons = actions[:done], reasons[:done]
     means = stream.means[:done]
-    losses = means.max(axis=1) - means[np.arange(done), actions[:done]] if done else np.empty(0)
-    return Trace(
-        learner.algorithm, actions[:done], needs_reward[:done], np.array(reasons, dtype="U12"), losses
-    )
+    losses = means.max(axis=1) - means[np.arange(done), actions] if done else np.empty(0)
+    return Trace(learner.algorithm, actions, np.isin(reasons, CALLED), reasons, losses)
+
+
+def _step_by_step(
+    learner: Learner,
+    stream: Stream,
+    actions: np.ndarray,
+    reasons: np.ndarray,
+    call_budget: int | None,
+    progress: Progress | None,
+) -> int:
+    """Decide and learn one round at a time; rounds done."""
+    ids = None if stream.context_ids is None else stream.context_ids.tolist()
+    index = {name: i for i, name in enumerate(learner.action_names)}
+    calls = 0
+    for t in range(len(stream)):
+        if calls == call_budget:
+            return t
+        decision = learner.decide(stream.contexts[t], context_id=None if ids is None else ids[t])
+        actions[t], reasons[t] = index[decision.action], decision.reason
+        if decision.needs_reward:
+            learner.update(decision, stream.reward(t, actions[t]))
+            calls += 1
+        if progress is not None and (t + 1) % REPORT_EVERY == 0:
+            progress(t + 1, len(stream))
+    return len(stream)

@@ -1,0 +1,130 @@
+"""Whether the doubts about the best mean stay within a limit, without summing all of them."""
+
+import math
+
+import numpy as np
+
+from sparing.compiled import compiled
+from sparing.online.engine.algebra import dot
+from sparing.online.engine.memory import (
+    ACTION,
+    COMMON,
+    COUNTERS,
+    METRIC,
+    MIDDLE,
+    NEAR,
+    NUMBERS,
+    PRODUCTS,
+    SLOT,
+    UPPER,
+    USED,
+    counts,
+    rough_matrix,
+    rows,
+    vector,
+)
+from sparing.online.engine.search import ABOVE, BLANK, ROUNDING, TINY, mean_and_spread
+
+CLOSE = 1e-9
+"""Sums nearer than this (relatively) to the limit are added up in the plain order."""
+
+FAR = 9.0
+"""Beyond so many deviations a doubt is below 1.2e-19."""
+
+
+@compiled
+def doubt(gap: float, scale: float) -> float:
+    """Φ(−gap/scale), the chance that a normal deviation makes up for the gap; certain if scale is 0."""
+    if scale > 0.0:
+        return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))
+    return 1.0 if gap < 0.0 else 0.0
+
+
+@compiled
+def sure(
+    t: np.ndarray,
+    x: np.ndarray,
+    norm: float,
+    eligible: np.ndarray,
+    leader: int,
+    tolerance: float,
+    limit: float,
+) -> bool:
+    """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; `look` must have seen x.
+
+    The shared bound on s_b settles rivals that hardly count; the others are computed until the sum is
+    certainly above or below the limit. What rounding could decide is summed over all actions in order.
+    """
+    d = len(x)
+    mean, spread = mean_and_spread(t, counts(t, SLOT)[leader], x)
+    rest = 0.0
+    known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
+    common = vector(t, NUMBERS)[COMMON]
+    reach = ABOVE * math.sqrt(max(dot(vector(t, METRIC), vector(t, PRODUCTS)), 0.0))
+    if not math.isnan(common):
+        reach *= common
+    error = ROUNDING * (d + 4) * norm
+    for slot in range(1, counts(t, COUNTERS)[USED]):
+        if vector(t, UPPER)[slot] == -math.inf or counts(t, ACTION)[slot] == leader:
+            continue
+        near = rough_matrix(t, NEAR)[slot]
+        high = (
+            vector(t, MIDDLE)[slot]
+            + ABOVE * (error * near[d] + TINY * norm)
+            + 1e-9 * abs(vector(t, MIDDLE)[slot])
+        )
+        wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+        gap = mean + tolerance - high
+        scale = math.sqrt(spread * spread + wide * wide)
+        if gap > FAR * scale and gap > 0.0:
+            rest += 1.2e-19
+            continue
+        rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        scale = math.sqrt(spread**2 + rival_spread**2)
+        known += doubt(mean - rival_mean + tolerance, scale)
+        if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
+            return False
+    if known + rest <= limit * (1.0 - CLOSE):
+        return True
+    return plain_sum(t, x, eligible, leader, tolerance, mean, spread) <= limit
+
+
+@compiled
+def blank_doubts(
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
+) -> float:
+    """The doubts of all untouched rivals together."""
+    if len(eligible) == 0:
+        rivals = rows(t, SLOT) - (counts(t, COUNTERS)[USED] - 1)
+    else:
+        rivals = 0
+        for action in range(rows(t, SLOT)):
+            rivals += counts(t, SLOT)[action] == 0 and eligible[action]
+    if counts(t, SLOT)[leader] == 0:
+        rivals -= 1
+    if rivals <= 0:
+        return 0.0
+    mean, deviation = mean_and_spread(t, BLANK, x)
+    return rivals * doubt(above - mean, math.sqrt(spread**2 + deviation**2))
+
+
+@compiled
+def plain_sum(
+    t: np.ndarray,
+    x: np.ndarray,
+    eligible: np.ndarray,
+    leader: int,
+    tolerance: float,
+    mean: float,
+    spread: float,
+) -> float:
+    """The sum of all doubts, action by action."""
+    total = 0.0
+    blank_mean, blank_spread = mean_and_spread(t, BLANK, x)
+    for action in range(rows(t, SLOT)):
+        if action == leader or (len(eligible) and not eligible[action]):
+            continue
+        slot = counts(t, SLOT)[action]
+        rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
+        total += doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))
+    return total

@@ -1,0 +1,230 @@
+"""The best action, exactly, without looking closely at those that bounds rule out.
+
+A set's top at x is mean + optimism·spread, spread = ρ·sqrt(xᵀV⁻¹x). Bounds come in three steps, each dearer and
+closer: from single-precision means and sqrt(c)·‖x‖_M, the last factor being the same for all actions; from the
+quadratic form in single precision; and the score itself, in double precision, as everywhere else. Each allows
+for its own rounding, and an action is passed over only where its bound is below the best score found. A bound
+that overflowed is NaN or infinite, and rules nothing out.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sparing.compiled import compiled
+from sparing.online.engine.algebra import dot, outer, rough_dot
+from sparing.online.engine.memory import (
+    ACTION,
+    COMMON,
+    COUNTERS,
+    FROZEN,
+    INVERSE,
+    METRIC,
+    MIDDLE,
+    MISFIT,
+    NEAR,
+    NEXT,
+    NUMBERS,
+    ORDER,
+    PRIORITY,
+    PRODUCTS,
+    QUICK,
+    RADIUS,
+    ROUGH_PRODUCTS,
+    ROUGH_X,
+    SIZE,
+    SLACK,
+    SLOT,
+    THETA,
+    UPPER,
+    USED,
+    counts,
+    matrix,
+    rough_matrix,
+    rough_vector,
+    rows,
+    vector,
+)
+
+ROUNDING = 1.02 * 2.0**-24
+"""Half a unit in the last place of single precision, with a margin for second-order terms."""
+
+TINY = 1e-30
+"""More than all underflow in a single-precision sum of unit vectors."""
+
+SMALL = 1e-100
+"""Contexts shorter than this are not bounded: their squares underflow."""
+
+NOBODY: Any = np.int64(-1)
+BLANK: Any = np.int64(0)
+"""No action, and the slot of all untouched ones."""
+
+ABOVE = 1.0 + 1e-9
+"""Covers the rounding of a few operations in double precision."""
+
+
+@compiled
+def mean_and_spread(t: np.ndarray, slot: int, x: np.ndarray) -> tuple[float, float]:
+    """x·θ̂ and the half-width of the set at x; `products` must hold those of x."""
+    mean = dot(matrix(t, THETA)[slot], x)
+    if counts(t, FROZEN)[slot]:
+        return mean, vector(t, NUMBERS)[SLACK]
+    common = vector(t, NUMBERS)[COMMON]
+    radius = vector(t, RADIUS)[slot] if math.isnan(common) else common
+    half = radius * math.sqrt(max(dot(matrix(t, INVERSE)[slot], vector(t, PRODUCTS)), 0.0))
+    misfit = vector(t, NUMBERS)[MISFIT]
+    return mean, math.sqrt(half * half + misfit * misfit) if misfit > 0.0 else half
+
+
+@compiled
+def evaluate(t: np.ndarray, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
+    """Write mean and spread of every action, (K,)."""
+    outer(x, vector(t, PRODUCTS))
+    blank = mean_and_spread(t, BLANK, x)
+    for action in range(rows(t, SLOT)):
+        slot = counts(t, SLOT)[action]
+        mean[action], spread[action] = blank if slot == 0 else mean_and_spread(t, slot, x)
+
+
+@compiled
+def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray) -> float:
+    """Write `middle` and `upper` for the eligible slots (−inf for others); return ‖x‖.
+
+    x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`.
+    """
+    d = len(x)
+    outer(x, vector(t, PRODUCTS))
+    norm = math.sqrt(dot(x, x))
+    for i in range(d):
+        rough_vector(t, ROUGH_X)[i] = np.float32(x[i] / norm) if norm > 0.0 else np.float32(0)
+    reach = optimism * ABOVE * math.sqrt(max(dot(vector(t, METRIC), vector(t, PRODUCTS)), 0.0))
+    common = vector(t, NUMBERS)[COMMON]
+    if not math.isnan(common):
+        reach *= common
+    error = ROUNDING * (d + 4) * norm
+    if not norm > SMALL:
+        vector(t, UPPER)[: counts(t, COUNTERS)[USED]] = math.inf
+        vector(t, MIDDLE)[: counts(t, COUNTERS)[USED]] = math.nan
+    for slot in range(1, counts(t, COUNTERS)[USED] if norm > SMALL else 1):
+        near = rough_matrix(t, NEAR)[slot]
+        middle = norm * rough_dot(near[:d], rough_vector(t, ROUGH_X))
+        vector(t, MIDDLE)[slot] = middle
+        above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]
+        vector(t, UPPER)[slot] = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
+    if len(eligible):
+        for slot in range(1, counts(t, COUNTERS)[USED]):
+            if not eligible[counts(t, ACTION)[slot]]:
+                vector(t, UPPER)[slot] = -math.inf
+    return norm
+
+
+@compiled
+def untouched(t: np.ndarray, eligible: np.ndarray, after: int) -> int:
+    """The place in the order of the first untouched eligible action behind place `after`; K if none."""
+    order, slot, counters = counts(t, ORDER), counts(t, SLOT), counts(t, COUNTERS)
+    while counters[NEXT] < len(order) and slot[order[counters[NEXT]]] != 0:
+        counters[NEXT] += 1
+    place = max(after + 1, counters[NEXT])
+    while place < len(order):
+        if slot[order[place]] == 0 and (len(eligible) == 0 or eligible[order[place]]):
+            return place
+        place += 1
+    return place
+
+
+@compiled
+def ahead(t: np.ndarray, score: float, action: int, other: float, rival: int) -> bool:
+    """Whether a score comes before another's: the larger, of equals the one with priority; −1 is nobody."""
+    return (
+        rival < 0
+        or score > other
+        or (score == other and counts(t, PRIORITY)[action] < counts(t, PRIORITY)[rival])
+    )
+
+
+@compiled
+def leading(
+    t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool
+) -> tuple[int, float, float, float, int, float, float]:
+    """The eligible action with the highest top and, if `two`, the next one, found exactly.
+
+    Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
+    """
+    norm = look(t, x, optimism, eligible)
+    d, used = len(x), counts(t, COUNTERS)[USED]
+    first, first_top, first_mean, first_spread = -1, -math.inf, 0.0, 0.0
+    second, second_top, second_spread = -1, -math.inf, 0.0
+    place = untouched(t, eligible, NOBODY)
+    if place < rows(t, ORDER):
+        first = counts(t, ORDER)[place]
+        first_mean, first_spread = mean_and_spread(t, BLANK, x)
+        first_top = first_mean + optimism * first_spread
+        if two:
+            place = untouched(t, eligible, place)
+            if place < rows(t, ORDER):
+                second, second_top, second_spread = counts(t, ORDER)[place], first_top, first_spread
+    highest = 0
+    for slot in range(1, used):
+        if highest == 0 or not vector(t, UPPER)[slot] <= vector(t, UPPER)[highest]:
+            highest = slot
+    quick, ready = rows(t, QUICK) > 0, False
+    for turn in range(used):
+        slot = highest if turn == 0 else turn
+        if slot == 0 or (turn == highest and turn > 0):
+            continue
+        cut = second_top if two else first_top
+        if vector(t, UPPER)[slot] < cut or vector(t, UPPER)[slot] == -math.inf:
+            continue
+        if quick and turn > 0 and not counts(t, FROZEN)[slot]:
+            if not ready:
+                for i in range(rows(t, PRODUCTS)):
+                    rough_vector(t, ROUGH_PRODUCTS)[i] = np.float32(vector(t, PRODUCTS)[i] / (norm * norm))
+                ready = True
+            if rough_top(t, slot, norm, d, optimism) < cut:
+                continue
+        mean, spread = mean_and_spread(t, slot, x)
+        top, action = mean + optimism * spread, counts(t, ACTION)[slot]
+        if ahead(t, top, action, first_top, first):
+            second, second_top, second_spread = first, first_top, first_spread
+            first, first_top, first_mean, first_spread = action, top, mean, spread
+        elif two and ahead(t, top, action, second_top, second):
+            second, second_top, second_spread = action, top, spread
+    return first, first_top, first_mean, first_spread, second, second_top, second_spread
+
+
+@compiled
+def rough_top(t: np.ndarray, slot: int, norm: float, d: int, optimism: float) -> float:
+    """A top that the exact one does not exceed, from the quadratic form in single precision."""
+    near = rough_matrix(t, NEAR)[slot]
+    square: float = rough_dot(rough_matrix(t, QUICK)[slot], rough_vector(t, ROUGH_PRODUCTS))
+    square += ROUNDING * (d * (d + 1) / 2 + 4) * vector(t, SIZE)[slot] + TINY
+    if square < 0.0:
+        square = 0.0
+    common = vector(t, NUMBERS)[COMMON]
+    radius = vector(t, RADIUS)[slot] if math.isnan(common) else common
+    mean = vector(t, MIDDLE)[slot] + ROUNDING * (d + 4) * norm * near[d] + TINY * norm
+    spread = radius * norm * math.sqrt(square) + near[d + 2]
+    return mean + ABOVE * optimism * spread + 1e-9 * abs(mean)
+
+
+@compiled
+def best_mean(t: np.ndarray, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
+    """The eligible action with the largest x·θ̂ and that mean, exactly; `look` must have seen x."""
+    d = len(x)
+    best, mean = -1, -math.inf
+    place = untouched(t, eligible, NOBODY)
+    if place < rows(t, ORDER):
+        best, mean = counts(t, ORDER)[place], dot(matrix(t, THETA)[0], x)
+    error = ROUNDING * (d + 4) * norm
+    for slot in range(1, counts(t, COUNTERS)[USED]):
+        if vector(t, UPPER)[slot] == -math.inf:
+            continue
+        middle = vector(t, MIDDLE)[slot]
+        high = middle + ABOVE * (error * rough_matrix(t, NEAR)[slot, d] + TINY * norm) + 1e-9 * abs(middle)
+        if high < mean:
+            continue
+        value, action = dot(matrix(t, THETA)[slot], x), counts(t, ACTION)[slot]
+        if ahead(t, value, action, mean, best):
+            best, mean = action, value
+    return best, mean

@@ -1,0 +1,290 @@
+"""The pruned search equals the full one, step for step; bounds hold; rank-one updates do not drift."""
+
+import numpy as np
+import pytest
+
+from sparing.offline.assumptions import Assumptions
+from sparing.offline.statistics import Statistics
+from sparing.online import kernels
+from sparing.online.engine import algebra, choosing, learning, memory, running, search
+from sparing.online.sets import ConfidenceSets
+
+NOBODY_OUT = np.empty(0, dtype=np.bool_)
+
+
+def random_sets(
+    rng, k, d, *, rows, radius="determinant", constant=None, quick=None, share_touched=1.0, **more
+):
+    """Sets of a log with `rows` rows an action on average, some actions without any."""
+    gram, response = np.zeros((k, d, d)), np.zeros((k, d))
+    counts = rng.poisson(rows, k) * (rng.random(k) < share_touched)
+    for a in np.flatnonzero(counts):
+        x = rng.random((counts[a], d))
+        gram[a] = x.T @ x
+        response[a] = x.T @ (x @ rng.standard_normal(d) + 0.5 * rng.standard_normal(counts[a]))
+    sums = Statistics(counts, gram, response, np.ones(k), np.sqrt(d))
+    given = Assumptions(noise=0.5, theta_bound=1.0, context_bound=np.sqrt(d), radius=radius, radius_scale=0.2)
+    with pytest.MonkeyPatch.context() as patch:
+        if quick is not None:
+            patch.setattr("sparing.online.sets.QUICK_FROM", 0 if quick else 10**12)
+        sets = ConfidenceSets(sums, given, constant=constant, **more)
+    assert quick is None or (len(sets.arrays.quick) > 0) == quick
+    sets.prioritise(rng.permutation(k))
+    return sets
+
+
+def full_choice(sets, plan, x, eligible, threshold, logged):
+    """The rules in NumPy over all actions: action and reason."""
+    mean, spread = sets.evaluate(x)
+    allowed = eligible if len(eligible) else np.ones(len(mean), dtype=bool)
+    priority = sets.arrays.priority
+    top = mean + plan.optimism * spread
+    leader = kernels.best(top, allowed, priority, -1)
+    best = kernels.best(mean, allowed, priority, -1)
+    rival = kernels.best(top, allowed, priority, leader)
+    doubts = np.empty(len(mean))
+    for rule in (plan.first, plan.second):
+        if rule == choosing.LOG_BEATS and top[leader] <= threshold and allowed[logged]:
+            return logged, rule
+        if rule == choosing.SUPPORTED and sets.frozen[leader]:
+            return leader, rule
+        low = mean[leader] - spread[leader]
+        if rule == choosing.CERTIFIED and (rival < 0 or top[rival] - low <= plan.tolerance):
+            return leader, rule
+        if (
+            rule == choosing.CONFIDENT
+            and kernels.doubts(mean, spread, allowed, best, plan.tolerance, doubts) <= plan.limit
+        ):
+            return best, rule
+    if plan.explore == choosing.WIDER and rival >= 0 and spread[rival] > spread[leader]:
+        return rival, choosing.EXPLORE
+    if plan.explore == choosing.WIDER_RIVAL:
+        kernels.doubts(mean, spread, allowed, best, 0.0, doubts)
+        other = kernels.best(doubts, allowed, priority, best)
+        return (other if other >= 0 and spread[other] > spread[best] else best), choosing.EXPLORE
+    return leader, choosing.EXPLORE
+
+
+PLANS = {
+    "none": choosing.Plan(choosing.EXPLORE, 0, choosing.LEADER, 1.0, -np.inf, 0.0, 0.0),
+    "points": choosing.Plan(choosing.LOG_BEATS, choosing.SUPPORTED, choosing.LEADER, 1.0, -np.inf, 0.0, 0.0),
+    "certified": choosing.Plan(choosing.CERTIFIED, 0, choosing.LEADER, 1.0, 0.3, 0.0, 0.0),
+    "wider": choosing.Plan(choosing.CERTIFIED, 0, choosing.WIDER, 1.0, 0.1, 0.0, 0.0),
+    "confident": choosing.Plan(choosing.CONFIDENT, 0, choosing.LEADER, 2.5, 0.1, 0.05, 0.0),
+    "rival": choosing.Plan(choosing.CONFIDENT, 0, choosing.WIDER_RIVAL, 2.5, 0.1, 0.05, 0.0),
+}
+STEPS = 1050
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize(
+    ("k", "d", "rows", "radius"),
+    [(3, 1, 2, "trace"), (12, 3, 30, "determinant"), (40, 6, 60, "paper"), (40, 6, 0, "determinant")],
+)
+def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, quick):
+    """Ties, tiny gaps, frozen points, untouched actions, eligible subsets and odd contexts among them."""
+    seed = [k, list(PLANS).index(plan), quick]
+    rng = np.random.default_rng(seed)
+    constant = 0.5 if plan in ("confident", "rival") else None
+    sets = random_sets(rng, k, d, rows=rows, radius=radius, constant=constant, quick=quick, share_touched=0.7)
+    if plan == "points":
+        sets.freeze(rng.choice(k, k // 3, replace=False), rng.standard_normal((k // 3, d)))
+    numbers = np.array(PLANS[plan], dtype=float)
+    seen, fixed = set(), rng.random((4, d))
+    for step in range(STEPS):
+        x = rng.random(d) if step % 3 else fixed[rng.integers(4)]
+        x = x * 10.0 ** rng.choice([0, 0, 0, -3, 6, -60, 60]) if step % 10 == 0 else x
+        x = np.zeros(d) if step % 97 == 0 else x
+        eligible = NOBODY_OUT
+        if step % 4 == 1:
+            eligible = rng.random(k) < rng.random()
+            eligible[rng.integers(k)] = True
+        threshold = rng.choice([np.nan, 0.0, 1.0])
+        logged = int(rng.integers(k))
+        action, reason, mean, spread = running.decide(sets.table, numbers, x, eligible, threshold, logged)
+        assert (action, reason) == full_choice(sets, PLANS[plan], x, eligible, threshold, logged)
+        assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x))
+        seen.add(reason)
+        if (reason == choosing.EXPLORE or step % 5 == 0) and not sets.frozen[action]:
+            # Rewards on a grid and repeated contexts make sets that differ in the last bits, or not at all.
+            sets.absorb(action, x if np.abs(x).max() < 1e3 else fixed[0], float(rng.integers(-1, 2)))
+    assert len(seen) >= (1 if plan == "none" else 2)
+
+
+def test_many_equal_sets_and_tiny_gaps():
+    """Copies of one set, and copies moved by one unit in the last place: order decides, then the last bit."""
+    rng = np.random.default_rng(7)
+    k, d = 60, 8
+    for quick in (False, True):
+        sets = random_sets(rng, k, d, rows=40, quick=quick)
+        a = sets.arrays
+        for slot in range(2, k + 1):
+            for array in (a.gram, a.inverse, a.theta, a.response, a.log_det, a.radius, a.root):
+                array[slot] = array[1]
+        for slot in range(2, k + 1, 3):
+            a.theta[slot, slot % d] = np.nextafter(a.theta[1, slot % d], rng.choice([-9.0, 9.0]))
+        for slot in range(k + 1):
+            learning.show(sets.table, slot)
+        numbers = np.array(PLANS["certified"], dtype=float)
+        for _ in range(1500):
+            x = rng.random(d)
+            got = running.decide(sets.table, numbers, x, NOBODY_OUT, np.nan, 0)
+            assert got[:2] == full_choice(sets, PLANS["certified"], x, NOBODY_OUT, np.nan, 0)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_large_sets_with_close_actions(quick):
+    """300 actions, 24 features, nearly equal parameters: where pruning has most to do."""
+    rng = np.random.default_rng(11)
+    k, d = 300, 24
+    sets = random_sets(rng, k, d, rows=50, constant=1.0, quick=quick)
+    for plan in ("none", "certified", "confident"):
+        numbers = np.array(PLANS[plan], dtype=float)
+        for _ in range(700):
+            x = rng.random(d)
+            got = running.decide(sets.table, numbers, x, NOBODY_OUT, np.nan, 0)
+            assert got[:2] == full_choice(sets, PLANS[plan], x, NOBODY_OUT, np.nan, 0)
+            sets.absorb(got[0], x, float(rng.standard_normal()))
+
+
+def test_fifty_thousand_steps_of_one_growing_learner():
+    """The chosen action is the full argmax at every step, from cold to well explored."""
+    rng = np.random.default_rng(3)
+    k, d = 30, 5
+    sets = random_sets(rng, k, d, rows=0, quick=True)
+    theta, numbers = rng.standard_normal((k, d)), np.array(PLANS["none"], dtype=float)
+    mean, spread, everyone = np.empty(k), np.empty(k), np.ones(k, dtype=bool)
+    for x in rng.random((50_000, d)):
+        action = running.decide(sets.table, numbers, x, NOBODY_OUT, np.nan, 0)[0]
+        search.evaluate(sets.table, x, mean, spread)
+        assert action == kernels.best(mean + spread, everyone, sets.arrays.priority, -1)
+        sets.absorb(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_no_set_reaches_above_its_bounds(quick):
+    """upper ≥ top for every touched action, after many updates and under a changing metric."""
+    rng = np.random.default_rng(5)
+    k, d = 25, 7
+    sets = random_sets(rng, k, d, rows=20, quick=quick, misfit=0.1)
+    mean, spread = np.empty(k), np.empty(k)
+    for step in range(4000):
+        x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
+        if step % 10 == 0:
+            norm = search.look(sets.table, x, 1.7, NOBODY_OUT)
+            search.evaluate(sets.table, x, mean, spread)
+            top, slot = mean + 1.7 * spread, sets.arrays.slot
+            assert (sets.arrays.upper[slot] >= top)[slot > 0].all()
+            if quick:
+                products = sets.arrays.products / (norm * norm)
+                sets.arrays.rough_products[:] = products
+                for a in np.flatnonzero(slot):
+                    assert search.rough_top(sets.table, slot[a], norm, d, 1.7) >= top[a]
+        sets.absorb(
+            int(rng.integers(k)), x if np.abs(x).max() < 50 else x / 100, float(rng.standard_normal())
+        )
+
+
+def test_certificates_bound_the_inverse():
+    """V⁻¹ ⪯ c·M for every slot: the largest eigenvalue of M⁻¹V⁻¹ is at most c."""
+    rng = np.random.default_rng(6)
+    sets = random_sets(rng, 12, 5, rows=15, share_touched=0.7)
+    for _ in range(3000):
+        sets.absorb(int(rng.integers(12)), rng.standard_normal(5) * rng.choice([0.1, 3.0]), 0.0)
+    rows, columns = np.triu_indices(5)
+    span = np.zeros((5, 5))
+    span[rows, columns] = span[columns, rows] = sets.arrays.span
+    for slot in range(sets.arrays.counters[memory.USED]):
+        inverse = np.zeros((5, 5))
+        inverse[rows, columns] = inverse[columns, rows] = sets.arrays.inverse[slot]
+        largest = np.linalg.eigvals(span @ inverse).real.max()
+        assert largest <= sets.arrays.root[slot] ** 2 <= 6 * largest
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 16, 33])
+def test_packed_algebra(d):
+    rng = np.random.default_rng(d)
+    x, rows = rng.standard_normal(d), rng.standard_normal((d + 3, d))
+    full = rows.T @ rows + np.eye(d)
+    upper = np.triu_indices(d)
+    packed, inverse = full[upper], np.empty(len(upper[0]))
+    products, out = np.empty(len(packed)), np.empty(d)
+    size = np.linalg.norm(full) * (x @ x)
+    algebra.outer(x, products)
+    assert algebra.dot(packed, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
+    rough = algebra.rough_dot(packed.astype(np.float32), products.astype(np.float32))
+    assert rough == pytest.approx(x @ full @ x, abs=(len(packed) + 4) * size * 2.0**-24)
+    algebra.times(packed, x, out)
+    assert np.allclose(
+        out, full @ x, rtol=0, atol=4 * d * 2.0**-53 * np.linalg.norm(full) * np.linalg.norm(x)
+    )
+    log_det = algebra.invert(packed, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
+    rounding = 10 * d * d * np.linalg.cond(full) * 2.0**-53
+    assert log_det == pytest.approx(np.linalg.slogdet(full)[1], abs=rounding)
+    expected = np.linalg.inv(full)
+    assert np.abs(inverse - expected[upper]).max() <= rounding * np.linalg.norm(expected)
+    algebra.add_outer(packed, x, 2.0)
+    assert np.allclose(packed, (full + 2 * np.outer(x, x))[upper])
+
+
+def test_a_singular_matrix_is_told_and_changes_nothing():
+    inverse = np.array([7.0, 8.0, 9.0])
+    assert np.isnan(algebra.invert(np.array([1.0, 1.0, 1.0]), inverse, np.empty((2, 2)), 1.0))
+    assert inverse.tolist() == [7.0, 8.0, 9.0]
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e4])
+def test_a_million_updates_do_not_drift(spread):
+    """V·V⁻¹ stays at I, and θ̂ at the least-squares solution, also where features differ in scale."""
+    rng = np.random.default_rng(8)
+    sets = random_sets(rng, 1, 3, rows=0)
+    scale = np.array([1.0, 1.0, spread])
+    contexts = rng.standard_normal((1000, 3)) * scale
+    rewards = contexts @ (np.array([1.0, -2.0, 3.0]) / scale) + rng.standard_normal(1000)
+    for start in range(1000):
+        repeat(sets.table, contexts, rewards, start)
+    assert sets.live[0] == 1_000_000
+    gram = np.eye(3) + 1000 * contexts.T @ contexts
+    assert np.allclose(sets.gram[0], gram, rtol=1e-9)
+    assert sets.residual() <= 1e-12
+    theta = np.linalg.solve(sets.gram[0], sets.response[0])
+    assert np.allclose(sets.theta[0] * scale, theta * scale, rtol=1e-9, atol=1e-9)
+
+
+def repeat(table, contexts, rewards, start):
+    """One pass over the rows, from another beginning each time."""
+    order = (np.arange(len(rewards)) + start) % len(rewards)
+    means, nobody = rewards[order, None], np.zeros(0)
+    running.run(
+        table, np.array(PLANS["none"], dtype=float), contexts[order], means, np.zeros(len(order)), False,
+        np.full(len(order), np.nan), np.zeros(len(order), dtype=np.int64), nobody, np.random.default_rng(0),
+        0, len(order), -1, np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64),
+    )  # fmt: skip
+
+
+def test_an_inverse_that_went_wrong_is_found_and_mended():
+    sets = random_sets(np.random.default_rng(9), 2, 3, rows=5)
+    for row in range(learning.CHECK - 1):
+        sets.absorb(0, np.array([1.0, row % 3, 0.5]), 1.0)
+    sets.arrays.inverse[sets.arrays.slot[0]] *= 1 + 1e-6
+    assert sets.residual() > 1e-8
+    sets.absorb(0, np.array([1.0, 0.2, 0.5]), 1.0)
+    assert sets.residual() < 1e-15
+
+
+def test_a_hundred_thousand_cold_actions_take_little_memory():
+    import tracemalloc
+
+    import sparing
+
+    tracemalloc.start()
+    learner = sparing.moful(n_actions=100_000, n_features=64)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        decision = learner.decide(rng.random(64))
+        learner.update(decision, 1.0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200e6
+    assert learner.sets.arrays.counters[memory.USED] <= 301
