@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo test lint types unit browser format lock clean
+.PHONY: help demo bench test lint types unit browser format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -17,6 +17,9 @@ $(VENV)/ready: requirements.lock pyproject.toml
 
 demo: $(VENV)/ready  ## learn from a real log with blind spots, live, in under a minute
 	$(BIN)/sparing demo
+
+bench: $(VENV)/ready  ## measure side by side with peers, NumPy and the machine's limit; rewrites docs/performance
+	$(BIN)/sparing bench --out docs/performance --page docs/performance.md
 
 test: lint types unit  ## formatter, linter, import contract, types and all tests
 
@@ -46,4 +49,4 @@ lock:  ## resolve the newest versions anew into requirements.lock
 	rm -rf .venv-lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache sparing-demo
+	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench

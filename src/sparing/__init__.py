@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sparing.offline.learning import save_policy as save_policy
     from sparing.offline.pi_plus import pi_plus as pi_plus
     from sparing.offline.statistics import Statistics as Statistics
+    from sparing.offline.statistics import Summary as Summary
+    from sparing.offline.streaming import summarise as summarise
     from sparing.online.algorithms import certified as certified
     from sparing.online.algorithms import confident as confident
     from sparing.online.algorithms import eps_moful as eps_moful
@@ -57,6 +59,7 @@ _HOMES = {
     "Log": "log",
     "Plan": "simulation.planning_result",
     "Statistics": "offline.statistics",
+    "Summary": "offline.statistics",
     "Support": "log",
     "Trace": "simulation.trace",
     "audit": "auditing",
@@ -80,6 +83,7 @@ _HOMES = {
     "read_log": "log",
     "save_policy": "offline.learning",
     "simulate": "simulation.loop",
+    "summarise": "offline.streaming",
     "top": "auditing.supported",
     "warm_started": "online.algorithms",
     "write_log": "log",

@@ -31,3 +31,7 @@ class DataError(SparingError):
 
 class MissingExtraError(SparingError, ImportError):
     """An optional dependency is not installed."""
+
+
+class StoppedError(SparingError):
+    """Long work was interrupted; what is finished is kept, and the message says where."""

@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 
+from sparing.compiled import compiled
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.statistics import Statistics
 from sparing.online import kernels
 from sparing.online.engine import algebra, choosing, learning, memory, running, search
 from sparing.online.sets import ConfidenceSets
 
+BOUNDS = ["none", "shared", "quick"]
 NOBODY_OUT = np.empty(0, dtype=np.bool_)
 
 
 def random_sets(
-    rng, k, d, *, rows, radius="determinant", constant=None, quick=None, share_touched=1.0, **more
+    rng, k, d, *, rows, radius="determinant", constant=None, bounds="quick", share_touched=1.0, **more
 ):
     """Sets of a log with `rows` rows an action on average, some actions without any."""
     gram, response = np.zeros((k, d, d)), np.zeros((k, d))
@@ -25,10 +27,10 @@ def random_sets(
     sums = Statistics(counts, gram, response, np.ones(k), np.sqrt(d))
     given = Assumptions(noise=0.5, theta_bound=1.0, context_bound=np.sqrt(d), radius=radius, radius_scale=0.2)
     with pytest.MonkeyPatch.context() as patch:
-        if quick is not None:
-            patch.setattr("sparing.online.sets.QUICK_FROM", 0 if quick else 10**12)
+        patch.setattr("sparing.online.sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
+        patch.setattr("sparing.online.sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
         sets = ConfidenceSets(sums, given, constant=constant, **more)
-    assert quick is None or (len(sets.arrays.quick) > 0) == quick
+    assert (len(sets.arrays.near) > 0, len(sets.arrays.quick) > 0) == (bounds != "none", bounds == "quick")
     sets.prioritise(rng.permutation(k))
     return sets
 
@@ -73,21 +75,23 @@ PLANS = {
     "confident": choosing.Plan(choosing.CONFIDENT, 0, choosing.LEADER, 2.5, 0.1, 0.05, 0.0),
     "rival": choosing.Plan(choosing.CONFIDENT, 0, choosing.WIDER_RIVAL, 2.5, 0.1, 0.05, 0.0),
 }
-STEPS = 1050
+STEPS = 700
 
 
-@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(
     ("k", "d", "rows", "radius"),
     [(3, 1, 2, "trace"), (12, 3, 30, "determinant"), (40, 6, 60, "paper"), (40, 6, 0, "determinant")],
 )
-def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, quick):
+def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
     """Ties, tiny gaps, frozen points, untouched actions, eligible subsets and odd contexts among them."""
-    seed = [k, list(PLANS).index(plan), quick]
+    seed = [k, list(PLANS).index(plan), BOUNDS.index(bounds)]
     rng = np.random.default_rng(seed)
     constant = 0.5 if plan in ("confident", "rival") else None
-    sets = random_sets(rng, k, d, rows=rows, radius=radius, constant=constant, quick=quick, share_touched=0.7)
+    sets = random_sets(
+        rng, k, d, rows=rows, radius=radius, constant=constant, bounds=bounds, share_touched=0.7
+    )
     if plan == "points":
         sets.freeze(rng.choice(k, k // 3, replace=False), rng.standard_normal((k // 3, d)))
     numbers = np.array(PLANS[plan], dtype=float)
@@ -116,8 +120,8 @@ def test_many_equal_sets_and_tiny_gaps():
     """Copies of one set, and copies moved by one unit in the last place: order decides, then the last bit."""
     rng = np.random.default_rng(7)
     k, d = 60, 8
-    for quick in (False, True):
-        sets = random_sets(rng, k, d, rows=40, quick=quick)
+    for bounds in BOUNDS:
+        sets = random_sets(rng, k, d, rows=40, bounds=bounds)
         a = sets.arrays
         for slot in range(2, k + 1):
             for array in (a.gram, a.inverse, a.theta, a.response, a.log_det, a.radius, a.root):
@@ -133,12 +137,12 @@ def test_many_equal_sets_and_tiny_gaps():
             assert got[:2] == full_choice(sets, PLANS["certified"], x, NOBODY_OUT, np.nan, 0)
 
 
-@pytest.mark.parametrize("quick", [False, True])
-def test_large_sets_with_close_actions(quick):
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_large_sets_with_close_actions(bounds):
     """300 actions, 24 features, nearly equal parameters: where pruning has most to do."""
     rng = np.random.default_rng(11)
     k, d = 300, 24
-    sets = random_sets(rng, k, d, rows=50, constant=1.0, quick=quick)
+    sets = random_sets(rng, k, d, rows=50, constant=1.0, bounds=bounds)
     for plan in ("none", "certified", "confident"):
         numbers = np.array(PLANS[plan], dtype=float)
         for _ in range(700):
@@ -152,7 +156,7 @@ def test_fifty_thousand_steps_of_one_growing_learner():
     """The chosen action is the full argmax at every step, from cold to well explored."""
     rng = np.random.default_rng(3)
     k, d = 30, 5
-    sets = random_sets(rng, k, d, rows=0, quick=True)
+    sets = random_sets(rng, k, d, rows=0)
     theta, numbers = rng.standard_normal((k, d)), np.array(PLANS["none"], dtype=float)
     mean, spread, everyone = np.empty(k), np.empty(k), np.ones(k, dtype=bool)
     for x in rng.random((50_000, d)):
@@ -162,12 +166,12 @@ def test_fifty_thousand_steps_of_one_growing_learner():
         sets.absorb(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
 
 
-@pytest.mark.parametrize("quick", [False, True])
-def test_no_set_reaches_above_its_bounds(quick):
+@pytest.mark.parametrize("bounds", ["shared", "quick"])
+def test_no_set_reaches_above_its_bounds(bounds):
     """upper ≥ top for every touched action, after many updates and under a changing metric."""
     rng = np.random.default_rng(5)
     k, d = 25, 7
-    sets = random_sets(rng, k, d, rows=20, quick=quick, misfit=0.1)
+    sets = random_sets(rng, k, d, rows=20, bounds=bounds, misfit=0.1)
     mean, spread = np.empty(k), np.empty(k)
     for step in range(4000):
         x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
@@ -176,11 +180,11 @@ def test_no_set_reaches_above_its_bounds(quick):
             search.evaluate(sets.table, x, mean, spread)
             top, slot = mean + 1.7 * spread, sets.arrays.slot
             assert (sets.arrays.upper[slot] >= top)[slot > 0].all()
-            if quick:
+            if bounds == "quick":
                 products = sets.arrays.products / (norm * norm)
                 sets.arrays.rough_products[:] = products
                 for a in np.flatnonzero(slot):
-                    assert search.rough_top(sets.table, slot[a], norm, d, 1.7) >= top[a]
+                    assert search.rough_top(sets.table, slot[a], norm, 1.7) >= top[a]
         sets.absorb(
             int(rng.integers(k)), x if np.abs(x).max() < 50 else x / 100, float(rng.standard_normal())
         )
@@ -194,12 +198,32 @@ def test_certificates_bound_the_inverse():
         sets.absorb(int(rng.integers(12)), rng.standard_normal(5) * rng.choice([0.1, 3.0]), 0.0)
     rows, columns = np.triu_indices(5)
     span = np.zeros((5, 5))
-    span[rows, columns] = span[columns, rows] = sets.arrays.span
+    span[rows, columns] = span[columns, rows] = sets.arrays.span[:15]
     for slot in range(sets.arrays.counters[memory.USED]):
         inverse = np.zeros((5, 5))
-        inverse[rows, columns] = inverse[columns, rows] = sets.arrays.inverse[slot]
+        inverse[rows, columns] = inverse[columns, rows] = sets.arrays.inverse[slot, :15]
         largest = np.linalg.eigvals(span @ inverse).real.max()
         assert largest <= sets.arrays.root[slot] ** 2 <= 6 * largest
+
+
+@compiled
+def dot(a, b):
+    return algebra.dot(a, b)
+
+
+def test_the_order_of_a_sum():
+    """Eight interleaved sums added in pairs, then the leftover: equal to the last bit."""
+    rng = np.random.default_rng(0)
+    for n in [*range(1, 40), 528, 2080]:
+        a, b = rng.standard_normal(n), rng.standard_normal(n)
+        sums, rest = np.zeros(8), 0.0
+        for i in range(0, n - n % 8, 8):
+            sums = sums + a[i : i + 8] * b[i : i + 8]
+        for i in range(n - n % 8, n):
+            rest += a[i] * b[i]
+        while len(sums) > 1:
+            sums = sums[::2] + sums[1::2]
+        assert dot(a, b) == sums[0] + rest
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 16, 33])
@@ -212,7 +236,7 @@ def test_packed_algebra(d):
     products, out = np.empty(len(packed)), np.empty(d)
     size = np.linalg.norm(full) * (x @ x)
     algebra.outer(x, products)
-    assert algebra.dot(packed, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
+    assert dot(packed, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
     rough = algebra.rough_dot(packed.astype(np.float32), products.astype(np.float32))
     assert rough == pytest.approx(x @ full @ x, abs=(len(packed) + 4) * size * 2.0**-24)
     algebra.times(packed, x, out)
@@ -224,8 +248,10 @@ def test_packed_algebra(d):
     assert log_det == pytest.approx(np.linalg.slogdet(full)[1], abs=rounding)
     expected = np.linalg.inv(full)
     assert np.abs(inverse - expected[upper]).max() <= rounding * np.linalg.norm(expected)
-    algebra.add_outer(packed, x, 2.0)
-    assert np.allclose(packed, (full + 2 * np.outer(x, x))[upper])
+    y, other = rng.standard_normal(d), packed.copy()
+    algebra.add_both(packed, x, other, y, 2.0)
+    assert np.allclose(packed, (full + np.outer(x, x))[upper])
+    assert np.allclose(other, (full + 2 * np.outer(y, y))[upper])
 
 
 def test_a_singular_matrix_is_told_and_changes_nothing():

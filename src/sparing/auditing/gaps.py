@@ -4,7 +4,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from sparing.auditing.bounds import value_limits
 from sparing.auditing.segments import Binned, Segment, half_space
@@ -179,6 +178,8 @@ def _candidates(
 def _luck(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> float:
     """How probable so small a share of hits is among the segment's distinct contexts, were it a random one."""
     contexts = len(np.unique(groups[inside]))
+    from scipy.stats import binom  # slow to import
+
     return float(binom.cdf(int(hit[inside].mean() * contexts), contexts, hit.mean()))
 
 

@@ -4,8 +4,8 @@ import sys
 
 import typer
 
-from sparing.cli import audit, convert, demo, evaluate, learn, plan
-from sparing.errors import SparingError
+from sparing.cli import audit, bench, convert, demo, evaluate, learn, plan, reproduce
+from sparing.errors import SparingError, StoppedError
 
 INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
@@ -20,11 +20,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("audit")(audit.audit)
+app.command("bench")(bench.bench)
 app.command("convert")(convert.convert)
 app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
 app.command("learn")(learn.learn)
 app.command("plan")(plan.plan)
+app.command("reproduce")(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)
@@ -41,6 +43,9 @@ def main() -> None:
     """Run the command line; our errors become one line and exit code 2."""
     try:
         app()
+    except StoppedError as error:
+        print(f"sparing: {error}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except SparingError as error:
         print(f"sparing: {error}", file=sys.stderr)
         sys.exit(2)

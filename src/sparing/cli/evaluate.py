@@ -16,7 +16,9 @@ def evaluate(
         str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
     ],
     methods: Annotated[str, typer.Option(help="Estimators, with commas; default: all the log allows.")] = "",
-    interval: Annotated[str, typer.Option(help="normal, bootstrap or bernstein.")] = "normal",
+    interval: Annotated[
+        str, typer.Option(help="normal, bootstrap, block-bootstrap or bernstein.")
+    ] = "normal",
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     reward_range: Annotated[
         str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")

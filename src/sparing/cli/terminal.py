@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +19,27 @@ def say(text: str) -> None:
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; the first column is names, the others numbers."""
+    _print_table(title, header, rows, numbers=range(1, len(header)))
+
+
+def print_words(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of words."""
+    _print_table(title, header, rows, numbers=())
+
+
+def _print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int]
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for number, name in enumerate(header):
-        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="right" if place in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     Console(highlight=False).print(table)
 
 

@@ -24,9 +24,13 @@ class Interval:
 
     def text(self, digits: int = 3) -> str:
         """`value [low, high]` with so many significant digits."""
-        if np.isnan(self.low):
-            return f"{self.value:.{digits}g}"
-        return f"{self.value:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+        value, low, high = (short(end, digits) for end in (self.value, self.low, self.high))
+        return value if np.isnan(self.low) else f"{value} [{low}, {high}]"
+
+
+def short(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits; from a thousand on in whole numbers, not in powers of ten."""
+    return f"{float(f'{value:.{digits}g}'):,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.{digits}g}"
 
 
 def mean(values: Sequence[float] | np.ndarray) -> Interval:

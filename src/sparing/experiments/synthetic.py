@@ -59,8 +59,15 @@ class Synthetic:
         most = np.sort(np.argsort(-log.counts, kind="stable")[: self.supported])
         return {log.action_names[action]: points[action] for action in most}
 
-    def learner(self, algorithm: str, world: LinearWorld, log: Log) -> Learner:
-        """One of the algorithms, told the true noise and bounds."""
+    def learner(
+        self,
+        algorithm: str,
+        world: LinearWorld,
+        log: Log,
+        *,
+        known: dict[Hashable, np.ndarray] | None = None,
+    ) -> Learner:
+        """One of the algorithms, told the true noise and bounds; `known` is 𝓛 if not the log's."""
         common: dict[str, Any] = {
             "noise": self.noise,
             "theta_bound": float(np.linalg.norm(world.theta, axis=1).max()),
@@ -72,9 +79,10 @@ class Synthetic:
             "seed": self.seed,
         }
         if algorithm == "eps_moful":
-            return algorithms.eps_moful(log, supported=given(self.known(world, log)), **common)
+            points = given(known or self.known(world, log))
+            return algorithms.eps_moful(log, supported=points, **common)
         if algorithm == "eps_moful_ips":
-            points = given(self.known(world, log))
+            points = given(known or self.known(world, log))
             return algorithms.eps_moful_ips(log, supported=points, clip=self.clip, **common)
         if algorithm in ("certified", "confident"):
             return getattr(algorithms, algorithm)(log, tolerance=self.tolerance, **common)

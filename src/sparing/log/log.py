@@ -9,6 +9,8 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import arguments, labels
+from sparing.log.grouping import context_groups
+from sparing.log.grouping import context_keys as context_keys
 from sparing.log.support import Support
 
 CONTRADICTION = 1e-4
@@ -163,8 +165,10 @@ class Log:
     @cached_property
     def groups(self) -> np.ndarray:
         """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
-        keys = self.context_ids if self.context_ids is not None else context_keys(self.contexts)
-        groups = np.unique(keys, return_inverse=True)[1].reshape(-1)
+        if self.context_ids is None:
+            groups = context_groups(self.contexts)
+        else:
+            groups = np.unique(self.context_ids, return_inverse=True)[1].reshape(-1)
         groups.setflags(write=False)
         return groups
 
@@ -204,12 +208,6 @@ class Log:
             f"Log({self.n_rows} rows, {self.n_actions} actions, {self.n_features} features, "
             f"{propensities}, support {self.support.kind})"
         )
-
-
-def context_keys(contexts: np.ndarray) -> np.ndarray:
-    """The exact bytes of each context as one value, −0.0 taken as 0.0; (n,) of a void type."""
-    plain = np.ascontiguousarray(contexts + 0.0)
-    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).reshape(-1)
 
 
 def _check_contexts(contexts: np.ndarray) -> None:

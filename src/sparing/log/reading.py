@@ -60,14 +60,14 @@ def read_log(
         eligible=eligible,
         context_id=context_id,
     )
-    parts = _Parts(table, columns, _names(table, columns, actions))
+    parts = _Parts(table, columns, names_of(table, columns, actions))
     for batch in table.batches(columns.all):
         if batch.num_rows:
             parts.add(batch)
     return parts.log()
 
 
-def _names(source: Source, columns: Columns, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+def names_of(source: Source, columns: Columns, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
     """Every action's label: as given, as written, by the probability columns, or those that occur."""
     if actions is not None:
         return labels.action_names(actions)

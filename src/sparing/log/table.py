@@ -129,11 +129,15 @@ def _open_file(path: Path) -> Source:
     return source
 
 
+READING: dict[str, Any] = {"page_checksum_verification": True, "pre_buffer": False, "buffer_size": 2**20}
+"""How Parquet is read: pre-buffering would keep the bytes of the whole file in memory."""
+
+
 def _parquet(path: Path) -> Source:
     import pyarrow.parquet as pq
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with _readable(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with readable(path), pq.ParquetFile(path, **READING) as file:
             for batch in file.iter_batches(batch_size=batch_rows(len(columns)), columns=list(columns)):
                 batch.validate(full=True)  # damaged text or offsets would fail later, or crash
                 yield batch
@@ -144,7 +148,7 @@ def _parquet(path: Path) -> Source:
 
 def _arrow(path: Path) -> Source:
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with _readable(path), pa.memory_map(str(path)) as memory:
+        with readable(path), pa.memory_map(str(path)) as memory:
             reader = pa.ipc.open_file(memory)
             for i in range(reader.num_record_batches):
                 batch = reader.get_batch(i).select(list(columns))
@@ -172,7 +176,7 @@ def _csv(path: Path) -> Source:
             quoted_strings_can_be_null=False,
         )
         with (
-            _readable(path),
+            readable(path),
             pc.open_csv(
                 path,
                 read_options=pc.ReadOptions(block_size=CSV_BLOCK),
@@ -185,7 +189,7 @@ def _csv(path: Path) -> Source:
     return Source(str(path), pa.schema([(name, pa.string()) for name in header]), batches, text=True)
 
 
-class _readable:  # noqa: N801 (a context manager read as a word)
+class readable:  # noqa: N801 (a context manager read as a word)
     """Turn Arrow's errors while reading a file into ours."""
 
     def __init__(self, path: Path) -> None:

@@ -58,37 +58,39 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
     Where μ differs between repeats of a context, the cap is M·min μ; caps that leave less than 1 in all
     are scaled up to it.
     """
+    from sparing.offline import pi_plus_kernels as kernels
+
     propensities = _propensities(log)
     bound = clip_constant(log, clip)
-    groups = log.groups
-    n_groups = log.n_contexts
-    pairs, pair_of_row = np.unique(groups * log.n_actions + log.actions, return_inverse=True)
-    value = np.bincount(pair_of_row, weights=log.rewards / propensities, minlength=len(pairs))
-    smallest = np.full(len(pairs), np.inf)
-    np.minimum.at(smallest, pair_of_row, propensities)
-    group, action = pairs // log.n_actions, pairs % log.n_actions
+    if log.n_contexts == log.n_rows:
+        most = log.support.sizes if log.support.known else log.n_actions
+        more = (1 - propensities >= REST) & (most > np.int64(1))
+        return PiPlus(
+            bound,
+            log.groups,
+            *kernels.single_rows(log.groups, log.actions, log.rewards, propensities, more, bound),
+        )
+    starts, place_of_row, sorted_rows = kernels.by_context(
+        log.groups, log.n_contexts, log.actions, log.rewards, propensities
+    )
+    entry_at, offsets, actions, value, share = kernels.list_entries(
+        starts, sorted_rows, log.n_actions, _support_sizes(log, starts, place_of_row), REST
+    )
+    del sorted_rows  # half of the memory
+    mass, of_entry = kernels.give_out(offsets, actions, value, share, bound)
+    weights, thresholds = kernels.weigh(place_of_row, of_entry[entry_at], log.rewards, propensities, bound)
+    return PiPlus(bound, log.groups, weights, thresholds, offsets, actions, mass)
 
-    rest = _unlogged_propensity(log, group, smallest, n_groups)
-    extra = np.flatnonzero(rest)
-    group = np.concatenate([group, extra])
-    action = np.concatenate([action, np.full(len(extra), UNLOGGED)])
-    value = np.concatenate([value, np.zeros(len(extra))])
-    share = np.concatenate([smallest, rest[extra]])
-    with np.errstate(over="ignore"):
-        cap = np.minimum(bound * share, 1.0)
-    total = np.bincount(group, weights=cap, minlength=n_groups)
-    cap /= np.minimum(total, 1.0)[group]
 
-    order = np.lexsort((-value, group))
-    group, action, cap = group[order], action[order], cap[order]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))])
-    mass = np.clip(1 - _taken_before(cap, offsets), 0, cap)
+def _support_sizes(log: Log, starts: np.ndarray, place_of_row: np.ndarray) -> np.ndarray:
+    """How many actions a context could have taken in one of its rows or another, (m,); empty if not known."""
+    from sparing.offline import pi_plus_kernels as kernels
 
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    weights = mass[place[pair_of_row]] / propensities
-    thresholds = log.rewards * np.minimum(weights, bound)
-    return PiPlus(bound, groups, weights, thresholds, offsets, action, mass)
+    sets, set_of_row = log.support.table, log.support.index
+    if sets is None:
+        return np.empty(0, dtype=np.int64)
+    set_of_row = np.empty(0, dtype=np.int32) if set_of_row is None else set_of_row
+    return kernels.support_sizes(starts, place_of_row, sets, set_of_row)
 
 
 def _propensities(log: Log) -> np.ndarray:
@@ -100,41 +102,3 @@ def _propensities(log: Log) -> np.ndarray:
     if not log.n_rows:
         raise LogError("π⁺ of a log without rows is not defined")
     return log.propensities
-
-
-def _unlogged_propensity(log: Log, group: np.ndarray, smallest: np.ndarray, n_groups: int) -> np.ndarray:
-    """1 − Σ logged μ for each context, 0 where every supported action was logged."""
-    rest = 1 - np.bincount(group, weights=smallest, minlength=n_groups)
-    rest[rest < REST] = 0
-    most = _support_sizes(log, n_groups) if log.support.known else log.n_actions
-    rest[np.bincount(group, minlength=n_groups) >= most] = 0
-    return rest
-
-
-def _support_sizes(log: Log, n_groups: int) -> np.ndarray:
-    """How many actions a context could have taken in one of its rows or another, (groups,)."""
-    table, sets = log.support.table, log.support.index
-    assert table is not None
-    if n_groups == log.n_rows:
-        sizes = np.empty(n_groups, dtype=np.int64)
-        sizes[log.groups] = log.support.sizes
-        return sizes
-    pairs = np.unique(log.groups * len(table) + (np.arange(log.n_rows) if sets is None else sets))
-    starts = np.searchsorted(pairs, np.arange(n_groups) * len(table))
-    either = np.bitwise_or.reduceat(table[pairs % len(table)], starts, axis=0)
-    return np.bitwise_count(either).sum(axis=1, dtype=np.int64)
-
-
-def _taken_before(cap: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Σ cap of the entries before each one in its context, summed within the context alone.
-
-    Differences of one running sum over all contexts would lose digits as the log grows.
-    """
-    sizes = np.diff(offsets)
-    taken = np.zeros(len(cap))
-    longer = np.arange(len(sizes))
-    for rank in range(1, int(sizes.max())):
-        longer = longer[sizes[longer] > rank]
-        entries = offsets[longer] + rank
-        taken[entries] = taken[entries - 1] + cap[entries - 1]
-    return taken

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
-from scipy.optimize import minimize_scalar
-from scipy.stats import beta
 
 from sparing.extras import require
 from sparing.log import Log
@@ -91,6 +89,8 @@ def calibration(chances: np.ndarray, actions: np.ndarray) -> tuple[float, np.nda
 
 def share_limits(hits: np.ndarray, sizes: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Clopper–Pearson: one-sided lower and upper limits of a share of which hits of sizes were seen."""
+    from scipy.stats import beta  # slow to import
+
     hits, sizes = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
     with np.errstate(invalid="ignore"):
         low = np.where(hits > 0, beta.ppf(1 - confidence, hits, sizes - hits + 1), 0.0)
@@ -160,6 +160,8 @@ class CrossFit:
         return scores
 
     def _best_temperature(self, rows: np.ndarray) -> float:
+        from scipy.optimize import minimize_scalar  # slow to import
+
         scores = self._held_out_scores(rows)
         picked = scores[np.arange(len(rows)), self.log.actions[rows]]
 

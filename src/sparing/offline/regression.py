@@ -1,7 +1,7 @@
 """Linear regression for every action at once, from the sums alone."""
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sparing.errors import SettingError
 from sparing.offline.statistics import Statistics
@@ -46,5 +46,5 @@ def residual_noise(sums: Statistics, ridge: float) -> float:
         )
     squares = float(sums.squares.sum())
     residual = max(squares - float(fitted.sum()), 0.0)
-    upper = np.sqrt(residual / stats.chi2.ppf(0.05, freedom))
+    upper = np.sqrt(residual / (2 * special.gammaincinv(freedom / 2, 0.05)))
     return max(float(upper), SMALLEST_NOISE * float(np.sqrt(squares / sums.n_rows)))

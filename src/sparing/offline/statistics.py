@@ -1,11 +1,19 @@
 """Per-action sums of a log: all that linear regression needs, and all that engines exchange."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import Log
+
+COMPILED_CELLS = 2**24
+"""Numbers in the contexts from which the compiled kernel sums a log.
+
+NumPy takes a sixth of a second for as many, the kernel a third of that; but its first call loads it, which
+takes about half a second that smaller logs would not earn back.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +39,8 @@ class Statistics:
     @classmethod
     def of(cls, log: Log) -> "Statistics":
         """Sum a log, action by action."""
+        if log.contexts.size >= COMPILED_CELLS:
+            return _compiled_sums(log)
         sums = cls.zero(log.n_actions, log.n_features)
         order = np.argsort(log.actions, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(log.counts)])
@@ -73,3 +83,39 @@ class Statistics:
             self.squares + other.squares,
             max(self.largest, other.largest),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """All that the sums of a log tell, without its rows: statistics, and the label of each action."""
+
+    statistics: Statistics
+    action_names: tuple[Hashable, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.action_names) != self.statistics.n_actions:
+            raise LogError(
+                f"{len(self.action_names)} action names for statistics of {self.statistics.n_actions} actions"
+            )
+
+    @classmethod
+    def of(cls, log: Log) -> "Summary":
+        """The summary of a log in memory."""
+        return cls(Statistics.of(log), log.action_names)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows summed, n."""
+        return self.statistics.n_rows
+
+    def __repr__(self) -> str:
+        sums = self.statistics
+        return f"Summary({sums.n_rows} rows, {sums.n_actions} actions, {sums.n_features} features)"
+
+
+def _compiled_sums(log: Log) -> Statistics:
+    from sparing.offline.tiles import Tiles
+
+    tiles = Tiles(log.n_actions, log.n_features)
+    tiles.add(log.contexts, log.actions, log.rewards)
+    return tiles.sums()

@@ -17,16 +17,19 @@ def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice
     """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions."""
     ask, places = _asked(log, policy)
     for rows in chunks(log.n_rows, log.n_actions):
-        chances = np.zeros((rows.stop - rows.start, log.n_actions))
-        given = np.asarray(ask(rows), dtype=np.float64)
-        if given.shape != (len(chances), len(places)):
+        size = rows.stop - rows.start
+        chances = np.asarray(ask(rows), dtype=np.float64)
+        if chances.shape != (size, len(places)):
             raise SettingError(
-                f"the policy gave shape {given.shape}; expected {(len(chances), len(places))}, a column an action"
+                f"the policy gave shape {chances.shape}; expected {(size, len(places))}, a column an action"
             )
-        chances[:, places] = given
-        sums = chances.sum(axis=1)
-        off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (chances < 0).any(axis=1)
-        if off.any():
+        if places != list(range(log.n_actions)):
+            given, chances = chances, np.zeros((size, log.n_actions))
+            chances[:, places] = given
+        sums = chances @ np.ones(log.n_actions)
+        off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
+        if off.any() or chances.min() < 0:
+            off |= (chances < 0).any(axis=1)
             row = int(np.flatnonzero(off)[0])
             raise SettingError(
                 f"the policy's probabilities at row {rows.start + row} sum to {sums[row]:.6g} (smallest "

@@ -16,7 +16,7 @@ from sparing.offline.assumptions import Assumptions, positive
 from sparing.offline.pi_plus import pi_plus
 from sparing.offline.prior import empirical_prior
 from sparing.offline.regression import CONDITION_LIMIT
-from sparing.offline.statistics import Statistics
+from sparing.offline.statistics import Statistics, Summary
 from sparing.online import promises
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
@@ -60,7 +60,7 @@ class _Start:
     @property
     def nothing(self) -> Statistics:
         """The sums of no rows: sets that learn from online rows only."""
-        return Statistics.zero(self.sums.n_actions, self.sums.n_features)
+        return _no_rows(self.sums.n_actions, self.sums.n_features)
 
     def learner(
         self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
@@ -78,7 +78,7 @@ class _Start:
 
 
 def moful(
-    log: Log | None = None,
+    log: Log | Summary | None = None,
     *,
     n_actions: int | None = None,
     n_features: int | None = None,
@@ -103,6 +103,7 @@ def eps_moful(
     `supported` is top(L), elbow(), certified_within(ε) or given({action: theta}); `inflate` = ε adds
     ε·S_x to the points, which restores optimism.
     """
+    _needs_rows("eps_moful", log)
     start = _begin(log, settings)
     sets, how = _points(log, start, supported, inflate)
     promise = promises.points(start.assumptions, how)
@@ -123,6 +124,7 @@ def eps_moful_ips(
     `clip` is M of π⁺: `percentile-ratio`, a number or `inf`. `answer` says what a round that the log
     beats plays: the context's `logged` action, or one drawn from π⁺ (`policy`).
     """
+    _needs_rows("eps_moful_ips", log)
     start = _begin(log, settings)
     sets, how = _points(log, start, supported, inflate)
     beats = LogBeats.of(log, pi_plus(log, clip), start.priority, answer=answer, rng=start.answers)
@@ -130,7 +132,7 @@ def eps_moful_ips(
     return start.learner("eps_moful_ips", sets, [beats, Supported(sets.frozen)], guarantee=promise)
 
 
-def warm_started(log: Log, **settings: Unpack[Settings]) -> Learner:
+def warm_started(log: Log | Summary, **settings: Unpack[Settings]) -> Learner:
     """Optimism from the log's rows and online ones together, a reward call every round."""
     start = _begin(log, settings)
     sets = ConfidenceSets(start.sums, start.assumptions)
@@ -138,7 +140,7 @@ def warm_started(log: Log, **settings: Unpack[Settings]) -> Learner:
 
 
 def certified(
-    log: Log, *, tolerance: float = 0.1, explore: str = "leader", **settings: Unpack[Settings]
+    log: Log | Summary, *, tolerance: float = 0.1, explore: str = "leader", **settings: Unpack[Settings]
 ) -> Learner:
     """Warm-started, and skips where no rival can beat the leader by more than `tolerance`.
 
@@ -156,7 +158,7 @@ def certified(
 
 
 def confident(
-    log: Log,
+    log: Log | Summary,
     *,
     tolerance: float = 0.1,
     confidence: float = 0.95,
@@ -184,7 +186,7 @@ def confident(
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
     reward_range = _reward_range(settings.get("reward_range"))
     unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
-    empty = isinstance(log, Log) and log.n_rows == 0
+    empty = isinstance(log, Log | Summary) and log.n_rows == 0
     start = _begin(log, {**(unused if empty else {}), **settings, "reward_range": None})
     start = replace(start, reward_range=reward_range)
     positive("noise", start.assumptions.noise)
@@ -213,7 +215,7 @@ def confident(
 
 
 def linucb(
-    log: Log | None = None,
+    log: Log | Summary | None = None,
     *,
     alpha: float = 1.0,
     n_actions: int | None = None,
@@ -229,7 +231,7 @@ def linucb(
 
 
 def lints(
-    log: Log | None = None,
+    log: Log | Summary | None = None,
     *,
     scale: float | None = None,
     n_actions: int | None = None,
@@ -246,7 +248,7 @@ def lints(
 
 
 def _begin(
-    log: Log | None,
+    log: Log | Summary | None,
     settings: Settings,
     n_actions: int | None = None,
     n_features: int | None = None,
@@ -268,16 +270,17 @@ def _begin(
         names = _names(n_actions, actions)
         if n_features is None or n_features < 1:
             raise SettingError(f"n_features={n_features}; give the length of a context, 1 or more")
-        sums = Statistics.zero(len(names), n_features)
+        sums = _no_rows(len(names), n_features)
         bounds = ("noise", "theta_bound", "context_bound")
         assumed = tuple(name for name in bounds if values.get(name) is None)
         values |= dict.fromkeys(assumed, 1.0)
-    elif isinstance(log, Log):
+    elif isinstance(log, Log | Summary):
         if n_actions is not None or n_features is not None or actions is not None:
             raise SettingError(
                 "the log names actions and features; leave out n_actions, n_features and actions"
             )
-        names, sums = log.action_names, Statistics.of(log)
+        names = log.action_names
+        sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
@@ -285,6 +288,12 @@ def _begin(
     priority = np.random.default_rng(streams[0]).permutation(len(names))
     rng, answers = (np.random.default_rng(stream) for stream in streams[1:])
     return _Start(names, sums, assumptions, priority, rng, answers, reward_range)
+
+
+def _no_rows(k: int, d: int) -> Statistics:
+    """The sums of no rows, in no memory: each array is one zero seen many times."""
+    none = np.zeros(k, dtype=np.int64)
+    return Statistics(none, np.broadcast_to(0.0, (k, d, d)), np.broadcast_to(0.0, (k, d)), np.zeros(k), 0.0)
 
 
 def _points(
@@ -302,6 +311,14 @@ def _points(
     sets = ConfidenceSets(start.nothing, start.assumptions, slack=slack)
     sets.freeze(chosen.actions, chosen.theta)
     return sets, chosen.how
+
+
+def _needs_rows(algorithm: str, log: Any) -> None:
+    if isinstance(log, Summary):
+        raise SettingError(
+            f"{algorithm} needs the log's rows, and a Summary holds only their sums. Read the log with "
+            "sparing.read_log(...), or use certified, confident or warm_started"
+        )
 
 
 def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
@@ -326,7 +343,7 @@ def _reward_range(value: Any) -> tuple[float, float] | None:
 
 def _least_noise(sums: Statistics, scale: float) -> float:
     """The σ below which V_a = (σ²/s₀²)I + G_a is singular in double precision."""
-    largest = float(np.linalg.eigvalsh(sums.gram)[:, -1].max())
+    largest = float(np.linalg.eigvalsh(sums.gram[sums.counts > 0])[:, -1].max(initial=0.0))
     return scale * float(np.sqrt(max(largest, 0.0) / CONDITION_LIMIT))
 
 

@@ -13,6 +13,7 @@ from sparing.log.labels import plain
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.policy import GreedyPolicy
 from sparing.online import kernels
+from sparing.online.batch import Decisions, decide_many
 from sparing.online.decision import Decision, OpenDecision
 from sparing.online.engine import running
 from sparing.online.engine.running import LARGEST
@@ -31,6 +32,7 @@ NOWHERE = (math.nan, 0)
 """The threshold and the answer of a context that is not in the log."""
 
 DOUBLE = np.dtype(np.float64)
+_new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much
 NUMBERS = "biufO"
 """NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
 
@@ -151,13 +153,14 @@ class Learner:
         """Count the round; one with a propensity is a call, and stays open until its reward comes."""
         number = self.rounds
         called = propensity is not None
-        decision = Decision(
-            number, self.action_names[action], called, reason, mean, mean - spread, mean + spread, propensity
+        label = self.action_names[action]
+        decision: Decision = _new(
+            Decision, (number, label, called, reason, mean, mean - spread, mean + spread, propensity)
         )
         self.rounds = number + 1
         if called:
             self.calls += 1
-            self.open[number] = OpenDecision(decision, action, x)
+            self.open[number] = _new(OpenDecision, (decision, action, x))
         return decision
 
     def _view(self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None) -> View:
@@ -192,10 +195,26 @@ class Learner:
             planned = float(self._explorer(view, self.rng) == action)
         return (1 - self.spot_check) * planned + self.spot_check * chance
 
+    def decide_many(
+        self,
+        contexts: np.ndarray,
+        *,
+        context_ids: Sequence[Hashable] | np.ndarray | None = None,
+        threads: int | None = None,
+    ) -> Decisions:
+        """What `decide` would answer to each of these contexts (n, d) now, spot checks left out.
+
+        Nothing is learnt, counted or left open: for scoring with a learner that has finished learning.
+        """
+        return decide_many(self, contexts, context_ids, threads)
+
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
-        waiting = self._waiting(decision)
-        value = self._reward(reward)
+        waiting = self.open.get(decision.id) if type(decision) is Decision else None
+        if waiting is None or waiting.decision is not decision:
+            waiting = self._waiting(decision)
+        plain_number = type(reward) is float and self.reward_range is None and -LARGEST <= reward <= LARGEST
+        value = reward if plain_number else self._reward(reward)
         del self.open[waiting.decision.id]
         if self.monitor is not None:
             mean, width = running.predict(self.sets.table, waiting.action, waiting.x)
@@ -209,10 +228,10 @@ class Learner:
 
     def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What the log earned (NaN where it was not) and did in each of these contexts (n, d): (n,) each."""
-        found = [NOWHERE] * len(contexts)
-        if self._beats is not None:
-            names = [None] * len(contexts) if ids is None else ids.tolist()
-            found = [self._beats.find(x, name) for x, name in zip(contexts, names, strict=True)]
+        if self._beats is None:
+            return np.full(len(contexts), math.nan), np.zeros(len(contexts), dtype=np.int64)
+        names = [None] * len(contexts) if ids is None else ids.tolist()
+        found = [self._beats.find(x, name) for x, name in zip(contexts, names, strict=True)]
         thresholds = np.array([threshold for threshold, _ in found])
         return thresholds, np.array([action for _, action in found], dtype=np.int64)
 
@@ -285,8 +304,6 @@ class Learner:
     def _waiting(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
         waiting = self.open.get(number) if isinstance(number, int | np.integer) else None
-        if waiting is not None and waiting.decision is decision:
-            return waiting
         if waiting is None:
             if isinstance(decision, Decision) and not decision.needs_reward:
                 raise DecisionError(

@@ -15,8 +15,8 @@ from sparing.online.engine import learning, memory, search
 FREELY = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
 
-QUICK_FROM = 40_000
-"""Numbers in packed matrices from which single-precision copies pay."""
+BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
+"""Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
 STATE = ("gram", "response", "inverse", "theta", "log_det", "logged", "live", "frozen", "action")
 """The arrays that are saved, each a row a touched action; row 0 is what all others share."""
@@ -52,10 +52,11 @@ class ConfidenceSets:
         self._allocate(k, d, len(touched))
         a, rows = self.arrays, slice(1, len(touched) + 1)
         upper = np.triu_indices(d)
-        a.gram[: len(touched) + 1] = self.ridge * np.eye(d)[upper]
+        n = len(upper[0])
+        a.gram[: len(touched) + 1, :n] = self.ridge * np.eye(d)[upper]
         for start in range(0, len(touched), 1024):  # bounded copies of a large log's matrices
             part = touched[start : start + 1024]
-            a.gram[start + 1 : start + 1 + len(part)] += sums.gram[part][:, upper[0], upper[1]]
+            a.gram[start + 1 : start + 1 + len(part), :n] += sums.gram[part][:, upper[0], upper[1]]
         if center is not None:
             a.response[: len(touched) + 1] = self.ridge * center
         a.response[rows] += sums.response[touched]
@@ -67,7 +68,8 @@ class ConfidenceSets:
     def _allocate(self, n_actions: int, d: int, touched: int) -> None:
         size = n_actions * d * (d + 1) // 2
         room = n_actions + 2 if size <= FREELY else min(n_actions, max(64, touched + touched // 4)) + 2
-        self._hold(memory.allocate(n_actions, room, d, quick=size >= QUICK_FROM))
+        bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
+        self._hold(memory.allocate(n_actions, room, d, bounded=bounded, quick=quick))
         self.prioritise(np.arange(n_actions))
 
     def _hold(self, arrays: memory.Sets) -> None:
@@ -119,8 +121,8 @@ class ConfidenceSets:
         """Make these actions points {θ̂_a}: known, and never learnt further."""
         for action, point in zip(actions, theta, strict=True):
             if self.arrays.slot[action] == 0:
-                self.make_room()
                 learning.touch(self.table, int(action))
+                self.make_room()
             slot = self.arrays.slot[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
@@ -197,7 +199,7 @@ class ConfidenceSets:
         k, d = self.shape
         rows, columns = np.triu_indices(d)
         full = np.empty((k, d, d))
-        full[:, rows, columns] = full[:, columns, rows] = packed[self.arrays.slot]
+        full[:, rows, columns] = full[:, columns, rows] = packed[self.arrays.slot, : len(rows)]
         return full
 
     def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -208,8 +210,8 @@ class ConfidenceSets:
 
     def absorb(self, action: int, x: np.ndarray, reward: float) -> None:
         """Add one live row to an action's set."""
-        self.make_room()
-        learning.absorb(self.table, action, x, reward)
+        if learning.absorb(self.table, action, x, reward):
+            self.make_room()
 
     def scale_constant(self, constant: float) -> None:
         """Change the constant radius (a posterior whose noise turned out larger)."""
@@ -228,7 +230,7 @@ class ConfidenceSets:
     ) -> "ConfidenceSets":
         """Rebuild from saved arrays, refusing those that do not fit together."""
         used, d = arrays["response"].shape
-        k, p = int(arrays["n_actions"]), d * (d + 1) // 2
+        k, p = int(arrays["n_actions"]), memory.packed_size(d)
         sets = cls.__new__(cls)
         sets.assumptions = replace(assumptions)
         for name in ("ridge", "constant", "slack", "misfit"):
@@ -265,8 +267,8 @@ class ConfidenceSets:
         for start in range(0, used, 1024):
             part = slice(start, min(start + 1024, used))
             gram, inverse = (np.empty((part.stop - start, d, d)) for _ in range(2))
-            gram[:, rows, columns] = gram[:, columns, rows] = self.arrays.gram[part]
-            inverse[:, rows, columns] = inverse[:, columns, rows] = self.arrays.inverse[part]
+            gram[:, rows, columns] = gram[:, columns, rows] = self.arrays.gram[part, : len(rows)]
+            inverse[:, rows, columns] = inverse[:, columns, rows] = self.arrays.inverse[part, : len(rows)]
             size = np.linalg.norm(gram, axis=(1, 2)) * np.linalg.norm(inverse, axis=(1, 2))
             error = np.abs(gram @ inverse - np.eye(d)).max(axis=(1, 2)) / size
             worst = max(worst, float(error.max())) if np.isfinite(error).all() else math.inf

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.online.engine import running
+from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
 from sparing.online.planning import REASONS
 from sparing.simulation.progress import REPORT_EVERY, Progress
@@ -39,9 +39,14 @@ class Fused:
         return cls(learner, learner.plan, stream)
 
     def play(
-        self, actions: np.ndarray, reasons: np.ndarray, call_budget: int | None, progress: Progress | None
+        self,
+        actions: np.ndarray,
+        called: np.ndarray,
+        reasons: np.ndarray,
+        call_budget: int | None,
+        progress: Progress | None,
     ) -> int:
-        """Write the actions and reasons of all rounds, as the steps would; rounds done."""
+        """Write each round's action, whether it was called and why, as the steps would; rounds done."""
         learner, stream, total = self.learner, self.stream, len(self.stream)
         thresholds, answers = learner.log_answers(stream.contexts, stream.context_ids)
         contexts, means = (np.ascontiguousarray(a, dtype=np.float64) for a in (stream.contexts, stream.means))
@@ -70,8 +75,9 @@ class Fused:
                 actions,
                 codes,
             )
-            called = int(np.isin(codes[before:done], running.CALLED).sum())
-            learner.count(rounds=done - before, calls=called)
+            part = codes[before:done]
+            called[before:done] = (part == choosing.EXPLORE) | (part == choosing.SPOT_CHECK)
+            learner.count(rounds=done - before, calls=int(called[before:done].sum()))
             if learner.monitor is not None:
                 learner.monitor.take(monitor)
                 sets.scale_constant(learner.monitor.noise * learner.monitor.inflation)

@@ -4,15 +4,12 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.online.learner import EXPLORE, SPOT_CHECK, Learner
+from sparing.online.learner import Learner
 from sparing.simulation.fused import Fused
 from sparing.simulation.progress import REPORT_EVERY
 from sparing.simulation.progress import Progress as Progress
 from sparing.simulation.trace import Trace
 from sparing.simulation.worlds import Stream, World
-
-CALLED = (EXPLORE, SPOT_CHECK)
-"""The reasons of rounds whose reward is asked for."""
 
 
 def simulate(
@@ -66,24 +63,26 @@ def play(
 ) -> Trace:
     """Play a stream of rounds."""
     total = len(stream)
-    actions, reasons = np.empty(total, dtype=np.int64), np.empty(total, dtype="U12")
+    actions, called = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.bool_)
+    reasons = np.empty(total, dtype="U12")
     fused = Fused.of(learner, stream)
     if fused is not None:
-        done = fused.play(actions, reasons, call_budget, progress)
+        done = fused.play(actions, called, reasons, call_budget, progress)
     else:
-        done = _step_by_step(learner, stream, actions, reasons, call_budget, progress)
+        done = _step_by_step(learner, stream, actions, called, reasons, call_budget, progress)
     if progress is not None:
         progress(total, total)
-    actions, reasons = actions[:done], reasons[:done]
+    actions, called, reasons = actions[:done], called[:done], reasons[:done]
     means = stream.means[:done]
     losses = means.max(axis=1) - means[np.arange(done), actions] if done else np.empty(0)
-    return Trace(learner.algorithm, actions, np.isin(reasons, CALLED), reasons, losses)
+    return Trace(learner.algorithm, actions, called, reasons, losses)
 
 
 def _step_by_step(
     learner: Learner,
     stream: Stream,
     actions: np.ndarray,
+    called: np.ndarray,
     reasons: np.ndarray,
     call_budget: int | None,
     progress: Progress | None,
@@ -96,7 +95,7 @@ def _step_by_step(
         if calls == call_budget:
             return t
         decision = learner.decide(stream.contexts[t], context_id=None if ids is None else ids[t])
-        actions[t], reasons[t] = index[decision.action], decision.reason
+        actions[t], called[t], reasons[t] = index[decision.action], decision.needs_reward, decision.reason
         if decision.needs_reward:
             learner.update(decision, stream.reward(t, actions[t]))
             calls += 1

@@ -1,13 +1,16 @@
 """Many runs over all cores."""
 
+import contextlib
 import os
 import pickle
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, SparingError
 from sparing.simulation.loop import Progress
 
 Item = TypeVar("Item")
@@ -20,44 +23,76 @@ def run_many(
     *,
     workers: int | None = None,
     progress: Progress | None = None,
+    each: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
     """Call `run` on each item (a seed, a setting) in separate processes; results in the items' order.
 
     `run` must be a function defined at the top of a module, and a script that calls this must do so under
     `if __name__ == "__main__":`, because each process imports it anew. `workers=1` runs in this process.
+    `each` is given the place and the result of every item as soon as it is there, in this process. An
+    interruption or an error ends the other processes at once.
     """
     if workers is not None and workers < 1:
         raise SettingError(f"workers={workers}; must be 1 or more, or None for one a core")
     listed = list(items)
+    results: list[Any] = [None] * len(listed)
     count = min(len(listed), workers or os.cpu_count() or 1)
-    if count <= 1:
-        results = []
-        for done, item in enumerate(listed, start=1):
-            results.append(run(item))
+    arriving = _here(run, listed) if count <= 1 else _in_processes(run, listed, count)
+    with contextlib.closing(arriving):
+        for done, (place, result) in enumerate(arriving, start=1):
+            results[place] = result
+            if each is not None:
+                each(place, result)
             if progress is not None:
                 progress(done, len(listed))
-        return results
+    return results
+
+
+def _here(run: Callable[[Any], Any], items: list[Any]) -> Generator[tuple[int, Any]]:
+    for place, item in enumerate(items):
+        yield place, run(item)
+
+
+def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> Generator[tuple[int, Any]]:
     try:
         pickle.dumps(run)
     except (pickle.PicklingError, AttributeError, TypeError):
         raise SettingError(
             f"{run!r} cannot be sent to another process; define it at the top of a module, or pass workers=1"
         ) from None
-    return _in_processes(run, listed, count, progress)
-
-
-def _in_processes(
-    run: Callable[[Any], Any], items: list[Any], workers: int, progress: Progress | None
-) -> list[Any]:
-    results: list[Any] = [None] * len(items)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(run, item): place for place, item in enumerate(items)}
+    others = set(active_children())
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_deaf) as pool:
         try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                results[futures[future]] = future.result()
-                if progress is not None:
-                    progress(done, len(items))
-        except BaseException:
+            with _interruptions_wait():
+                futures = {pool.submit(run, item): place for place, item in enumerate(items)}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(active_children()) - others:
+                process.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise SparingError(
+                    "a process ended without an answer: for want of memory (try fewer workers), or because the "
+                    'script that called this has no if __name__ == "__main__": around it, which it needs because '
+                    "each process imports it"
+                ) from None
             raise
-    return results
+
+
+def _deaf() -> None:
+    """An interruption is for the process that people see; it ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _interruptions_wait() -> Iterator[None]:
+    """Hold interruptions back while processes start, so that none of them is hit before it is deaf."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

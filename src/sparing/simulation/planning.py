@@ -1,7 +1,6 @@
 """How many reward calls will it take? Simulate what the log leaves possible, and count."""
 
 from collections.abc import Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -100,7 +99,7 @@ def plan(
     ]
     if workers is None and worlds * len(starts) * horizon < SMALL:
         workers = 1
-    options = _options(compared, np.array(_run(jobs, workers, progress)), rank)
+    options = _options(compared, np.array(run_many(_try, jobs, workers=workers, progress=progress)), rank)
     return Plan(
         rounds=horizon,
         worlds=worlds,
@@ -115,16 +114,6 @@ def plan(
         budget=budget,
         seed=int(seed),
     )
-
-
-def _run(jobs: list[_Job], workers: int | None, progress: Progress | None) -> list[np.ndarray]:
-    try:
-        return run_many(_try, jobs, workers=workers, progress=progress)
-    except BrokenProcessPool:
-        raise SettingError(
-            "the processes that simulate ended early. In a script, call plan under "
-            'if __name__ == "__main__": because each process imports the script; or pass workers=1'
-        ) from None
 
 
 def _try(job: _Job) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a policy would have earned: nine estimators, three intervals, and the part no log can tell."""
+"""What a policy would have earned: nine estimators, four intervals, and the part no log can tell."""
 
 from sparing.offline.evaluation.estimate import Estimate, Evaluation
 from sparing.offline.evaluation.evaluate import evaluate

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.offline.evaluation.ingredients import Ingredients, Model, Sides
-from sparing.offline.evaluation.intervals import Terms
+from sparing.offline.evaluation.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)

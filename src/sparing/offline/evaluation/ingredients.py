@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import Log
+from sparing.log.support import chunks
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.folds import context_folds
 from sparing.offline.pi_plus import clip_constant
@@ -18,6 +19,11 @@ from sparing.offline.radius import determinant
 from sparing.offline.regression import ridge_regression
 from sparing.offline.statistics import Statistics
 from sparing.offline.walking import policy_blocks
+
+Found = TypeVar("Found")
+
+KEPT_CELLS = 2**25
+"""(row, action) pairs of a policy that are kept: a quarter of a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +71,8 @@ class Ingredients:
         self.ridge, self.folds, self.seed = ridge, folds, seed
         self._clip, self._settings = clip, assumptions
         self.policy = policy
+        self._table: np.ndarray | None = None
+        self._found: dict[tuple[str, Model], Any] = {}
 
     @cached_property
     def clip(self) -> float:
@@ -77,8 +85,23 @@ class Ingredients:
         return Statistics.of(self.log)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Row slices and the policy's probabilities there, checked."""
-        return policy_blocks(self.log, self.policy)
+        """Row slices and the policy's probabilities there, checked the first time.
+
+        They are kept if there are at most `KEPT_CELLS`; a larger policy is asked again.
+        """
+        if self._table is not None:
+            for rows in chunks(self.log.n_rows, self.log.n_actions):
+                yield rows, self._table[rows]
+            return
+        kept = []
+        for rows, chances in policy_blocks(self.log, self.policy):
+            if self.log.n_rows * self.log.n_actions <= KEPT_CELLS and not isinstance(self.policy, np.ndarray):
+                kept.append(chances)
+            yield rows, chances
+        if isinstance(self.policy, np.ndarray):
+            self._table = self.policy
+        elif kept:
+            self._table = np.concatenate(kept)
 
     @cached_property
     def target(self) -> np.ndarray:
@@ -130,6 +153,16 @@ class Ingredients:
 
     def direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         """Σ_a π(a|x_i)·r̂(x_i, a) over all actions, and r̂(x_i, a_i)."""
+        return self._once("direct", model, self._direct)
+
+    def _once(self, what: str, model: Model, find: Callable[[Model], Found]) -> Found:
+        """What several estimators need of the same model, found once."""
+        if (what, model) not in self._found:
+            self._found[what, model] = find(model)
+        found: Found = self._found[what, model]
+        return found
+
+    def _direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         total, logged = np.empty(self.log.n_rows), np.empty(self.log.n_rows)
         for rows, chances in self.blocks():
             predicted = model.predict(self.log, rows)
@@ -141,7 +174,14 @@ class Ingredients:
         """The policy's mass outside the support; None where the support is unknown."""
         if not self.log.support.known:
             return None
-        return self._sides(model, lambda rows, chances: np.where(self.log.support.mask(rows), 0.0, chances))
+        if self.log.support.sizes.min() == self.log.n_actions:
+            nothing = np.zeros(self.log.n_rows)
+            return Sides(nothing, nothing, nothing, nothing)
+
+        def outside(rows: slice, chances: np.ndarray) -> np.ndarray:
+            return np.where(self.log.support.mask(rows), 0.0, chances)
+
+        return self._once("unsupported", model, lambda of: self._sides(of, outside))
 
     def clipped_away(self, model: Model) -> Sides | None:
         """max(0, π − M·μ), the unsupported mass included; None where μ is known of logged actions only."""
@@ -154,21 +194,23 @@ class Ingredients:
             capped = np.where(known > 0, known * min(self.clip, 1e300), 0.0)
             return np.maximum(chances - capped, 0.0)
 
-        return self._sides(model, excess)
+        return self._once("clipped", model, lambda of: self._sides(of, excess))
 
     def _sides(self, model: Model, select: Callable[[slice, np.ndarray], np.ndarray]) -> Sides:
         columns = {name: np.empty(self.log.n_rows) for name in ("mass", "fitted", "low", "high")}
         for rows, chances in self.blocks():
             part = select(rows, chances)
-            columns["mass"][rows] = part.sum(axis=1)
+            if not part.any():  # most often: the policy stays where the log has been
+                for column in columns.values():
+                    column[rows] = 0
+                continue
+            mass = part.sum(axis=1)
+            columns["mass"][rows] = mass
             columns["fitted"][rows] = np.einsum("ik,ik->i", part, model.predict(self.log, rows))
             low, high = self._worth(rows)
-            columns["low"][rows] = (
-                np.einsum("ik,ik->i", part, low) if self.band == "model" else part.sum(1) * low
-            )
-            columns["high"][rows] = (
-                np.einsum("ik,ik->i", part, high) if self.band == "model" else part.sum(1) * high
-            )
+            model_band = self.band == "model"
+            columns["low"][rows] = np.einsum("ik,ik->i", part, low) if model_band else mass * low
+            columns["high"][rows] = np.einsum("ik,ik->i", part, high) if model_band else mass * high
         return Sides(**columns)
 
     def _worth(self, rows: slice) -> tuple[Any, Any]:

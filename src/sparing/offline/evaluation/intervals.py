@@ -1,70 +1,68 @@
 """Confidence intervals of a mean, and of a mean plus a ratio of means."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import ndtri
 
 from sparing.errors import SettingError
+from sparing.offline.evaluation.resampling import RESAMPLES as RESAMPLES
+from sparing.offline.evaluation.resampling import Resampling
+from sparing.offline.evaluation.terms import Terms
 
-BLOCKS = 1024
-"""Larger samples are resampled in this many random blocks of rows."""
-
-RESAMPLES = 1000
+INTERVALS = ("normal", "bootstrap", "block-bootstrap", "bernstein")
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """A statistic as rows: mean(base) + factor·Σ numerator / Σ denominator; all (n,).
+class Limits:
+    """Two-sided limits of several statistics of the same rows, by one of `INTERVALS`.
 
-    `span` is the width of the interval that a row's term must lie in, where one is known.
+    Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples once for
+    all of them.
     """
 
-    base: np.ndarray
-    numerator: np.ndarray | None = None
-    denominator: np.ndarray | None = None
-    factor: float = 1.0
-    span: float | None = None
+    def __init__(self, interval: str, confidence: float, rng: np.random.Generator) -> None:
+        self._interval, self._confidence = interval, confidence
+        self._resampling = None
+        if interval in ("bootstrap", "block-bootstrap"):
+            self._resampling = Resampling(rng, blocks=interval == "block-bootstrap")
+        self._found: list[tuple[float, float] | None] = []
 
-    @property
-    def value(self) -> float:
-        """The statistic."""
-        return float(self.base.mean() + self.factor * self.ratio)
+    def add(self, terms: Terms) -> int:
+        """Take a statistic; returns its place in what is found."""
+        pair: tuple[float, float] | None = None
+        if len(terms.base) < 2:
+            pair = float("-inf"), float("inf")
+        elif self._resampling is None:
+            pair = CLOSED_FORMS[self._interval](terms, self._confidence)
+        else:
+            self._resampling.add(terms)
+        self._found.append(pair)
+        return len(self._found) - 1
 
-    @property
-    def ratio(self) -> float:
-        """Σ numerator / Σ denominator, 0 where there is none."""
-        if self.numerator is None or self.denominator is None:
-            return 0.0
-        total = self.denominator.sum()
-        return float(self.numerator.sum() / total) if total > 0 else float("nan")
-
-    def linearised(self) -> np.ndarray:
-        """Rows whose mean is the statistic and whose deviation is its, to first order (n,)."""
-        if self.numerator is None or self.denominator is None:
-            return self.base
-        ratio = self.ratio
-        slope = (self.numerator - ratio * self.denominator) / self.denominator.mean()
-        return self.base + self.factor * (ratio + slope)
+    def found(self) -> list[tuple[float, float]]:
+        """The limits, in the order in which the statistics were added."""
+        if self._resampling is None or None not in self._found:
+            return [pair for pair in self._found if pair is not None]
+        tail = (1 - self._confidence) / 2
+        low, high = np.quantile(self._resampling.replicates(), [tail, 1 - tail], axis=1)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def limits(
     terms: Terms, *, interval: str, confidence: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Two-sided limits of the statistic: `normal`, `bootstrap` or `bernstein`."""
-    if len(terms.base) < 2:
-        return float("-inf"), float("inf")
-    return INTERVALS[interval](terms, confidence, rng)
+    """Two-sided limits of one statistic."""
+    both = Limits(interval, confidence, rng)
+    both.add(terms)
+    return both.found()[0]
 
 
-def normal(terms: Terms, confidence: float, rng: np.random.Generator) -> tuple[float, float]:
+def normal(terms: Terms, confidence: float) -> tuple[float, float]:
     """value ± z·sd/√n of the linearised rows."""
-    rows = terms.linearised()
+    rows, value = terms.linearised(), terms.value
     half = float(ndtri((1 + confidence) / 2) * rows.std(ddof=1) / np.sqrt(len(rows)))
-    return terms.value - half, terms.value + half
+    return value - half, value + half
 
 
-def bernstein(terms: Terms, confidence: float, rng: np.random.Generator) -> tuple[float, float]:
+def bernstein(terms: Terms, confidence: float) -> tuple[float, float]:
     """Empirical Bernstein: value ± (sqrt(2·V·ln(4/α)/n) + 7·span·ln(4/α)/(3(n−1))), for bounded rows."""
     if terms.span is None:
         raise SettingError("interval='bernstein' needs bounded terms: use it with the method `clipped`")
@@ -74,30 +72,4 @@ def bernstein(terms: Terms, confidence: float, rng: np.random.Generator) -> tupl
     return terms.value - half, terms.value + half
 
 
-def bootstrap(terms: Terms, confidence: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Percentiles over resampled rows, or over resampled random blocks of rows where there are many.
-
-    The ratio is formed anew in each resample: its denominator varies too.
-    """
-    columns = [terms.base]
-    if terms.numerator is not None and terms.denominator is not None:
-        columns += [terms.numerator, terms.denominator]
-    table = np.column_stack(columns)
-    n = len(table)
-    sizes = np.ones(n)
-    if n > BLOCKS:
-        block = rng.permutation(n) % BLOCKS
-        table = np.column_stack([np.bincount(block, column, BLOCKS) for column in table.T])
-        sizes = np.bincount(block, minlength=BLOCKS).astype(float)
-    counts = rng.multinomial(len(table), np.full(len(table), 1 / len(table)), size=RESAMPLES)
-    sums = counts @ table
-    values = sums[:, 0] / (counts @ sizes)
-    if sums.shape[1] == 3:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values = values + terms.factor * np.where(sums[:, 2] > 0, sums[:, 1] / sums[:, 2], 0.0)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return float(low), float(high)
-
-
-INTERVALS = {"normal": normal, "bootstrap": bootstrap, "bernstein": bernstein}
+CLOSED_FORMS = {"normal": normal, "bernstein": bernstein}

@@ -7,29 +7,60 @@ single-precision ones, which serve bounds that allow for rounding, leave the ord
 import math
 from typing import Any
 
-import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.cgutils import alloca_once_value, for_range
+from numba.extending import intrinsic
 
-from sparing.compiled import compiled
+from sparing.compiled import compiled, compiled_loosely
 
-
-@compiled
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Σ a_i·b_i in four interleaved sums."""
-    n = len(a)
-    whole = n - n % 4
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    for i in range(0, whole, 4):
-        s0 += a[i] * b[i]
-        s1 += a[i + 1] * b[i + 1]
-        s2 += a[i + 2] * b[i + 2]
-        s3 += a[i + 3] * b[i + 3]
-    for i in range(whole, n):
-        s0 += a[i] * b[i]
-    return (s0 + s1) + (s2 + s3)
+LANES = 8
+variable: Any = alloca_once_value
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@intrinsic
+def _dot(typing: Any, a: Any, b: Any) -> Any:
+    """Σ a_i·b_i as eight interleaved sums, then what is left over of them one by one, then these added in pairs.
+
+    The instructions are spelt out, because a compiler that may reorder a sum to use the machine's vectors
+    does so differently in different places, and one that may not leaves them idle.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number, word = ir.DoubleType(), context.get_value_type(types.intp)
+        lanes = ir.VectorType(number, LANES)
+        left, right = (
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args, args, strict=True)
+        )
+        count = builder.extract_value(left.shape, 0)
+        sums = variable(builder, ir.Constant(lanes, [0.0] * LANES))
+        rest = variable(builder, ir.Constant(number, 0.0))
+        whole = builder.sdiv(count, word(LANES))
+        with for_range(builder, whole) as loop:
+            place = builder.mul(loop.index, word(LANES))
+            part = [
+                builder.load(builder.bitcast(builder.gep(array.data, [place]), lanes.as_pointer()), align=8)
+                for array in (left, right)
+            ]
+            builder.store(builder.fadd(builder.load(sums), builder.fmul(*part)), sums)
+        with for_range(builder, count, builder.mul(whole, word(LANES))) as loop:
+            pair = [builder.load(builder.gep(array.data, [loop.index])) for array in (left, right)]
+            builder.store(builder.fadd(builder.load(rest), builder.fmul(*pair)), rest)
+        final = builder.load(sums)
+        parts = [builder.extract_element(final, ir.IntType(32)(lane)) for lane in range(LANES)]
+        while len(parts) > 1:
+            parts = [builder.fadd(one, two) for one, two in zip(parts[::2], parts[1::2], strict=True)]
+        return builder.fadd(parts[0], builder.load(rest))
+
+    return types.float64(a, b), code
+
+
+dot: Any = _dot
+
+
+@compiled_loosely
 def rough_dot(a: np.ndarray, b: np.ndarray) -> Any:
     """Σ a_i·b_i of single-precision numbers, in any order: within (n + 2)·2⁻²⁴·Σ|a_i·b_i| of the sum."""
     total = np.float32(0)
@@ -67,13 +98,15 @@ def times(packed: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
 
 
 @compiled
-def add_outer(packed: np.ndarray, x: np.ndarray, factor: float) -> None:
-    """A += factor·x·xᵀ."""
+def add_both(packed: np.ndarray, x: np.ndarray, other: np.ndarray, y: np.ndarray, factor: float) -> None:
+    """A += x·xᵀ and B += factor·y·yᵀ, in one go."""
     d, k = len(x), 0
     for i in range(d):
-        scaled = factor * x[i]
+        own, scaled = x[i], factor * y[i]
         for j in range(d - i):
-            packed[k + j] += scaled * x[i + j]
+            packed[k + j] += own * x[i + j]
+        for j in range(d - i):
+            other[k + j] += scaled * y[i + j]
         k += d - i
 
 

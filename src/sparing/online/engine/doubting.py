@@ -5,31 +5,27 @@ import math
 import numpy as np
 
 from sparing.compiled import compiled
-from sparing.online.engine.algebra import dot
 from sparing.online.engine.memory import (
     ACTION,
-    COMMON,
     COUNTERS,
-    METRIC,
     MIDDLE,
     NEAR,
-    NUMBERS,
-    PRODUCTS,
     SLOT,
     UPPER,
     USED,
+    WIDTH,
     counts,
     rough_matrix,
     rows,
     vector,
 )
-from sparing.online.engine.search import ABOVE, BLANK, ROUNDING, TINY, mean_and_spread
+from sparing.online.engine.search import ABOVE, BLANK, SMALL, highest_mean, mean_and_spread, shared_width
 
 CLOSE = 1e-9
 """Sums nearer than this (relatively) to the limit are added up in the plain order."""
 
-FAR = 9.0
-"""Beyond so many deviations a doubt is below 1.2e-19."""
+FAR, BEYOND = 9.0, 1.2e-19
+"""Beyond so many deviations a doubt is below this."""
 
 
 @compiled
@@ -59,29 +55,26 @@ def sure(
     mean, spread = mean_and_spread(t, counts(t, SLOT)[leader], x)
     rest = 0.0
     known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
-    common = vector(t, NUMBERS)[COMMON]
-    reach = ABOVE * math.sqrt(max(dot(vector(t, METRIC), vector(t, PRODUCTS)), 0.0))
-    if not math.isnan(common):
-        reach *= common
-    error = ROUNDING * (d + 4) * norm
+    bounded = rows(t, NEAR) > 0 and norm > SMALL
+    reach = shared_width(t) if bounded else 0.0
     for slot in range(1, counts(t, COUNTERS)[USED]):
         if vector(t, UPPER)[slot] == -math.inf or counts(t, ACTION)[slot] == leader:
             continue
-        near = rough_matrix(t, NEAR)[slot]
-        high = (
-            vector(t, MIDDLE)[slot]
-            + ABOVE * (error * near[d] + TINY * norm)
-            + 1e-9 * abs(vector(t, MIDDLE)[slot])
-        )
-        wide = ABOVE * (reach * near[d + 1] + near[d + 2])
-        gap = mean + tolerance - high
-        scale = math.sqrt(spread * spread + wide * wide)
+        if bounded:
+            near = rough_matrix(t, NEAR)[slot]
+            wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+            gap = mean + tolerance - highest_mean(t, slot, norm)
+            if gap > FAR * math.sqrt(spread * spread + wide * wide) and gap > 0.0:
+                rest += BEYOND
+                continue
+            rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        else:
+            rival_mean, rival_spread = vector(t, MIDDLE)[slot], vector(t, WIDTH)[slot]
+        gap, scale = mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2)
         if gap > FAR * scale and gap > 0.0:
-            rest += 1.2e-19
+            rest += BEYOND
             continue
-        rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        scale = math.sqrt(spread**2 + rival_spread**2)
-        known += doubt(mean - rival_mean + tolerance, scale)
+        known += doubt(gap, scale)
         if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
             return False
     if known + rest <= limit * (1.0 - CLOSE):

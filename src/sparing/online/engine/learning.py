@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sparing.compiled import compiled
-from sparing.online.engine.algebra import add_outer, cholesky, dot, invert, times
+from sparing.online.engine.algebra import add_both, cholesky, dot, invert, times
 from sparing.online.engine.memory import (
     ACTION,
     BIAS,
@@ -100,7 +100,9 @@ def set_radius(t: np.ndarray, slot: int) -> None:
 
 @compiled
 def show(t: np.ndarray, slot: int) -> None:
-    """Write the single-precision rows that bounds are read from."""
+    """Write the single-precision rows that bounds are read from; a small problem has none."""
+    if rows(t, NEAR) == 0:
+        return
     d = columns(t, THETA)
     near, theta = rough_matrix(t, NEAR)[slot], matrix(t, THETA)[slot]
     norm = 0.0
@@ -143,6 +145,8 @@ def bounded(t: np.ndarray, slot: int, factor: float) -> bool:
 @compiled
 def certify(t: np.ndarray, slot: int) -> None:
     """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ to guess it, a factorisation to prove it."""
+    if rows(t, NEAR) == 0:
+        return
     d = columns(t, THETA)
     counts(t, FRESH)[slot] = 0
     inverse = matrix(t, INVERSE)[slot]
@@ -179,6 +183,8 @@ def certify(t: np.ndarray, slot: int) -> None:
 @compiled
 def choose_metric(t: np.ndarray) -> None:
     """M⁻¹ = the mean of V over the touched actions that are learnt; then bound each of them by it."""
+    if rows(t, NEAR) == 0:
+        return
     d = columns(t, THETA)
     for i in range(rows(t, SPAN)):
         vector(t, SPAN)[i] = matrix(t, GRAM)[0, i]
@@ -274,22 +280,22 @@ def touch(t: np.ndarray, action: int) -> int:
 
 
 @compiled
-def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> None:
-    """Add one row to one action: V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ = V⁻¹b, ρ.
+def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> bool:
+    """Add one row to one action: V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ += V⁻¹x·(r − x·θ̂), ρ.
 
-    An untouched action needs a free slot.
+    An untouched action needs a free slot; True if none is left for the next.
     """
     slot = counts(t, SLOT)[action]
     if slot == 0:
         slot = touch(t, action)
     d, y = len(x), matrix(t, VECTORS)[0]
-    inverse, response = matrix(t, INVERSE)[slot], matrix(t, RESPONSE)[slot]
+    inverse, response, theta = matrix(t, INVERSE)[slot], matrix(t, RESPONSE)[slot], matrix(t, THETA)[slot]
     times(inverse, x, y)
     square = max(dot(x, y), 0.0)
+    surprise = (reward - dot(theta, x)) / (1.0 + square)
     live = counts(t, LIVE)[slot] + 1
     renew = live % REFACTOR == 0 or (live % CHECK == 0 and drifted(t, slot, x, y))
-    add_outer(matrix(t, GRAM)[slot], x, 1.0)
-    add_outer(inverse, y, -1.0 / (1.0 + square))
+    add_both(matrix(t, GRAM)[slot], x, inverse, y, -1.0 / (1.0 + square))
     for i in range(d):
         response[i] += reward * x[i]
     counts(t, LIVE)[slot] = live
@@ -299,13 +305,15 @@ def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> None:
         certify(t, slot)
     else:
         # A matrix that has grown singular keeps its running inverse, which stays usable.
-        times(inverse, response, matrix(t, THETA)[slot])
+        for i in range(d):
+            theta[i] += surprise * y[i]
         vector(t, LOG_DET)[slot] += math.log1p(square)
-        rows = counts(t, LOGGED)[slot] + live
-        if counts(t, FRESH)[slot] >= max(d // 4 + 1, 0.15 * rows):
+        seen = counts(t, LOGGED)[slot] + live
+        if counts(t, FRESH)[slot] >= max(d // 4 + 1, 0.15 * seen):
             certify(t, slot)
     set_radius(t, slot)
     show(t, slot)
     total = counts(t, COUNTERS)[TOTAL]
     if total - counts(t, COUNTERS)[LAST] >= max(8 * counts(t, COUNTERS)[USED], counts(t, COUNTERS)[LAST]):
         choose_metric(t)
+    return counts(t, COUNTERS)[USED] == rows(t, THETA)

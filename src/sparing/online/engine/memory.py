@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 class Sets(NamedTuple):
     """Confidence sets of the touched actions, one a slot; slot 0 is what every untouched action shares.
 
-    C slots, of which `counters[USED]` are in use; K actions; P = d·(d+1)/2.
+    C slots, of which `counters[USED]` are in use; K actions; P = d·(d+1)/2, filled up with zeros to a multiple of eight.
     """
 
     theta: np.ndarray  # (C, d) θ̂
@@ -26,7 +26,9 @@ class Sets(NamedTuple):
     log_det: np.ndarray  # (C,) log(det V/λ^d)
     radius: np.ndarray  # (C,) ρ, where each action has its own
     root: np.ndarray  # (C,) sqrt(c) with V⁻¹ ⪯ c·M
-    near: np.ndarray  # (C, d + 3) float32: θ̂, then ‖θ̂‖, ρ·sqrt(c) and what a set is widened by, rounded up
+    near: (
+        np.ndarray
+    )  # (C or 0, d + 3) float32: θ̂, then ‖θ̂‖, ρ·sqrt(c) and what a set is widened by, rounded up
     quick: np.ndarray  # (C or 0, P) float32 V⁻¹
     size: np.ndarray  # (C,) ‖V⁻¹‖ (Frobenius), rounded up
     logged: np.ndarray  # (C,) rows from the log
@@ -47,6 +49,7 @@ class Sets(NamedTuple):
     rough_x: np.ndarray  # (d,) float32 scratch
     rough_products: np.ndarray  # (P,) float32 scratch
     middle: np.ndarray  # (C,) scratch: x·θ̂ to single precision
+    width: np.ndarray  # (C,) scratch: half-widths at x
     upper: np.ndarray  # (C,) scratch: no set's top at x lies above
 
 
@@ -94,6 +97,7 @@ FIELDS = range(len(Sets._fields))
     ROUGH_X,
     ROUGH_PRODUCTS,
     MIDDLE,
+    WIDTH,
     UPPER,
 ) = FIELDS
 
@@ -167,15 +171,20 @@ rows = _extent(1)
 columns = _extent(2)
 
 
-def allocate(n_actions: int, capacity: int, d: int, *, quick: bool) -> Sets:
-    """Arrays for so many actions and slots, zero."""
-    k, c, p = n_actions, capacity, d * (d + 1) // 2
+def packed_size(d: int) -> int:
+    """Numbers in a packed matrix, filled up with zeros to whole groups of eight."""
+    return -(-d * (d + 1) // 2 // 8) * 8
+
+
+def allocate(n_actions: int, capacity: int, d: int, *, bounded: bool, quick: bool) -> Sets:
+    """Arrays for so many actions and slots, zero; with those that bounds are read from, or without."""
+    k, c, p = n_actions, capacity, packed_size(d)
     shapes: dict[str, tuple[int, ...]] = {
         "theta": (c, d),
         "response": (c, d),
         "inverse": (c, p),
         "gram": (c, p),
-        "near": (c, d + 3),
+        "near": (c if bounded else 0, d + 3),
         "quick": (c if quick else 0, p),
         "slot": (k,),
         "priority": (k,),
@@ -200,10 +209,29 @@ def allocate(n_actions: int, capacity: int, d: int, *, quick: bool) -> Sets:
 def grown(sets: Sets, capacity: int) -> Sets:
     """The same sets in arrays with more slots."""
     k, d = len(sets.slot), sets.theta.shape[1]
-    larger = allocate(k, capacity, d, quick=len(sets.quick) > 0)
+    larger = allocate(k, capacity, d, bounded=len(sets.near) > 0, quick=len(sets.quick) > 0)
     for old, new in zip(sets, larger, strict=True):
         if old.shape == new.shape:
             new[...] = old
         else:
             new[: len(old)] = old
     return larger
+
+
+SCRATCH = (
+    "counters",
+    "square",
+    "vectors",
+    "products",
+    "rough_x",
+    "rough_products",
+    "middle",
+    "width",
+    "upper",
+)
+"""What deciding writes to."""
+
+
+def with_own_scratch(sets: Sets) -> Sets:
+    """The same sets, for a thread of its own that decides and learns nothing."""
+    return sets._replace(**{name: getattr(sets, name).copy() for name in SCRATCH})

@@ -25,9 +25,6 @@ from sparing.online.engine.memory import (
 LARGEST = 1e100
 """The largest feature or reward taken in: squares and sums of larger ones overflow."""
 
-CALLED = (EXPLORE, SPOT_CHECK)
-"""The reasons of rounds whose reward is asked for."""
-
 CALLS, SURPRISES, NOISE, MISFIT, LIMIT = range(5)
 """The noise monitor's numbers: calls seen, Σ (r − m)²/(σ² + s²), σ, misfit, and the quantile it tests with."""
 

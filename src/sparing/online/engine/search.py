@@ -39,6 +39,8 @@ from sparing.online.engine.memory import (
     THETA,
     UPPER,
     USED,
+    WIDTH,
+    columns,
     counts,
     matrix,
     rough_matrix,
@@ -78,45 +80,91 @@ def mean_and_spread(t: np.ndarray, slot: int, x: np.ndarray) -> tuple[float, flo
 
 
 @compiled
+def score_all(t: np.ndarray, x: np.ndarray) -> None:
+    """Write `middle` and `width`, the mean and spread of every slot, as `mean_and_spread` has them."""
+    theta, inverse, products = matrix(t, THETA), matrix(t, INVERSE), vector(t, PRODUCTS)
+    frozen, radius, numbers = counts(t, FROZEN), vector(t, RADIUS), vector(t, NUMBERS)
+    middle, width = vector(t, MIDDLE), vector(t, WIDTH)
+    common, misfit, slack = numbers[COMMON], numbers[MISFIT], numbers[SLACK]
+    own = math.isnan(common)
+    for slot in range(counts(t, COUNTERS)[USED]):
+        middle[slot] = dot(theta[slot], x)
+        if frozen[slot]:
+            width[slot] = slack
+        else:
+            half = (radius[slot] if own else common) * math.sqrt(max(dot(inverse[slot], products), 0.0))
+            width[slot] = math.sqrt(half * half + misfit * misfit) if misfit > 0.0 else half
+
+
+@compiled
 def evaluate(t: np.ndarray, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
     """Write mean and spread of every action, (K,)."""
     outer(x, vector(t, PRODUCTS))
-    blank = mean_and_spread(t, BLANK, x)
-    for action in range(rows(t, SLOT)):
-        slot = counts(t, SLOT)[action]
-        mean[action], spread[action] = blank if slot == 0 else mean_and_spread(t, slot, x)
+    score_all(t, x)
+    slot, middle, width = counts(t, SLOT), vector(t, MIDDLE), vector(t, WIDTH)
+    for action in range(len(slot)):
+        mean[action], spread[action] = middle[slot[action]], width[slot[action]]
 
 
 @compiled
 def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray) -> float:
-    """Write `middle` and `upper` for the eligible slots (−inf for others); return ‖x‖.
+    """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
-    x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`.
+    x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`. Where
+    there are no bounds, all slots are scored at once and `upper` is infinite.
     """
-    d = len(x)
+    d, used = len(x), counts(t, COUNTERS)[USED]
+    upper, middles = vector(t, UPPER), vector(t, MIDDLE)
     outer(x, vector(t, PRODUCTS))
     norm = math.sqrt(dot(x, x))
+    if not norm > SMALL or rows(t, NEAR) == 0:
+        score_all(t, x)
+        for slot in range(used):
+            upper[slot] = math.inf
+        leave_out(t, eligible)
+        return norm
+    rough_x, nears = rough_vector(t, ROUGH_X), rough_matrix(t, NEAR)
     for i in range(d):
-        rough_vector(t, ROUGH_X)[i] = np.float32(x[i] / norm) if norm > 0.0 else np.float32(0)
-    reach = optimism * ABOVE * math.sqrt(max(dot(vector(t, METRIC), vector(t, PRODUCTS)), 0.0))
-    common = vector(t, NUMBERS)[COMMON]
-    if not math.isnan(common):
-        reach *= common
+        rough_x[i] = np.float32(x[i] / norm)
+    reach = optimism * shared_width(t)
     error = ROUNDING * (d + 4) * norm
-    if not norm > SMALL:
-        vector(t, UPPER)[: counts(t, COUNTERS)[USED]] = math.inf
-        vector(t, MIDDLE)[: counts(t, COUNTERS)[USED]] = math.nan
-    for slot in range(1, counts(t, COUNTERS)[USED] if norm > SMALL else 1):
-        near = rough_matrix(t, NEAR)[slot]
-        middle = norm * rough_dot(near[:d], rough_vector(t, ROUGH_X))
-        vector(t, MIDDLE)[slot] = middle
+    for slot in range(1, used):
+        near = nears[slot]
+        middle = norm * rough_dot(near[:d], rough_x)
+        middles[slot] = middle
         above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]
-        vector(t, UPPER)[slot] = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
-    if len(eligible):
-        for slot in range(1, counts(t, COUNTERS)[USED]):
-            if not eligible[counts(t, ACTION)[slot]]:
-                vector(t, UPPER)[slot] = -math.inf
+        upper[slot] = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
+    leave_out(t, eligible)
     return norm
+
+
+@compiled
+def leave_out(t: np.ndarray, eligible: np.ndarray) -> None:
+    """Put actions that may not be played below all others."""
+    if len(eligible):
+        upper, action = vector(t, UPPER), counts(t, ACTION)
+        for slot in range(1, counts(t, COUNTERS)[USED]):
+            if not eligible[action[slot]]:
+                upper[slot] = -math.inf
+
+
+@compiled
+def shared_width(t: np.ndarray) -> float:
+    """‖x‖_M, times the common ρ if there is one; `products` must hold those of x."""
+    width = ABOVE * math.sqrt(max(dot(vector(t, METRIC), vector(t, PRODUCTS)), 0.0))
+    common = vector(t, NUMBERS)[COMMON]
+    return width if math.isnan(common) else width * common
+
+
+@compiled
+def highest_mean(t: np.ndarray, slot: int, norm: float) -> float:
+    """A number that x·θ̂ does not exceed; infinite where `look` had no bounds."""
+    d = columns(t, THETA)
+    if vector(t, UPPER)[slot] == math.inf:
+        return math.inf
+    middle = vector(t, MIDDLE)[slot]
+    error = ROUNDING * (d + 4) * norm * rough_matrix(t, NEAR)[slot, d]
+    return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)
 
 
 @compiled
@@ -152,77 +200,87 @@ def leading(
     Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
     """
     norm = look(t, x, optimism, eligible)
-    d, used = len(x), counts(t, COUNTERS)[USED]
+    used = counts(t, COUNTERS)[USED]
+    upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
+    action, order, priority = counts(t, ACTION), counts(t, ORDER), counts(t, PRIORITY)
     first, first_top, first_mean, first_spread = -1, -math.inf, 0.0, 0.0
     second, second_top, second_spread = -1, -math.inf, 0.0
     place = untouched(t, eligible, NOBODY)
-    if place < rows(t, ORDER):
-        first = counts(t, ORDER)[place]
+    if place < len(order):
+        first = order[place]
         first_mean, first_spread = mean_and_spread(t, BLANK, x)
         first_top = first_mean + optimism * first_spread
         if two:
             place = untouched(t, eligible, place)
-            if place < rows(t, ORDER):
-                second, second_top, second_spread = counts(t, ORDER)[place], first_top, first_spread
+            if place < len(order):
+                second, second_top, second_spread = order[place], first_top, first_spread
+    scored = rows(t, NEAR) == 0 or not norm > SMALL
     highest = 0
-    for slot in range(1, used):
-        if highest == 0 or not vector(t, UPPER)[slot] <= vector(t, UPPER)[highest]:
+    for slot in range(1, 1 if scored else used):
+        if highest == 0 or not upper[slot] <= upper[highest]:
             highest = slot
-    quick, ready = rows(t, QUICK) > 0, False
+    ready = False
     for turn in range(used):
         slot = highest if turn == 0 else turn
         if slot == 0 or (turn == highest and turn > 0):
             continue
         cut = second_top if two else first_top
-        if vector(t, UPPER)[slot] < cut or vector(t, UPPER)[slot] == -math.inf:
-            continue
-        if quick and turn > 0 and not counts(t, FROZEN)[slot]:
-            if not ready:
-                for i in range(rows(t, PRODUCTS)):
-                    rough_vector(t, ROUGH_PRODUCTS)[i] = np.float32(vector(t, PRODUCTS)[i] / (norm * norm))
-                ready = True
-            if rough_top(t, slot, norm, d, optimism) < cut:
+        if scored:
+            mean, spread = middle[slot], width[slot]
+            if mean + optimism * spread < cut or upper[slot] == -math.inf:
                 continue
-        mean, spread = mean_and_spread(t, slot, x)
-        top, action = mean + optimism * spread, counts(t, ACTION)[slot]
-        if ahead(t, top, action, first_top, first):
+        else:
+            if upper[slot] < cut or upper[slot] == -math.inf:
+                continue
+            if turn > 0 and rows(t, QUICK) > 0:
+                ready = ready or prepare_quick(t, norm)
+                if rough_top(t, slot, norm, optimism) < cut:
+                    continue
+            mean, spread = mean_and_spread(t, slot, x)
+        top, mine = mean + optimism * spread, action[slot]
+        if first < 0 or top > first_top or (top == first_top and priority[mine] < priority[first]):
             second, second_top, second_spread = first, first_top, first_spread
-            first, first_top, first_mean, first_spread = action, top, mean, spread
-        elif two and ahead(t, top, action, second_top, second):
-            second, second_top, second_spread = action, top, spread
+            first, first_top, first_mean, first_spread = mine, top, mean, spread
+        elif two and ahead(t, top, mine, second_top, second):
+            second, second_top, second_spread = mine, top, spread
     return first, first_top, first_mean, first_spread, second, second_top, second_spread
 
 
 @compiled
-def rough_top(t: np.ndarray, slot: int, norm: float, d: int, optimism: float) -> float:
+def prepare_quick(t: np.ndarray, norm: float) -> bool:
+    """Write the products of x/‖x‖ with itself in single precision."""
+    products, rough = vector(t, PRODUCTS), rough_vector(t, ROUGH_PRODUCTS)
+    for i in range(len(rough)):
+        rough[i] = np.float32(products[i] / (norm * norm))
+    return True
+
+
+@compiled
+def rough_top(t: np.ndarray, slot: int, norm: float, optimism: float) -> float:
     """A top that the exact one does not exceed, from the quadratic form in single precision."""
-    near = rough_matrix(t, NEAR)[slot]
+    if counts(t, FROZEN)[slot]:
+        return vector(t, UPPER)[slot]
+    d, near = columns(t, THETA), rough_matrix(t, NEAR)[slot]
     square: float = rough_dot(rough_matrix(t, QUICK)[slot], rough_vector(t, ROUGH_PRODUCTS))
     square += ROUNDING * (d * (d + 1) / 2 + 4) * vector(t, SIZE)[slot] + TINY
     if square < 0.0:
         square = 0.0
     common = vector(t, NUMBERS)[COMMON]
     radius = vector(t, RADIUS)[slot] if math.isnan(common) else common
-    mean = vector(t, MIDDLE)[slot] + ROUNDING * (d + 4) * norm * near[d] + TINY * norm
+    mean = highest_mean(t, slot, norm)
     spread = radius * norm * math.sqrt(square) + near[d + 2]
-    return mean + ABOVE * optimism * spread + 1e-9 * abs(mean)
+    return mean + ABOVE * optimism * spread + 1e-15 * abs(mean)
 
 
 @compiled
 def best_mean(t: np.ndarray, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
     """The eligible action with the largest x·θ̂ and that mean, exactly; `look` must have seen x."""
-    d = len(x)
     best, mean = -1, -math.inf
     place = untouched(t, eligible, NOBODY)
     if place < rows(t, ORDER):
         best, mean = counts(t, ORDER)[place], dot(matrix(t, THETA)[0], x)
-    error = ROUNDING * (d + 4) * norm
     for slot in range(1, counts(t, COUNTERS)[USED]):
-        if vector(t, UPPER)[slot] == -math.inf:
-            continue
-        middle = vector(t, MIDDLE)[slot]
-        high = middle + ABOVE * (error * rough_matrix(t, NEAR)[slot, d] + TINY * norm) + 1e-9 * abs(middle)
-        if high < mean:
+        if vector(t, UPPER)[slot] == -math.inf or highest_mean(t, slot, norm) < mean:
             continue
         value, action = dot(matrix(t, THETA)[slot], x), counts(t, ACTION)[slot]
         if ahead(t, value, action, mean, best):

@@ -1,0 +1,130 @@
+"""Ours, through the public names only."""
+
+from typing import Any
+
+import numpy as np
+
+import sparing
+from sparing.benchmarks.house.data import Repeated, visits
+
+VERSION = sparing.__version__
+
+
+def step(worlds: Any, spec: dict[str, Any]) -> Any:
+    """decide and update; `spec["regime"]` says what the learner knows when it begins."""
+    begin = {"cold": _cold, "warm": _warm, "worst": _worst}[spec["regime"]]
+
+    class Ours(worlds.Agent):  # type: ignore[misc]
+        def __init__(self, rounds: Any) -> None:
+            self.learner = begin(rounds, spec)
+
+        def step(self, x: Any, means: Any, noise: float) -> None:
+            decision = self.learner.decide(x)
+            self.learner.update(decision, means[decision.action] + noise)
+
+    return worlds.Steps(spec, Ours)
+
+
+def _cold(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
+    """LinUCB, α = 1, that has seen nothing."""
+    return sparing.linucb(alpha=1.0, n_actions=rounds.n_actions, n_features=rounds.n_features)
+
+
+def _warm(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
+    """LinUCB, α = 1, warm from a log with `rows_an_action` rows of every action."""
+    return sparing.linucb(_log(rounds, spec), alpha=1.0)
+
+
+def _worst(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
+    """Radii at their full width over few, equally many rows of every action: nothing can be ruled out."""
+    size = float(np.sqrt(rounds.n_features))
+    return sparing.warm_started(_log(rounds, spec), noise=2.0, theta_bound=size, context_bound=size)
+
+
+def _log(rounds: Any, spec: dict[str, Any]) -> sparing.Log:
+    contexts, actions, rewards = rounds.logged(int(spec["rows_an_action"]), int(spec["seed"]))
+    return sparing.Log.from_indices(contexts, actions, rewards, tuple(range(rounds.n_actions)))
+
+
+def simulation(worlds: Any, spec: dict[str, Any]) -> Any:
+    """`simulate(moful(...), LinearWorld)`, one run after the other."""
+    k, d = int(spec["actions"]), int(spec["features"])
+
+    def once() -> None:
+        for seed in range(int(spec["runs"])):
+            world = sparing.simulation.LinearWorld(n_actions=k, n_features=d, seed=seed)
+            learner = sparing.moful(n_actions=k, n_features=d, noise=world.noise, seed=seed)
+            sparing.simulate(learner, world, rounds=int(spec["rounds"]), seed=seed)
+
+    return _warmed(once)
+
+
+def statistics(worlds: Any, spec: dict[str, Any]) -> Any:
+    """Per-action sums of a Parquet file, by one thread."""
+
+    def once() -> None:
+        sparing.summarise(spec["path"], threads=1)
+
+    return _warmed(once)
+
+
+class Intervals:
+    """`evaluate` with IPS, SNIPS and DR, from raw rows to intervals, the reward model's fit included."""
+
+    def __init__(self, worlds: Any, spec: dict[str, Any]) -> None:
+        self.data, self.interval = worlds.Feedback(spec), str(spec["interval"])
+        self.renew()
+        self.run(1)
+
+    def renew(self) -> None:
+        """A log remembers what was computed from it; each run gets a new one."""
+        data = self.data
+        self.log = sparing.Log.from_indices(
+            data.contexts,
+            data.actions,
+            data.rewards,
+            tuple(range(data.n_actions)),
+            propensities=data.propensities,
+        )
+
+    def run(self, count: int) -> None:
+        """So many evaluations."""
+        for _ in range(count):
+            sparing.evaluate(
+                self.log, self.data.target, methods=["ips", "snips", "dr"], interval=self.interval
+            )
+
+
+class PiPlus:
+    """`pi_plus`, contexts told apart by their ids."""
+
+    def __init__(self, worlds: Any, spec: dict[str, Any]) -> None:
+        self.data, self.clip, self.grouped = visits(spec), spec["clip"], bool(spec["grouped"])
+        self.renew()
+        self.run(1)
+
+    def renew(self) -> None:
+        """A log remembers which rows share a context; each run gets a new one, asked before or not."""
+        self.log = sparing.Log.from_indices(**self.data)
+        if self.grouped:
+            _ = self.log.groups
+
+    def run(self, count: int) -> None:
+        """So many policies."""
+        for _ in range(count):
+            sparing.pi_plus(self.log, self.clip)
+
+
+def _warmed(once: Any) -> Repeated:
+    """What is compiled on first use is compiled before the clock starts."""
+    once()
+    return Repeated(once)
+
+
+CONTENDERS = {
+    "step": step,
+    "simulate": simulation,
+    "statistics": statistics,
+    "intervals": Intervals,
+    "pi_plus": PiPlus,
+}

@@ -1,0 +1,139 @@
+"""What was measured, and the ratios that follow from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import SettingError
+
+FASTER = "other / ours"
+"""How many times faster ours is: at least the target."""
+
+COST = "ours / other"
+"""How many times the other's time ours takes: at most the target."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """CPU seconds of one unit of work (a step, a run, a file), one number for each interleaved round.
+
+    `size` and `regime` say under what circumstances; `count` is how many units a round repeated.
+    """
+
+    part: str
+    size: str
+    contender: str
+    regime: str
+    unit: str
+    count: int
+    rounds: tuple[float, ...]
+
+    @property
+    def minimum(self) -> float:
+        """The least disturbed round."""
+        return min(self.rounds)
+
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        """25 %, 50 % and 75 % of the rounds."""
+        low, middle, high = np.quantile(self.rounds, [0.25, 0.5, 0.75])
+        return float(low), float(middle), float(high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; what follows from the rounds goes along for readers."""
+        return {**self.__dict__, "minimum": self.minimum, "quartiles": list(self.quartiles)}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Two contenders side by side: the ratio of their minima, and the range of the rounds' own ratios.
+
+    `of` is FASTER or COST; `target` is None where none is set.
+    """
+
+    part: str
+    size: str
+    ours: str
+    our_regime: str
+    other: str
+    other_regime: str
+    of: str
+    value: float
+    low: float
+    high: float
+    target: float | None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the value reaches the target."""
+        if self.target is None:
+            return None
+        return self.value >= self.target if self.of == FASTER else self.value <= self.target
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self.__dict__, "met": self.met}
+
+
+def ratio(
+    ours: Measurement,
+    other: Measurement,
+    *,
+    of: str = FASTER,
+    target: float | None = None,
+) -> Ratio:
+    """Divide the minima; [low, high] is the range of the ratios round by round.
+
+    The rounds are interleaved, so that round i of both met the same machine. min p / min q always lies
+    in the range of p_i/q_i.
+    """
+    if len(ours.rounds) != len(other.rounds):
+        raise SettingError(f"{len(ours.rounds)} rounds beside {len(other.rounds)}; expected as many of each")
+    mine, theirs = np.array(ours.rounds), np.array(other.rounds)
+    above, below = (theirs, mine) if of == FASTER else (mine, theirs)
+    each = above / below
+    return Ratio(
+        part=ours.part,
+        size=ours.size,
+        ours=ours.contender,
+        our_regime=ours.regime,
+        other=other.contender,
+        other_regime=other.regime,
+        of=of,
+        value=float(above.min() / below.min()),
+        low=float(each.min()),
+        high=float(each.max()),
+        target=target,
+    )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A contender that could not be measured, and why."""
+
+    part: str
+    contender: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A part's harvest."""
+
+    measurements: tuple[Measurement, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        return Outcome(
+            self.measurements + other.measurements,
+            self.ratios + other.ratios,
+            self.failures + other.failures,
+        )
+
+
+def shown(name: str, measurements: Sequence[Measurement]) -> Measurement | None:
+    """The measurement of this contender, if it was measured."""
+    return next((m for m in measurements if m.contender == name), None)

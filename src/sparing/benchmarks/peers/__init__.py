@@ -1,0 +1,1 @@
+"""Scripts that other libraries' interpreters run; none of them imports sparing."""

@@ -1,0 +1,65 @@
+"""Runs the parts one after the other."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from sparing.benchmarks.children import Field, open_field
+from sparing.benchmarks.environments import Installed
+from sparing.benchmarks.measuring import Failure, Outcome
+from sparing.benchmarks.parts import growth, intervals, pi_plus, simulation, startup, statistics, step
+from sparing.benchmarks.result import BenchmarkResult, describe_machine
+from sparing.benchmarks.setting import PARTS, BenchmarkSetting
+from sparing.errors import SettingError
+
+Measure = Callable[[BenchmarkSetting, Field], Outcome]
+
+MEASURES: dict[str, Measure] = {
+    "step": step.measure,
+    "simulation": simulation.measure,
+    "statistics": statistics.measure,
+    "intervals": intervals.measure,
+    "pi-plus": pi_plus.measure,
+    "startup": startup.measure,
+    "growth": growth.measure,
+}
+assert tuple(MEASURES) == PARTS
+
+
+def bench(
+    setting: BenchmarkSetting,
+    *,
+    parts: Sequence[str] = PARTS,
+    peers: Sequence[Installed] = (),
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> BenchmarkResult:
+    """Measure these parts; a peer that is not installed, or that fails, is reported as such."""
+    unknown = [name for name in parts if name not in MEASURES]
+    if unknown or not parts:
+        raise SettingError(f"no part {unknown[0] if unknown else ''!r}; known are {', '.join(PARTS)}")
+    start = time.perf_counter()
+    missing = tuple(
+        Failure("installation", each.peer.title, f"not installed: {each.reason}")
+        for each in peers
+        if each.reason
+    )
+    interpreters: dict[str, Path] = {
+        each.peer.name: each.interpreter for each in peers if each.interpreter is not None
+    }
+    outcome = Outcome(failures=missing)
+    progress(0, len(parts))
+    with open_field(interpreters, say) as arena:
+        for done, name in enumerate(parts, start=1):
+            outcome += MEASURES[name](setting, arena)
+            progress(done, len(parts))
+    if not setting.judged:
+        outcome = replace(outcome, ratios=tuple(replace(each, target=None) for each in outcome.ratios))
+    return BenchmarkResult(
+        describe_machine(),
+        {**asdict(setting), "parts": list(parts)},
+        tuple(each.to_dict() for each in peers),
+        outcome,
+        round(time.perf_counter() - start, 1),
+    )

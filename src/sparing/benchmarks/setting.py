@@ -1,0 +1,65 @@
+"""How large, how often and for how long."""
+
+from dataclasses import dataclass
+
+PARTS = ("step", "simulation", "statistics", "intervals", "pi-plus", "startup", "growth")
+"""What can be measured, in the order it is."""
+
+
+@dataclass(frozen=True)
+class BenchmarkSetting:
+    """Sizes and patience; the defaults take under a quarter of an hour on two quiet cores.
+
+    steps: (K, d, rounds) of the online step; `patience` is the CPU time that one round of one contender
+    may take, in seconds (but one step at least). *_rows_an_action: the log behind a warm step, and behind
+    the worst regime's equally explored arms. bootstrap_resamples: OBP's bootstrap is measured with 1 resample
+    and with so many, and its time for RESAMPLES follows on a line. judged: whether the targets, which are for
+    these sizes, apply.
+    """
+
+    steps: tuple[tuple[int, int, int], ...] = (
+        (20, 10, 9),
+        (26, 17, 9),
+        (1000, 32, 7),
+        (10_000, 64, 5),
+    )
+    patience: float = 0.15
+    warm_rows_an_action: int = 50
+    worst_rows_an_action: int = 10
+    simulation_rounds: int = 5000
+    simulation_runs: int = 20
+    statistics_rows: int = 5_000_000
+    statistics_features: int = 32
+    statistics_actions: int = 100
+    interval_rows: int = 1_000_000
+    bootstrap_resamples: int = 100
+    pi_plus_rows: tuple[int, int] = (10_000, 10_000_000)
+    repeats: int = 3
+    growth_actions: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
+    growth_features: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
+    growth_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    growth_rows_an_action: int = 20
+    seed: int = 0
+    judged: bool = True
+
+    @classmethod
+    def quick(cls) -> "BenchmarkSetting":
+        """Seconds in all: proves that it runs, measures nothing worth quoting."""
+        return cls(
+            steps=((5, 3, 2),),
+            patience=0.01,
+            warm_rows_an_action=10,
+            worst_rows_an_action=5,
+            simulation_rounds=50,
+            simulation_runs=2,
+            statistics_rows=2000,
+            statistics_features=3,
+            statistics_actions=4,
+            interval_rows=2000,
+            pi_plus_rows=(200, 2000),
+            repeats=2,
+            growth_actions=(5, 20),
+            growth_features=(2, 4),
+            growth_rows=(500, 1000),
+            judged=False,
+        )

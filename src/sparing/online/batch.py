@@ -1,0 +1,132 @@
+"""Many contexts at once, learning nothing: what a learner would answer if it were asked now."""
+
+import os
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparing.errors import DecisionError
+from sparing.online.engine import choosing, memory, running
+from sparing.online.planning import REASONS
+
+if TYPE_CHECKING:
+    from sparing.online.learner import Learner
+
+PART = 4096
+"""Contexts that one thread takes at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Answers side by side: actions (n,) as indices, needs_reward, reasons, values, lows and highs, (n,) each."""
+
+    action_names: tuple[Hashable, ...]
+    actions: np.ndarray
+    needs_reward: np.ndarray
+    reasons: np.ndarray
+    values: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def labels(self) -> list[Hashable]:
+        """The actions by their names."""
+        return [self.action_names[action] for action in self.actions]
+
+    def __repr__(self) -> str:
+        asked = int(self.needs_reward.sum())
+        return f"Decisions({len(self)} contexts, {asked} would ask for a reward)"
+
+
+def decide_many(
+    learner: "Learner", contexts: np.ndarray, ids: Sequence[Hashable] | np.ndarray | None, threads: int | None
+) -> Decisions:
+    """The answers of a learner to contexts (n, d), each as if it were the next."""
+    rows = _checked(learner, contexts)
+    named = None if ids is None else np.asarray(ids)
+    if named is not None and named.shape != (len(rows),):
+        raise DecisionError(
+            f"context_ids of shape {named.shape}; expected one for each of {len(rows)} contexts"
+        )
+    if threads is not None and threads < 1:
+        raise DecisionError(f"threads={threads}; must be 1 or more, or None for one a core")
+    if learner.plan is None or learner.explore == "sampled":
+        return _one_by_one(learner, rows, named)
+    thresholds, answers = learner.log_answers(rows, named)
+    n = len(rows)
+    actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    means, spreads = np.empty(n), np.empty(n)
+    plan = learner.plan
+
+    def work(start: int) -> None:
+        own = memory.with_own_scratch(learner.sets.arrays)
+        part = slice(start, start + PART)
+        running.decide_rows(
+            memory.table(own),
+            plan,
+            rows[part],
+            thresholds[part],
+            answers[part],
+            actions[part],
+            codes[part],
+            means[part],
+            spreads[part],
+        )
+
+    workers = min(threads or os.cpu_count() or 1, -(-n // PART))
+    if workers > 1:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, range(0, n, PART)))
+    else:
+        for start in range(0, n, PART):
+            work(start)
+    reasons = np.array(REASONS)[codes]
+    return Decisions(
+        learner.action_names,
+        actions,
+        codes == choosing.EXPLORE,
+        reasons,
+        means,
+        means - spreads,
+        means + spreads,
+    )
+
+
+def _checked(learner: "Learner", contexts: np.ndarray) -> np.ndarray:
+    given = np.asarray(contexts)
+    if given.dtype.kind not in "biuf" or given.ndim != 2 or given.shape[1] != learner.n_features:
+        raise DecisionError(
+            f"contexts of shape {given.shape} and type {given.dtype}; expected numbers (n, {learner.n_features})"
+        )
+    rows = np.ascontiguousarray(given, dtype=np.float64)
+    unfit = ~(np.abs(rows) <= running.LARGEST)
+    if unfit.any():
+        row, feature = (int(i) for i in np.argwhere(unfit)[0])
+        raise DecisionError(
+            f"feature {feature} of context {row} is {rows[row, feature]}; every feature must be finite, and at "
+            f"most {running.LARGEST:g} in size. Fill it in, or scale the features"
+        )
+    return rows
+
+
+def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) -> Decisions:
+    """For rules in Python and learners that sample: ask a copy, whose luck is its own."""
+    twin = learner.copy()
+    twin.spot_check = 0.0
+    names = [None] * len(rows) if ids is None else ids.tolist()
+    index = {name: i for i, name in enumerate(learner.action_names)}
+    made = [twin.decide(x, context_id=name) for x, name in zip(rows, names, strict=True)]
+    return Decisions(
+        learner.action_names,
+        np.array([index[decision.action] for decision in made], dtype=np.int64),
+        np.array([decision.needs_reward for decision in made], dtype=np.bool_),
+        np.array([decision.reason for decision in made], dtype="U12"),
+        np.array([decision.value for decision in made]),
+        np.array([decision.low for decision in made]),
+        np.array([decision.high for decision in made]),
+    )

@@ -1,0 +1,61 @@
+"""Many contexts at once: as one by one, and nothing changes."""
+
+import numpy as np
+import pytest
+
+import sparing
+from sparing.errors import DecisionError
+from sparing.simulation import LinearWorld, draw_log
+
+WORLD = LinearWorld(n_actions=30, n_features=6, noise=0.5, seed=1)
+LOG = draw_log(WORLD, rows=900, support="never-logged", unsupported=0.2, seed=1)
+GIVEN = {"noise": 0.5, "theta_bound": 4.0, "context_bound": 2.5, "radius_scale": 0.2}
+LEARNERS = {
+    "moful": lambda: sparing.moful(LOG, **GIVEN),
+    "eps_moful_ips": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), clip="inf", **GIVEN),
+    "policy": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), answer="policy", **GIVEN),
+    "certified": lambda: sparing.certified(LOG, tolerance=0.5, **GIVEN),
+    "confident": lambda: sparing.confident(LOG, tolerance=0.3, spot_check=0, noise=0.5),
+    "lints": lambda: sparing.lints(LOG, **GIVEN),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_answers_are_those_of_decide(name, monkeypatch):
+    """Also in parts, by several threads."""
+    monkeypatch.setattr("sparing.online.batch.PART", 50)
+    learner, twin = LEARNERS[name](), LEARNERS[name]()
+    sparing.simulate(learner, WORLD, rounds=100, seed=3)
+    sparing.simulate(twin, WORLD, rounds=100, seed=3)
+    contexts = np.concatenate([LOG.contexts[:150], WORLD.contexts(150, np.random.default_rng(4))])
+    before = learner.rounds, learner.calls, learner.rng.bit_generator.state
+    found = learner.decide_many(contexts, threads=3)
+    assert (learner.rounds, learner.calls, learner.rng.bit_generator.state) == before
+    assert not learner.open
+    expected = [twin.decide(x) for x in contexts]
+    assert found.labels() == [decision.action for decision in expected]
+    assert found.needs_reward.tolist() == [decision.needs_reward for decision in expected]
+    assert found.reasons.tolist() == [decision.reason for decision in expected]
+    assert found.values.tolist() == [decision.value for decision in expected]
+    assert found.lows.tolist() == [decision.low for decision in expected]
+    assert found.highs.tolist() == [decision.high for decision in expected]
+    assert len(found) == 300
+
+
+def test_no_contexts_no_answers():
+    assert len(LEARNERS["certified"]().decide_many(np.empty((0, 6)))) == 0
+
+
+@pytest.mark.parametrize(
+    "contexts", [np.ones(6), np.ones((2, 5)), np.array([["a"] * 6]), np.full((3, 6), np.nan)]
+)
+def test_contexts_that_do_not_fit_are_refused(contexts):
+    with pytest.raises(DecisionError, match="context"):
+        LEARNERS["moful"]().decide_many(contexts)
+
+
+def test_ids_and_threads_that_do_not_fit_are_refused():
+    with pytest.raises(DecisionError, match="one for each of 2"):
+        LEARNERS["moful"]().decide_many(np.ones((2, 6)), context_ids=[1])
+    with pytest.raises(DecisionError, match="threads=0"):
+        LEARNERS["moful"]().decide_many(np.ones((2, 6)), threads=0)

@@ -1,0 +1,61 @@
+"""The reproduction that is kept in docs is that of today's settings and of today's code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparing.experiments import catalogue
+from sparing.experiments.experiment import plain
+from sparing.experiments.plain import digest, settled
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))["experiments"]
+
+
+def same(found, kept, where="result"):
+    """Whole numbers and words exactly, other numbers to 1e-9 of their size."""
+    assert type(found) is type(kept), where
+    if isinstance(found, dict):
+        assert found.keys() == kept.keys(), where
+        for name in found:
+            same(found[name], kept[name], f"{where}.{name}")
+    elif isinstance(found, list):
+        assert len(found) == len(kept), where
+        for number, (one, other) in enumerate(zip(found, kept, strict=True)):
+            same(one, other, f"{where}[{number}]")
+    elif isinstance(found, float):
+        assert found == pytest.approx(kept, rel=1e-9, abs=1e-12), where
+    else:
+        assert found == kept, where
+
+
+@pytest.mark.parametrize("name", catalogue.NAMES)
+def test_committed_settings_are_the_full_ones(committed, name):
+    experiment = catalogue.load(name)
+    values = settled(plain(experiment.full))
+    assert committed[name]["setting"] == values
+    assert committed[name]["setting_sha256"] == digest(values)
+    assert committed[name]["full"] is True
+    assert committed[name]["pieces"] == len(experiment.units(experiment.full))
+
+
+@pytest.mark.parametrize("name", catalogue.NAMES)
+def test_a_piece_run_again_gives_the_committed_numbers(committed, name):
+    experiment, sample = catalogue.load(name), committed[name]["sample"]
+    assert settled(experiment.units(experiment.full)[0]) == sample["unit"]
+    same(settled(experiment.run(sample["unit"])), sample["result"])
+
+
+def test_every_claim_is_judged_and_every_file_is_there(committed):
+    judged = {verdict["claim"] for entry in committed.values() for verdict in entry["verdicts"]}
+    assert judged >= catalogue.CLAIMS.keys()
+    for name, entry in committed.items():
+        assert all((FOLDER / name / f"{figure}.png").is_file() for figure in entry["figures"])
+        assert all((FOLDER / name / f"{table}.csv").is_file() for table in entry["tables"])
+    assert (FOLDER / "REPRODUCTION.md").is_file()
+    assert (FOLDER / "reproduction.html").is_file()
