@@ -212,7 +212,7 @@ def dot(a, b):
 
 
 def test_the_order_of_a_sum():
-    """Eight interleaved sums added in pairs, then the leftover: equal to the last bit."""
+    """Eight interleaved sums added half to half, then the leftover: equal to the last bit."""
     rng = np.random.default_rng(0)
     for n in [*range(1, 40), 528, 2080]:
         a, b = rng.standard_normal(n), rng.standard_normal(n)
@@ -222,7 +222,7 @@ def test_the_order_of_a_sum():
         for i in range(n - n % 8, n):
             rest += a[i] * b[i]
         while len(sums) > 1:
-            sums = sums[::2] + sums[1::2]
+            sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
         assert dot(a, b) == sums[0] + rest
 
 

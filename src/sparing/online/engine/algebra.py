@@ -15,13 +15,15 @@ from numba.extending import intrinsic
 
 from sparing.compiled import compiled, compiled_loosely
 
-LANES = 8
+LANES, WIDE = 8, 24
+"""Sums that run side by side; features from which vectors pay for a product."""
+
 variable: Any = alloca_once_value
 
 
 @intrinsic
 def _dot(typing: Any, a: Any, b: Any) -> Any:
-    """Σ a_i·b_i as eight interleaved sums, then what is left over of them one by one, then these added in pairs.
+    """Σ a_i·b_i as eight interleaved sums, added half to half, and then what is left over, one by one.
 
     The instructions are spelt out, because a compiler that may reorder a sum to use the machine's vectors
     does so differently in different places, and one that may not leaves them idle.
@@ -48,11 +50,19 @@ def _dot(typing: Any, a: Any, b: Any) -> Any:
         with for_range(builder, count, builder.mul(whole, word(LANES))) as loop:
             pair = [builder.load(builder.gep(array.data, [loop.index])) for array in (left, right)]
             builder.store(builder.fadd(builder.load(rest), builder.fmul(*pair)), rest)
-        final = builder.load(sums)
-        parts = [builder.extract_element(final, ir.IntType(32)(lane)) for lane in range(LANES)]
-        while len(parts) > 1:
-            parts = [builder.fadd(one, two) for one, two in zip(parts[::2], parts[1::2], strict=True)]
-        return builder.fadd(parts[0], builder.load(rest))
+        part = builder.load(sums)
+        place, half = ir.IntType(32), LANES // 2
+        while half:
+            low, high = (
+                builder.shuffle_vector(
+                    part,
+                    part,
+                    ir.Constant(ir.VectorType(place, half), [place(first + i) for i in range(half)]),
+                )
+                for first in (0, half)
+            )
+            part, half = builder.fadd(low, high), half // 2
+        return builder.fadd(builder.extract_element(part, place(0)), builder.load(rest))
 
     return types.float64(a, b), code
 
@@ -89,10 +99,14 @@ def times(packed: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
         out[i] = 0.0
     for i in range(d):
         own, xi = packed[k] * x[i], x[i]
-        for j in range(1, d - i):
-            own += packed[k + j] * x[i + j]
-        for j in range(1, d - i):
-            out[i + j] += packed[k + j] * xi
+        if d < WIDE:
+            for j in range(1, d - i):
+                own += packed[k + j] * x[i + j]
+                out[i + j] += packed[k + j] * xi
+        else:
+            own += dot(packed[k + 1 : k + d - i], x[i + 1 :])
+            for j in range(1, d - i):
+                out[i + j] += packed[k + j] * xi
         out[i] += own
         k += d - i
 
