@@ -61,7 +61,7 @@ def units(setting: Setting) -> list[Record]:
         {"dataset": dataset, "noisy": noisy, "unsupported": share, "seed": seed, **common, **ROLES}
         | {"offline": [name for name in OFFLINE if name != "opr" or share in setting.opr_unsupported]}
         for seed in setting.seeds
-        for dataset in setting.datasets
+        for dataset in reversed(setting.datasets)  # the smallest set first
         for noisy in setting.noisy
         for share in setting.unsupported
     ]
