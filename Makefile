@@ -49,4 +49,4 @@ lock:  ## resolve the newest versions anew into requirements.lock
 	rm -rf .venv-lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench
+	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench sparing-reproduction

@@ -26,7 +26,7 @@ class Repeated:
 def visits(spec: dict[str, Any]) -> dict[str, Any]:
     """Arguments of Log.from_indices: contexts that come back `spec["repeats"]` times, under known ids.
 
-    The logging policy is the same softmax in every row of a context.
+    `table` besides (contexts, K) is the logging policy, the same in every row of a context.
     """
     n, k, repeats = int(spec["rows"]), int(spec["actions"]), int(spec["repeats"])
     rng = np.random.default_rng([int(spec["seed"]), 4])
@@ -46,6 +46,7 @@ def visits(spec: dict[str, Any]) -> dict[str, Any]:
         "action_names": tuple(range(k)),
         "propensities": table[ids, actions],
         "context_ids": ids,
+        "table": table,
     }
 
 

@@ -1,4 +1,4 @@
-"""Ours, through the public names only."""
+"""Ours, through the public names; and the compiled step behind them, called as plain kernels are."""
 
 from typing import Any
 
@@ -23,6 +23,26 @@ def step(worlds: Any, spec: dict[str, Any]) -> Any:
             self.learner.update(decision, means[decision.action] + noise)
 
     return worlds.Steps(spec, Ours)
+
+
+def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
+    """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
+    from sparing.online.engine import learning, running
+
+    everyone = np.empty(0, dtype=np.bool_)
+
+    class Compiled(worlds.Agent):  # type: ignore[misc]
+        def __init__(self, rounds: Any) -> None:
+            self.learner = _worst(rounds, spec)
+            plan = self.learner.plan
+            assert plan is not None
+            self.table, self.plan = self.learner.sets.table, plan
+
+        def step(self, x: Any, means: Any, noise: float) -> None:
+            action, _, _, _ = running.decide(self.table, self.plan, x, everyone, np.nan, 0)
+            learning.absorb(self.table, action, x, means[action] + noise)
+
+    return worlds.Steps(spec, Compiled)
 
 
 def _cold(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
@@ -100,6 +120,7 @@ class PiPlus:
 
     def __init__(self, worlds: Any, spec: dict[str, Any]) -> None:
         self.data, self.clip, self.grouped = visits(spec), spec["clip"], bool(spec["grouped"])
+        del self.data["table"]
         self.renew()
         self.run(1)
 
@@ -123,6 +144,7 @@ def _warmed(once: Any) -> Repeated:
 
 CONTENDERS = {
     "step": step,
+    "compiled step": compiled_step,
     "simulate": simulation,
     "statistics": statistics,
     "intervals": Intervals,

@@ -8,6 +8,7 @@ from sparing.benchmarks.racing import Entry, race
 from sparing.benchmarks.setting import BenchmarkSetting
 
 COLD, WARM, WORST = "ours, cold", "ours, warm", "ours, worst regime"
+COMPILED = "ours, worst regime, compiled part"
 OBP, SQUARE_CB = "OBP LinUCB", "VW SquareCB"
 NUMPY, NUMBA = "NumPy, one product", "Numba, all arms"
 SCAN, PACKED = "limit: read every θ once", "limit: read every V⁻¹ once"
@@ -78,6 +79,14 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             {**spec, "regime": "worst", "rows_an_action": few},
             patience,
         ),
+        Entry(
+            "ours",
+            "compiled step",
+            COMPILED,
+            "the same, called as the plain Numba kernels are: no Decision, no checks",
+            {**spec, "rows_an_action": few},
+            patience,
+        ),
     ]
     plain = [
         Entry("plain", name, name, "LinUCB, α = 1; time does not depend on the state", spec, patience)
@@ -111,9 +120,10 @@ def _peer_regime(child: str) -> str:
 
 def ratios(measured: Sequence[Measurement], size: str) -> list[Ratio]:
     """Everyone beside ours, in the regimes that compare."""
-    others = [m for m in measured if m.contender not in (COLD, WARM, WORST)]
+    regimes = {COLD: {**TARGETS, **COLD_TARGETS}, WARM: TARGETS, WORST: {}, COMPILED: WORST_TARGETS}
+    others = [m for m in measured if m.contender not in regimes]
     found = []
-    for mine, targets in ((COLD, {**TARGETS, **COLD_TARGETS}), (WARM, TARGETS), (WORST, WORST_TARGETS)):
+    for mine, targets in regimes.items():
         ours = shown(mine, measured)
         if ours is None:
             continue
@@ -127,6 +137,6 @@ def ratios(measured: Sequence[Measurement], size: str) -> list[Ratio]:
 
 def _compared(mine: str, other: str) -> bool:
     """The worst regime is set beside what scores all arms too; one limit goes with each."""
-    if mine == WORST:
+    if mine in (WORST, COMPILED):
         return other in (NUMPY, NUMBA, PACKED)
     return other != PACKED

@@ -1,5 +1,6 @@
 """REPRODUCTION.md and reproduction.html: a row for each claim, then every experiment with its figures."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -18,8 +19,11 @@ HEADER = ("claim", "the paper says", "measured", "verdict", "and when it changes
 LEAD = (
     "Each row is a claim of the paper, what came out when it was run again, and whether that bears it out. "
     "Measured values stand with 95 % intervals over seeds. Reward calls are shown with regret, never alone. What the "
-    "paper leaves unstated is a setting with a default, listed with each experiment."
+    "paper leaves unstated is a setting with a default, listed with each experiment. A cell that ends in … goes on "
+    "under “In full”."
 )
+BRIEF = 230
+"""Letters of a long finding that the table shows."""
 
 
 def gather(out: Path) -> tuple[Record, list[str]]:
@@ -62,9 +66,33 @@ def verdicts(record: Record) -> list[Record]:
 
 
 def cells(verdict: Record) -> tuple[str, ...]:
-    """A verdict as a row of the table."""
-    source = f" ({verdict['source']})" if verdict["source"] else ""
-    return (f"{verdict['claim']}{source}", *(verdict[key] for key in ("says", "measured", "verdict", "when")))
+    """A verdict as a row of the table, long findings cut short."""
+    said, measured, word, when = (verdict[key] for key in ("says", "measured", "verdict", "when"))
+    return name_of(verdict), said, brief(measured), word, brief(when)
+
+
+def name_of(verdict: Record) -> str:
+    """A claim and where the paper makes it."""
+    return f"{verdict['claim']} ({verdict['source']})" if verdict["source"] else verdict["claim"]
+
+
+def brief(text: str) -> str:
+    """The beginning of a text, up to the end of one of its parts."""
+    if len(text) <= BRIEF:
+        return text
+    ends = [text.rfind(mark, 0, BRIEF) for mark in ("; ", ". ", "), ", "], ")]
+    end = max(ends) + 1 if max(ends) >= BRIEF // 2 else text.rfind(" ", 0, BRIEF)
+    return text[:end].rstrip(";, ") + " …"
+
+
+def parts_of(text: str) -> list[str]:
+    """The parts of a finding, each a line of its own."""
+    return [part.strip() for part in re.split(r"(?<=[;.]) (?=[^a-z(]|[a-z]+[ :])", text) if part.strip()]
+
+
+def long_ones(record: Record) -> list[Record]:
+    """Verdicts of which the table shows only the beginning."""
+    return [row for row in verdicts(record) if max(len(row["measured"]), len(row["when"])) > BRIEF]
 
 
 def provenance(record: Record) -> str:
@@ -112,8 +140,20 @@ def _files(name: str, result: Record) -> list[str]:
 def _markdown(record: Record) -> str:
     lines = [f"# {TITLE}", "", LEAD, "", _row(HEADER), _row(["---"] * len(HEADER))]
     lines += [_row(cells(verdict)) for verdict in verdicts(record)]
+    lines += ["", "## In full"]
+    for verdict in long_ones(record):
+        lines += [
+            "",
+            f"### {name_of(verdict)}: {verdict['verdict']}",
+            "",
+            f"The paper says: {verdict['says']}.",
+            "",
+        ]
+        lines += ["Measured:", "", *(f"- {part}" for part in parts_of(verdict["measured"]))]
+        lines += ["", "When it changes:", "", *(f"- {part}" for part in parts_of(verdict["when"]))]
     for name, result in record["experiments"].items():
         lines += ["", f"## {name}: {result['title']}", "", about(result)]
+        lines += ["", *(f"- {note}" for note in result["numbers"].get("notes", []))]
         for drawn, caption in result["figures"].items():
             lines += ["", f"![{_cell(caption or drawn)}]({name}/{drawn}.png)"]
         lines += ["", "| setting | value |", "|---|---|"]
@@ -132,8 +172,20 @@ def _cell(cell: str) -> str:
 
 def _html(record: Record, out: Path) -> list[str]:
     parts = [page.paragraph(LEAD, kind="lead"), _words(HEADER, [cells(row) for row in verdicts(record)])]
+    parts.append(page.heading("In full"))
+    for verdict in long_ones(record):
+        summary = f"{name_of(verdict)}: {verdict['verdict']}"
+        parts.append(
+            f"<details><summary>{escape(summary)}</summary>"
+            + page.paragraph(f"The paper says: {verdict['says']}.")
+            + _list("Measured:", verdict["measured"])
+            + _list("When it changes:", verdict["when"])
+            + "</details>"
+        )
     for name, result in record["experiments"].items():
         parts += [page.heading(f"{name}: {result['title']}"), page.paragraph(about(result), kind="note")]
+        notes = "".join(f"<li>{escape(note)}</li>" for note in result["numbers"].get("notes", []))
+        parts += [f"<ul>{notes}</ul>"] if notes else []
         for drawn, caption in result["figures"].items():
             parts.append(_figure(out / name / f"{drawn}.svg", caption or drawn))
         parts.append(
@@ -143,6 +195,11 @@ def _html(record: Record, out: Path) -> list[str]:
         )
         parts.append(page.paragraph("Data: " + ", ".join(_files(name, result)) + ".", kind="note"))
     return [*parts, page.paragraph(provenance(record), kind="note")]
+
+
+def _list(title: str, finding: str) -> str:
+    lines = "".join(f"<li>{escape(part)}</li>" for part in parts_of(finding))
+    return page.paragraph(title) + f"<ul>{lines}</ul>"
 
 
 def _figure(path: Path, caption: str) -> str:
