@@ -6,6 +6,10 @@ SMALL = 2**18
 """Fewer rows than this are sorted by NumPy: a fifth of a second; loading the compiled kernels takes longer."""
 
 
+SPARSE = 4
+"""Ids from a range of so many numbers a row are counted, not sorted."""
+
+
 def context_keys(contexts: np.ndarray) -> np.ndarray:
     """The exact bytes of each context as one value, −0.0 taken as 0.0; (n,) of a void type."""
     plain = np.ascontiguousarray(contexts + 0.0)
@@ -31,3 +35,19 @@ def context_groups(contexts: np.ndarray) -> np.ndarray:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place[groups]
+
+
+def id_groups(ids: np.ndarray) -> np.ndarray:
+    """The place of each row's id among the distinct ones, sorted, (n,).
+
+    Whole numbers from a range not much larger than their number need no sorting: one look at each tells
+    which occur, and a running count their places.
+    """
+    if ids.dtype.kind in "iu" and len(ids):
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < SPARSE * len(ids):
+            there = np.zeros(high - low + 1, dtype=np.bool_)
+            offset = ids - low
+            there[offset] = True
+            return (np.cumsum(there) - 1)[offset]
+    return np.unique(ids, return_inverse=True)[1].reshape(-1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import arguments, labels
-from sparing.log.grouping import context_groups
+from sparing.log.grouping import context_groups, id_groups
 from sparing.log.grouping import context_keys as context_keys
 from sparing.log.support import Support
 
@@ -165,10 +165,8 @@ class Log:
     @cached_property
     def groups(self) -> np.ndarray:
         """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
-        if self.context_ids is None:
-            groups = context_groups(self.contexts)
-        else:
-            groups = np.unique(self.context_ids, return_inverse=True)[1].reshape(-1)
+        ids = self.context_ids
+        groups = context_groups(self.contexts) if ids is None else id_groups(ids)
         groups.setflags(write=False)
         return groups
 

@@ -342,9 +342,9 @@ def _reward_range(value: Any) -> tuple[float, float] | None:
 
 
 def _least_noise(sums: Statistics, scale: float) -> float:
-    """The σ below which V_a = (σ²/s₀²)I + G_a is singular in double precision."""
-    largest = float(np.linalg.eigvalsh(sums.gram[sums.counts > 0])[:, -1].max(initial=0.0))
-    return scale * float(np.sqrt(max(largest, 0.0) / CONDITION_LIMIT))
+    """A σ below which V_a = (σ²/s₀²)I + G_a is singular in double precision: λ_max(G_a) ≤ ‖G_a‖."""
+    largest = float(np.linalg.norm(sums.gram, axis=(1, 2)).max(initial=0.0))
+    return scale * float(np.sqrt(largest / CONDITION_LIMIT))
 
 
 def _share(name: str, value: float, *, open_ended: bool) -> None:

@@ -1,6 +1,7 @@
 """What to play when a reward is asked for, and with which probability it was played."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -11,7 +12,10 @@ from sparing.online.rules import View
 Explorer = Callable[[View, np.random.Generator], int]
 
 REACH = 8.0
-"""Deviations to each side that the integral in `chance_of_best` covers."""
+"""Deviations to each side that the integral in `chance_against` covers."""
+
+AT_ONCE = 512
+"""Rivals multiplied in one go, which bounds the memory."""
 
 
 def leader(view: View, rng: np.random.Generator) -> int:
@@ -49,30 +53,57 @@ EXPLORERS: dict[str, Explorer] = {
 
 
 def chance_of_best(view: View, action: int) -> float:
-    """P(action is the best of one draw from independent N(mean, spread²)), by quadrature.
-
-    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; an action without deviation is a bound on z. Of two
-    equal ones without deviation, the one with the smaller priority number is the best.
-    """
+    """P(action is the best of one draw from independent N(mean, spread²))."""
     rivals = view.eligible.copy()
     rivals[action] = False
     if not rivals.any():
         return 1.0
-    mean, spread = view.mean[rivals], view.spread[rivals]
-    own, width = view.mean[action], view.spread[action]
+    own = Rival(float(view.mean[action]), float(view.spread[action]), int(view.priority[action]))
+    return chance_against(own, view.mean[rivals], view.spread[rivals], view.priority[rivals])
+
+
+class Rival(NamedTuple):
+    """One action in a draw: centre, deviation, and its place in ties."""
+
+    mean: float
+    spread: float
+    priority: int
+
+
+def chance_against(
+    own: Rival,
+    mean: np.ndarray,
+    spread: np.ndarray,
+    priority: np.ndarray,
+    *,
+    alike: tuple[int, Rival] | None = None,
+) -> float:
+    """P(own is the best of one draw from independent N(mean, spread²)), by quadrature.
+
+    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; a rival without deviation is a bound on z. Of two equal
+    ones without deviation, the one with the smaller priority number is the best. `alike` are so many more
+    rivals of one kind.
+    """
+    count = np.ones(len(mean), dtype=np.int64)
+    if alike is not None and alike[0]:
+        mean, spread = np.append(mean, alike[1].mean), np.append(spread, alike[1].spread)
+        priority, count = np.append(priority, alike[1].priority), np.append(count, alike[0])
     certain = spread == 0
     floor = mean[certain].max() if certain.any() else -np.inf
-    tied = view.priority[rivals][certain & (mean == own)]
-    threat = ~certain & (mean + REACH * spread > own - REACH * width)
-    mean, spread = mean[threat], spread[threat]
-    if width == 0:
-        beaten = own < floor or (tied < view.priority[action]).any()
-        return 0.0 if beaten else float(ndtr((own - mean) / spread).prod())
-    low = max(-REACH, (floor - own) / width)
+    tied = priority[certain & (mean == own.mean)]
+    threat = ~certain & (mean + REACH * spread > own.mean - REACH * own.spread)
+    mean, spread, count = mean[threat], spread[threat], count[threat]
+    if own.spread == 0:
+        beaten = own.mean < floor or (tied < own.priority).any()
+        return 0.0 if beaten else float((ndtr((own.mean - mean) / spread) ** count).prod())
+    low = max(-REACH, (floor - own.mean) / own.spread)
     if low >= REACH:
         return 0.0
-    steepest = width / spread.min() if len(spread) else 1.0
+    steepest = own.spread / spread.min() if len(spread) else 1.0
     z = np.linspace(low, REACH, int(np.clip(32 * steepest, 257, 4097)))
     inside = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    inside *= ndtr((own + width * z[:, None] - mean) / spread).prod(axis=1)
+    for start in range(0, len(mean), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        below = ndtr((own.mean + own.spread * z[:, None] - mean[part]) / spread[part])
+        inside *= (below ** count[part]).prod(axis=1)
     return float(np.trapezoid(inside, z))

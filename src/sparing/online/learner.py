@@ -15,9 +15,9 @@ from sparing.offline.policy import GreedyPolicy
 from sparing.online import kernels
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.decision import Decision, OpenDecision
-from sparing.online.engine import running
+from sparing.online.engine import running, sampling
 from sparing.online.engine.running import LARGEST
-from sparing.online.explore import EXPLORERS, chance_of_best
+from sparing.online.explore import EXPLORERS, REACH, Rival, chance_against, chance_of_best
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import REASONS, compiled_plan, log_memory
 from sparing.online.rules import SkipRule, View
@@ -109,33 +109,68 @@ class Learner:
         else:
             context = self._context(x)
         allowed = EVERYONE if eligible is None else self._eligible(eligible)
-        if self._random or self.plan is None:
-            self._check(context)  # before any luck is drawn
-        spot_check = self.spot_check > 0 and self.rng.random() < self.spot_check
-        if spot_check or self.plan is None:
-            return self._decide_by_view(context, allowed, context_id, spot_check)
+        if self.plan is None:
+            return self._decide_by_view(context, allowed, context_id)
         threshold, logged = NOWHERE if self._beats is None else self._beats.find(context, context_id)
         action, code, mean, spread = running.decide(
             self.sets.table, self.plan, context, allowed, threshold, logged
         )
         if action < 0:
             raise self._unfit(context, -1 - action)
-        if code:
-            return self._finish(context, action, REASONS[code], mean, spread, None)
         if self._random:
-            view = self._view(context, allowed, context_id)
-            if self.explore == "sampled":
-                action = self._explorer(view, self.rng)
-                mean, spread = float(view.mean[action]), float(view.spread[action])
-            return self._finish(
-                context, action, EXPLORE, mean, spread, self._propensity(view, action, EXPLORE)
-            )
-        return self._finish(context, action, EXPLORE, mean, spread, 1.0)
+            return self._draw(context, allowed, action, code, mean, spread)
+        return self._finish(context, action, REASONS[code], mean, spread, None if code else 1.0)
 
-    def _decide_by_view(
-        self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None, spot_check: bool
+    def _draw(
+        self, x: np.ndarray, eligible: np.ndarray, planned: int, code: int, mean: float, spread: float
     ) -> Decision:
-        """Choose with all actions in sight: what rules written in Python and spot checks need."""
+        """Let luck have its say in a round for which an action is planned, and record the chance it had."""
+        spot_check = self.spot_check > 0 and self.rng.random() < self.spot_check
+        if code and not spot_check:
+            return self._finish(x, planned, REASONS[code], mean, spread, None)
+        action, table = planned, self.sets.table
+        if spot_check or self.explore == "sampled":
+            action = sampling.sampled(table, x, self.rng.standard_normal(self.n_actions), eligible)
+            mean, spread = sampling.value(table, x, action)
+        chance = self._chance(x, eligible, action, mean, spread)
+        if self.explore == "sampled":
+            again = 0.0 if spot_check and code else chance
+        else:
+            again = float(not code and planned == action)
+        propensity = (1 - self.spot_check) * again + self.spot_check * chance
+        return self._finish(x, action, SPOT_CHECK if spot_check else EXPLORE, mean, spread, propensity)
+
+    def _chance(self, x: np.ndarray, eligible: np.ndarray, action: int, mean: float, spread: float) -> float:
+        """P(action is the best of one posterior draw), from the rivals that can change it."""
+        room, table = len(self.sets.arrays.theta), self.sets.table
+        who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
+        found, blanks, all_of_them = sampling.rivals(table, x, action, REACH, eligible, who, means, spreads)
+        if not all_of_them:
+            return 1.0
+        own = Rival(mean, spread, int(self.priority[action]))
+        # Untouched rivals without deviation only matter by their mean, and in a tie by the first of them.
+        order = self.sets.arrays.order
+        first = (
+            next(
+                (
+                    a
+                    for a in order
+                    if self.sets.arrays.slot[a] == 0 and a != action and (not len(eligible) or eligible[a])
+                ),
+                None,
+            )
+            if blanks
+            else None
+        )
+        alike = None
+        if first is not None:
+            alike = blanks, Rival(*sampling.value(table, x, int(first)), int(self.priority[first]))
+        return chance_against(own, means[:found], spreads[:found], self.priority[who[:found]], alike=alike)
+
+    def _decide_by_view(self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None) -> Decision:
+        """Choose with all actions in sight: what rules written in Python need."""
+        self._check(x)  # before any luck is drawn
+        spot_check = self.spot_check > 0 and self.rng.random() < self.spot_check
         view = self._view(x, eligible, context_id)
         if spot_check:
             action, reason = EXPLORERS["sampled"](view, self.rng), SPOT_CHECK
@@ -213,8 +248,10 @@ class Learner:
         waiting = self.open.get(decision.id) if type(decision) is Decision else None
         if waiting is None or waiting.decision is not decision:
             waiting = self._waiting(decision)
-        plain_number = type(reward) is float and self.reward_range is None and -LARGEST <= reward <= LARGEST
-        value = reward if plain_number else self._reward(reward)
+        plain_number = (
+            isinstance(reward, float) and self.reward_range is None and -LARGEST <= reward <= LARGEST
+        )
+        value = float(reward) if plain_number else self._reward(reward)
         del self.open[waiting.decision.id]
         if self.monitor is not None:
             mean, width = running.predict(self.sets.table, waiting.action, waiting.x)

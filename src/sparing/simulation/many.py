@@ -49,8 +49,14 @@ def run_many(
 
 
 def _here(run: Callable[[Any], Any], items: list[Any]) -> Generator[tuple[int, Any]]:
+    try:
+        from threadpoolctl import threadpool_limits as limited
+    except ImportError:
+        limited = contextlib.nullcontext
     for place, item in enumerate(items):
-        yield place, run(item)
+        with limited(1):
+            result = run(item)
+        yield place, result
 
 
 def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> Generator[tuple[int, Any]]:
@@ -63,7 +69,7 @@ def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> 
     others = set(active_children())
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_deaf) as pool:
         try:
-            with _interruptions_wait():
+            with _interruptions_wait(), _one_thread_each():
                 futures = {pool.submit(run, item): place for place, item in enumerate(items)}
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -78,6 +84,25 @@ def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> 
                     "each process imports it"
                 ) from None
             raise
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile do their linear algebra in one thread: more would stand in each other's way.
+
+    It also makes the last digits the same for any number of processes.
+    """
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _deaf() -> None:

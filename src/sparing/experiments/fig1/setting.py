@@ -31,7 +31,7 @@ class Setting:
     other_features: tuple[int, ...] = (1, 2, 10)
     other_rounds: tuple[int, ...] = (1000, 10_000)
     other_scales: tuple[float, ...] = (1.0, 0.1)
-    share_scales: tuple[float, ...] = (0.15, 0.1, 0.08, 0.07)
+    share_scales: tuple[float, ...] = (0.15, 0.125, 0.1, 0.09, 0.08)
     share_repeats: int = 10
     share_range: tuple[float, float] = (0.15, 0.25)
 

@@ -11,7 +11,6 @@ from sparing.online.engine.memory import FROZEN, SLOT, counts, rows
 from sparing.online.engine.search import (
     ahead,
     best_mean,
-    evaluate,
     leading,
     look,
     mean_and_spread,
@@ -42,12 +41,16 @@ def choose(
     threshold is what the log earned in this context (NaN where it is not in the log), logged its action.
     """
     two = plan.first == CERTIFIED or plan.explore == WIDER
+    if plan.first == EXPLORE and plan.explore == SAMPLED:
+        return 0, EXPLORE, 0.0, 0.0  # the caller samples
     if plan.first == CONFIDENT:
         norm = look(t, x, 1.0, eligible)
         best, _ = best_mean(t, x, norm, eligible)
         if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit):
             mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
             return best, CONFIDENT, mean, spread
+        if plan.explore == SAMPLED:
+            return best, EXPLORE, 0.0, 0.0
         if plan.explore == WIDER_RIVAL:
             action = wider_rival(t, x, eligible, best)
             mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
@@ -85,16 +88,3 @@ def wider_rival(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, best: int) -
         if ahead(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
-
-
-@compiled
-def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray) -> int:
-    """The best action of one draw from the posterior, given standard normal numbers (K,)."""
-    mean, spread = np.empty(len(normals)), np.empty(len(normals))
-    evaluate(t, x, mean, spread)
-    best, highest = -1, -math.inf
-    for action in range(len(normals)):
-        score = mean[action] + spread[action] * normals[action]
-        if ahead(t, score, action, highest, best):
-            best, highest = action, score
-    return best

@@ -6,7 +6,7 @@ import numpy as np
 
 from sparing.compiled import compiled
 from sparing.online.engine.algebra import dot
-from sparing.online.engine.choosing import EXPLORE, SAMPLED, SPOT_CHECK, Plan, choose, sampled
+from sparing.online.engine.choosing import EXPLORE, SAMPLED, SPOT_CHECK, Plan, choose
 from sparing.online.engine.learning import absorb
 from sparing.online.engine.memory import (
     COMMON,
@@ -21,6 +21,7 @@ from sparing.online.engine.memory import (
     rows,
     vector,
 )
+from sparing.online.engine.sampling import sampled
 
 LARGEST = 1e100
 """The largest feature or reward taken in: squares and sums of larger ones overflow."""
@@ -122,11 +123,11 @@ def run(
             return now, budget
         x = contexts[now]
         if plan.spot_check > 0 and rng.random() < plan.spot_check:
-            action, reason = sampled(t, x, rng.standard_normal(n_actions)), SPOT_CHECK
+            action, reason = sampled(t, x, rng.standard_normal(n_actions), everyone), SPOT_CHECK
         else:
             action, reason, _, _ = choose(t, plan, x, everyone, thresholds[now], answers[now])
             if reason == EXPLORE and plan.explore == SAMPLED:
-                action = sampled(t, x, rng.standard_normal(n_actions))
+                action = sampled(t, x, rng.standard_normal(n_actions), everyone)
         actions[now], reasons[now] = action, reason
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             budget -= 1

@@ -1,0 +1,116 @@
+"""Posterior samples over many actions, and the rivals that can be the best of one: exact, by bounds."""
+
+import math
+
+import numpy as np
+
+from sparing.compiled import compiled
+from sparing.online.engine.memory import (
+    ACTION,
+    COUNTERS,
+    MIDDLE,
+    NEAR,
+    SLOT,
+    THETA,
+    UPPER,
+    USED,
+    WIDTH,
+    columns,
+    counts,
+    rough_matrix,
+    rows,
+    vector,
+)
+from sparing.online.engine.search import (
+    ABOVE,
+    BLANK,
+    SMALL,
+    ahead,
+    highest_mean,
+    look,
+    mean_and_spread,
+    shared_width,
+)
+
+
+@compiled
+def value(t: np.ndarray, x: np.ndarray, action: int) -> tuple[float, float]:
+    """Mean and spread of one action; `products` must hold those of x."""
+    return mean_and_spread(t, counts(t, SLOT)[action], x)
+
+
+@compiled
+def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray) -> int:
+    """The eligible action with the largest mean + spread·z_a, given standard normal numbers z (K,)."""
+    norm = look(t, x, 0.0, eligible)
+    used, slots, action = counts(t, COUNTERS)[USED], counts(t, SLOT), counts(t, ACTION)
+    upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
+    scored = rows(t, NEAR) == 0 or not norm > SMALL
+    best, highest = -1, -math.inf
+    if used <= len(slots):
+        mean, spread = mean_and_spread(t, BLANK, x)
+        for a in range(len(slots)):
+            if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
+                score = mean + spread * normals[a]
+                if ahead(t, score, a, highest, best):
+                    best, highest = a, score
+    first = 0
+    if not scored:
+        reach, d = shared_width(t), columns(t, THETA)
+        for slot in range(1, used):
+            if upper[slot] != -math.inf:
+                near = rough_matrix(t, NEAR)[slot]
+                wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+                upper[slot] = highest_mean(t, slot, norm) + max(normals[action[slot]], 0.0) * wide * ABOVE
+                if first == 0 or not upper[slot] <= upper[first]:
+                    first = slot
+    for turn in range(used):
+        slot = first if turn == 0 else turn
+        if slot == 0 or (turn == first and turn > 0) or upper[slot] == -math.inf or upper[slot] < highest:
+            continue
+        if scored:
+            mean, spread = middle[slot], width[slot]
+        else:
+            mean, spread = mean_and_spread(t, slot, x)
+        score = mean + spread * normals[action[slot]]
+        if ahead(t, score, action[slot], highest, best):
+            best, highest = action[slot], score
+    return best
+
+
+@compiled
+def rivals(
+    t: np.ndarray,
+    x: np.ndarray,
+    action: int,
+    reach: float,
+    eligible: np.ndarray,
+    who: np.ndarray,
+    means: np.ndarray,
+    spreads: np.ndarray,
+) -> tuple[int, int, int]:
+    """Write the touched rivals whose mean + reach·spread is not below the action's mean − reach·spread.
+
+    Returns how many they are; how many untouched rivals there are; and how many rivals there are in all.
+    """
+    look(t, x, reach, eligible)
+    slots, mine = counts(t, SLOT), counts(t, ACTION)
+    mean, spread = mean_and_spread(t, slots[action], x)
+    low, found, touched = mean - reach * spread, 0, 0
+    for slot in range(1, counts(t, COUNTERS)[USED]):
+        if mine[slot] == action or vector(t, UPPER)[slot] == -math.inf:
+            continue
+        touched += 1
+        if vector(t, UPPER)[slot] < low:
+            continue
+        rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        if rival_mean + reach * rival_spread >= low:
+            who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
+            found += 1
+    blanks = len(slots) - (counts(t, COUNTERS)[USED] - 1)
+    if len(eligible):
+        blanks = 0
+        for a in range(len(slots)):
+            blanks += slots[a] == 0 and eligible[a]
+    blanks -= slots[action] == 0
+    return found, blanks, touched + blanks
