@@ -1,76 +1,16 @@
 """The audit's page in a browser: it asks for nothing, complains of nothing, and its figures can be seen."""
 
-import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
 
 import sparing
+from reference.browser import look
 from sparing.log import Log
 from sparing.report import audit as report
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.logging import uniform_on
-
-PROBE = """
-<script>
-addEventListener("load", () => {
-  const figures = [...document.querySelectorAll("figure svg")].map(svg => {
-    const box = svg.getBoundingClientRect();
-    const marks = [...svg.querySelectorAll("path, image, use")].filter(mark => mark.getBoundingClientRect().width > 0);
-    return [box.width, box.height, marks.length];
-  });
-  const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  const requests = performance.getEntriesByType("resource").map(entry => entry.name);
-  const found = document.createElement("pre");
-  found.id = "probe";
-  found.textContent = JSON.stringify({figures, requests, wide});
-  document.body.append(found);
-});
-</script>
-"""
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.fail("no Chromium to look at the page with: install it (on Debian: apt-get install chromium)")
-    return path
-
-
-def look(chromium, page, tmp_path, *, width=1100):
-    """What a browser finds in the page: sizes of figures, requests, and what it says on its console."""
-    probed = tmp_path / "probed.html"
-    html = page.read_text(encoding="utf-8")
-    probed.write_text(html.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-    flags = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr",
-        "--v=0",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        f"--window-size={width},2000",
-        "--virtual-time-budget=5000",
-        "--dump-dom",
-    ]
-    done = subprocess.run(
-        [chromium, *flags, probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
-    )
-    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found is not None, done.stderr
-    values = json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
-    values["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return values
 
 
 def exact_log():
@@ -109,10 +49,10 @@ def hostile_log():
 
 
 @pytest.mark.parametrize("make", [exact_log, bare_log, hostile_log])
-def test_the_page_in_a_browser(chromium, make, tmp_path):
+def test_the_page_in_a_browser(make, tmp_path):
     page = tmp_path / "audit.html"
     report.write(sparing.audit(make()), page, title="log")
-    seen = look(chromium, page, tmp_path)
+    seen = look(page, tmp_path)
     assert seen["console"] == []
     assert seen["requests"] == []
     assert len(seen["figures"]) == 3
@@ -123,18 +63,18 @@ def test_the_page_in_a_browser(chromium, make, tmp_path):
     assert seen["wide"] <= 0
 
 
-def test_the_probe_notices_requests_and_errors(chromium, tmp_path):
+def test_the_probe_notices_requests_and_errors(tmp_path):
     page = tmp_path / "bad.html"
     page.write_text('<body><img src="http://nowhere.invalid/a.png"><script>boom()</script></body>')
-    seen = look(chromium, page, tmp_path)
+    seen = look(page, tmp_path)
     assert seen["requests"] == ["http://nowhere.invalid/a.png"]
     assert any("boom" in line for line in seen["console"])
 
 
-def test_a_narrow_screen_does_not_scroll_sideways(chromium, tmp_path):
+def test_a_narrow_screen_does_not_scroll_sideways(tmp_path):
     page = tmp_path / "audit.html"
     report.write(sparing.audit(exact_log()), page, title="log")
-    assert look(chromium, page, tmp_path, width=520)["wide"] <= 0
+    assert look(page, tmp_path, width=520)["wide"] <= 0
 
 
 @pytest.mark.parametrize("make", [exact_log, bare_log, hostile_log])

@@ -1,0 +1,65 @@
+"""A page as a browser finds it."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+PROBE = """
+<script>
+addEventListener("load", () => {
+  const figures = [...document.querySelectorAll("figure svg")].map(svg => {
+    const box = svg.getBoundingClientRect();
+    const marks = [...svg.querySelectorAll("path, image, use")].filter(mark => mark.getBoundingClientRect().width > 0);
+    return [box.width, box.height, marks.length];
+  });
+  const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  const requests = performance.getEntriesByType("resource").map(entry => entry.name);
+  const found = document.createElement("pre");
+  found.id = "probe";
+  found.textContent = JSON.stringify({figures, requests, wide});
+  document.body.append(found);
+});
+</script>
+"""
+
+
+def find_chromium():
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.fail("no Chromium to look at the page with: install it (on Debian: apt-get install chromium)")
+    return path
+
+
+def look(page, tmp_path, *, width=1100):
+    """What a browser finds in the page: sizes of figures, requests, and what it says on its console."""
+    probed = tmp_path / "probed.html"
+    html = page.read_text(encoding="utf-8")
+    probed.write_text(html.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--enable-logging=stderr",
+        "--v=0",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},2000",
+        "--virtual-time-budget=5000",
+        "--dump-dom",
+    ]
+    done = subprocess.run(
+        [find_chromium(), *flags, probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    )
+    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found is not None, done.stderr
+    values = json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
+    values["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return values
