@@ -94,7 +94,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
     )
     if plan == "points":
         sets.freeze(rng.choice(k, k // 3, replace=False), rng.standard_normal((k // 3, d)))
-    numbers = np.array(PLANS[plan], dtype=float)
+    sets.arrays.plan[:] = PLANS[plan]
     seen, fixed = set(), rng.random((4, d))
     for step in range(STEPS):
         x = rng.random(d) if step % 3 else fixed[rng.integers(4)]
@@ -106,7 +106,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
             eligible[rng.integers(k)] = True
         threshold = rng.choice([np.nan, 0.0, 1.0])
         logged = int(rng.integers(k))
-        action, reason, mean, spread = running.decide(sets.table, numbers, x, eligible, threshold, logged)
+        action, reason, mean, spread = running.decide(sets.table, x, eligible, threshold, logged)
         assert (action, reason) == full_choice(sets, PLANS[plan], x, eligible, threshold, logged)
         assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x))
         seen.add(reason)
@@ -130,10 +130,10 @@ def test_many_equal_sets_and_tiny_gaps():
             a.theta[slot, slot % d] = np.nextafter(a.theta[1, slot % d], rng.choice([-9.0, 9.0]))
         for slot in range(k + 1):
             learning.show(sets.table, slot)
-        numbers = np.array(PLANS["certified"], dtype=float)
+        sets.arrays.plan[:] = PLANS["certified"]
         for _ in range(1500):
             x = rng.random(d)
-            got = running.decide(sets.table, numbers, x, NOBODY_OUT, np.nan, 0)
+            got = running.decide(sets.table, x, NOBODY_OUT, np.nan, 0)
             assert got[:2] == full_choice(sets, PLANS["certified"], x, NOBODY_OUT, np.nan, 0)
 
 
@@ -144,10 +144,10 @@ def test_large_sets_with_close_actions(bounds):
     k, d = 300, 24
     sets = random_sets(rng, k, d, rows=50, constant=1.0, bounds=bounds)
     for plan in ("none", "certified", "confident"):
-        numbers = np.array(PLANS[plan], dtype=float)
+        sets.arrays.plan[:] = PLANS[plan]
         for _ in range(700):
             x = rng.random(d)
-            got = running.decide(sets.table, numbers, x, NOBODY_OUT, np.nan, 0)
+            got = running.decide(sets.table, x, NOBODY_OUT, np.nan, 0)
             assert got[:2] == full_choice(sets, PLANS[plan], x, NOBODY_OUT, np.nan, 0)
             sets.absorb(got[0], x, float(rng.standard_normal()))
 
@@ -157,10 +157,11 @@ def test_fifty_thousand_steps_of_one_growing_learner():
     rng = np.random.default_rng(3)
     k, d = 30, 5
     sets = random_sets(rng, k, d, rows=0)
-    theta, numbers = rng.standard_normal((k, d)), np.array(PLANS["none"], dtype=float)
+    theta = rng.standard_normal((k, d))
+    sets.arrays.plan[:] = PLANS["none"]
     mean, spread, everyone = np.empty(k), np.empty(k), np.ones(k, dtype=bool)
     for x in rng.random((50_000, d)):
-        action = running.decide(sets.table, numbers, x, NOBODY_OUT, np.nan, 0)[0]
+        action = running.decide_freely(sets.table, x)[0]
         search.evaluate(sets.table, x, mean, spread)
         assert action == kernels.best(mean + spread, everyone, sets.arrays.priority, -1)
         sets.absorb(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
@@ -283,7 +284,7 @@ def repeat(table, contexts, rewards, start):
     order = (np.arange(len(rewards)) + start) % len(rewards)
     means, nobody = rewards[order, None], np.zeros(0)
     running.run(
-        table, np.array(PLANS["none"], dtype=float), contexts[order], means, np.zeros(len(order)), False,
+        table, contexts[order], means, np.zeros(len(order)), False,
         np.full(len(order), np.nan), np.zeros(len(order), dtype=np.int64), nobody, np.random.default_rng(0),
         0, len(order), -1, np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64),
     )  # fmt: skip

@@ -61,14 +61,12 @@ def decide_many(
     n = len(rows)
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     means, spreads = np.empty(n), np.empty(n)
-    plan = learner.plan
 
     def work(start: int) -> None:
         own = memory.with_own_scratch(learner.sets.arrays)
         part = slice(start, start + PART)
         running.decide_rows(
             memory.table(own),
-            plan,
             rows[part],
             thresholds[part],
             answers[part],

@@ -26,9 +26,5 @@ class Decision(NamedTuple):
     propensity: float | None
 
 
-class OpenDecision(NamedTuple):
-    """A decision that waits for its reward: the action's index and the context it was made in."""
-
-    decision: Decision
-    action: int
-    x: np.ndarray
+OpenDecision = tuple[Decision, int, np.ndarray]
+"""A decision that waits for its reward, the action's index, and the context it was made in."""

@@ -16,6 +16,7 @@ from sparing.online import kernels
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.decision import Decision, OpenDecision
 from sparing.online.engine import running, sampling
+from sparing.online.engine.learning import absorb
 from sparing.online.engine.running import LARGEST
 from sparing.online.explore import EXPLORERS, REACH, Rival, chance_against, chance_of_best
 from sparing.online.monitor import NoiseMonitor
@@ -76,6 +77,8 @@ class Learner:
         self._shape = (self.n_features,)
         self._random = explore == "sampled" or spot_check > 0
         self.plan = compiled_plan(self)
+        if self.plan is not None:
+            sets.arrays.plan[:] = self.plan
         self._beats = log_memory(self)
 
     @property
@@ -111,15 +114,27 @@ class Learner:
         allowed = EVERYONE if eligible is None else self._eligible(eligible)
         if self.plan is None:
             return self._decide_by_view(context, allowed, context_id)
-        threshold, logged = NOWHERE if self._beats is None else self._beats.find(context, context_id)
-        action, code, mean, spread = running.decide(
-            self.sets.table, self.plan, context, allowed, threshold, logged
-        )
+        if self._beats is None and eligible is None:
+            action, code, mean, spread = running.decide_freely(self.sets.table, context)
+        else:
+            threshold, logged = NOWHERE if self._beats is None else self._beats.find(context, context_id)
+            action, code, mean, spread = running.decide(self.sets.table, context, allowed, threshold, logged)
         if action < 0:
             raise self._unfit(context, -1 - action)
         if self._random:
             return self._draw(context, allowed, action, code, mean, spread)
-        return self._finish(context, action, REASONS[code], mean, spread, None if code else 1.0)
+        if code:
+            return self._finish(context, action, REASONS[code], mean, spread, None)
+        # As _finish does, without the call: this is the round that a learner without luck plays most.
+        number = self.rounds
+        self.rounds = number + 1
+        self.calls += 1
+        decision: Decision = _new(
+            Decision,
+            (number, self.action_names[action], True, EXPLORE, mean, mean - spread, mean + spread, 1.0),
+        )
+        self.open[number] = decision, action, context
+        return decision
 
     def _draw(
         self, x: np.ndarray, eligible: np.ndarray, planned: int, code: int, mean: float, spread: float
@@ -195,7 +210,7 @@ class Learner:
         self.rounds = number + 1
         if called:
             self.calls += 1
-            self.open[number] = _new(OpenDecision, (decision, action, x))
+            self.open[number] = decision, action, x
         return decision
 
     def _view(self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None) -> View:
@@ -246,22 +261,25 @@ class Learner:
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
         waiting = self.open.get(decision.id) if type(decision) is Decision else None
-        if waiting is None or waiting.decision is not decision:
+        if waiting is None or waiting[0] is not decision:
             waiting = self._waiting(decision)
+        made, action, x = waiting
         plain_number = (
             isinstance(reward, float) and self.reward_range is None and -LARGEST <= reward <= LARGEST
         )
         value = float(reward) if plain_number else self._reward(reward)
-        del self.open[waiting.decision.id]
+        del self.open[made.id]
         if self.monitor is not None:
-            mean, width = running.predict(self.sets.table, waiting.action, waiting.x)
+            mean, width = running.predict(self.sets.table, action, x)
             self.monitor.observe(value, mean, width)
             self.sets.scale_constant(self.monitor.noise * self.monitor.inflation)
-        self.sets.absorb(waiting.action, waiting.x, value)
+        sets = self.sets
+        if absorb(sets.table, action, x, value):
+            sets.make_room()
 
     def forget(self, decision: Decision | int) -> None:
         """Close a decision whose reward will never come; nothing is learnt from it."""
-        del self.open[self._waiting(decision).decision.id]
+        del self.open[self._waiting(decision)[0].id]
 
     def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What the log earned (NaN where it was not) and did in each of these contexts (n, d): (n,) each."""
@@ -351,7 +369,7 @@ class Learner:
                     f"decision {number} is closed: it has had its reward, was forgotten, or needed none"
                 )
             raise DecisionError(f"decision {number!r} is unknown; this learner has made {self.rounds}")
-        if isinstance(decision, Decision) and decision != waiting.decision:
+        if isinstance(decision, Decision) and decision != waiting[0]:
             raise DecisionError(f"decision {number} was made by another learner; nothing was learnt")
         return waiting
 

@@ -11,7 +11,7 @@ from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
 from sparing.offline.assumptions import Assumptions
-from sparing.online.decision import Decision, OpenDecision
+from sparing.online.decision import Decision
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor
@@ -51,12 +51,12 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "calls": learner.calls,
         "rng": learner.rng.bit_generator.state,
         "open": [
-            {**entry.decision._asdict(), "action": entry.action, "needs_reward": True} for entry in waiting
+            {**decision._asdict(), "action": action, "needs_reward": True} for decision, action, _ in waiting
         ],
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
-    arrays["open"] = np.array([entry.x for entry in waiting]).reshape(len(waiting), learner.n_features)
+    arrays["open"] = np.array([x for _, _, x in waiting]).reshape(len(waiting), learner.n_features)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     archive.write(path, KIND, VERSION, header, arrays)
@@ -104,7 +104,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     learner.rounds, learner.calls = header["rounds"], header["calls"]
     for entry, x in zip(header["open"], arrays["open"], strict=True):
         decision = Decision(**{**entry, "action": names[entry["action"]]})
-        learner.open[decision.id] = OpenDecision(decision, entry["action"], x.copy())
+        learner.open[decision.id] = (decision, entry["action"], x.copy())
     return learner
 
 

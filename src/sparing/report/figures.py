@@ -57,7 +57,9 @@ def save_png(figure: "Figure", path: str | os.PathLike[str]) -> None:
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=144)
         with Image.open(buffer) as drawn:
-            drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(part, format="png", optimize=True)
+            drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+                part, format="png", optimize=True
+            )
 
 
 def to_svg(figure: "Figure") -> str:

@@ -19,7 +19,6 @@ class Fused:
     """A learner and a stream that compiled code can play out."""
 
     learner: Learner
-    plan: np.ndarray
     stream: Stream
 
     @classmethod
@@ -36,7 +35,7 @@ class Fused:
             earned = (0.0, 1.0) if stream.binary else (-size, size)
             if not low <= earned[0] <= earned[1] <= high:
                 return None
-        return cls(learner, learner.plan, stream)
+        return cls(learner, stream)
 
     def play(
         self,
@@ -60,7 +59,6 @@ class Fused:
             before = done
             done, left = running.run(
                 sets.table,
-                self.plan,
                 contexts,
                 means,
                 draws,

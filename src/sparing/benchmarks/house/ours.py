@@ -29,17 +29,13 @@ def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
     """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
     from sparing.online.engine import learning, running
 
-    everyone = np.empty(0, dtype=np.bool_)
-
     class Compiled(worlds.Agent):  # type: ignore[misc]
         def __init__(self, rounds: Any) -> None:
             self.learner = _worst(rounds, spec)
-            plan = self.learner.plan
-            assert plan is not None
-            self.table, self.plan = self.learner.sets.table, plan
+            self.table = self.learner.sets.table
 
         def step(self, x: Any, means: Any, noise: float) -> None:
-            action, _, _, _ = running.decide(self.table, self.plan, x, everyone, np.nan, 0)
+            action, _, _, _ = running.decide_freely(self.table, x)
             learning.absorb(self.table, action, x, means[action] + noise)
 
     return worlds.Steps(spec, Compiled)

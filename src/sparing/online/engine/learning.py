@@ -120,12 +120,8 @@ def show(t: np.ndarray, slot: int) -> None:
         quick, inverse = rough_matrix(t, QUICK)[slot], matrix(t, INVERSE)[slot]
         for i in range(len(quick)):
             quick[i] = np.float32(inverse[i])
-        size, k = 0.0, 0
-        for i in range(d):
-            size += inverse[k] * inverse[k]
-            for j in range(1, d - i):
-                size += 2 * inverse[k + j] * inverse[k + j]
-            k += d - i
+        # Entries off the diagonal stand for two: ‖V⁻¹‖² ≤ 2·Σ of the squares of what is stored.
+        size = 2 * dot(inverse, inverse)
         vector(t, SIZE)[slot] = math.sqrt(size) * UP
 
 

@@ -51,20 +51,27 @@ class Sets(NamedTuple):
     middle: np.ndarray  # (C,) scratch: x·θ̂ to single precision
     width: np.ndarray  # (C,) scratch: half-widths at x
     upper: np.ndarray  # (C,) scratch: no set's top at x lies above
+    plan: np.ndarray  # (7,) the rules, see choosing.Plan
+    everyone: np.ndarray  # (0,) a mask that leaves nobody out
 
 
 RIDGE, COMMON, SLACK, MISFIT, SCALE, NOISE, BIAS, LOG_DELTA, GROWTH, TOTAL_GROWTH = range(10)
 """numbers: λ; ρ where all actions share it, else NaN; what widens points and sets; then of the radii:
 radius_scale, σ, √λ·S_θ, 2·log(K'/δ), S_x²/(λd), S_x²/λ."""
 
-USED, TOTAL, NEXT, LAST, KIND = range(5)
+USED, TOTAL, NEXT, LAST, KIND, HIGHEST = range(6)
 """counters: slots in use, rows in all learnt sets, the first place of `order` that may be untouched, rows when
-the metric was last found, and the kind of radius."""
+the metric was last found, the kind of radius, and the slot that `look` found to reach highest."""
 
 CONSTANT, DETERMINANT, TRACE, PAPER = range(4)
 
-SINGLE = ("near", "quick", "rough_x", "rough_products")
-COUNTS = ("logged", "live", "fresh", "action", "slot", "priority", "order", "counters")
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(("near", "quick", "rough_x", "rough_products"), np.float32),
+    **dict.fromkeys(("logged", "live", "fresh", "frozen", "action", "slot"), np.int64),
+    **dict.fromkeys(("priority", "order", "counters"), np.int64),
+    "everyone": np.bool_,
+}
+"""Types of the arrays that are not float64."""
 
 
 FIELDS = range(len(Sets._fields))
@@ -99,6 +106,8 @@ FIELDS = range(len(Sets._fields))
     MIDDLE,
     WIDTH,
     UPPER,
+    PLAN,
+    EVERYONE,
 ) = FIELDS
 
 
@@ -144,6 +153,7 @@ vector = _accessor(types.float64, 1)
 counts = _accessor(types.int64, 1)
 rough_matrix = _accessor(types.float32, 2)
 rough_vector = _accessor(types.float32, 1)
+flags = _accessor(types.boolean, 1)
 
 
 def table(sets: Sets) -> np.ndarray:
@@ -192,17 +202,18 @@ def allocate(n_actions: int, capacity: int, d: int, *, bounded: bool, quick: boo
         "metric": (p,),
         "span": (p,),
         "numbers": (10,),
-        "counters": (5,),
+        "counters": (6,),
         "square": (d, d),
         "vectors": (3, d),
         "products": (p,),
         "rough_x": (d,),
         "rough_products": (p,),
+        "plan": (7,),
+        "everyone": (0,),
     }
     made = {}
     for name in Sets._fields:
-        kind = np.float32 if name in SINGLE else np.int64 if name in (*COUNTS, "frozen") else np.float64
-        made[name] = np.zeros(shapes.get(name, (c,)), dtype=kind)
+        made[name] = np.zeros(shapes.get(name, (c,)), dtype=KINDS.get(name, np.float64))
     return Sets(**made)
 
 

@@ -11,12 +11,15 @@ from sparing.online.engine.learning import absorb
 from sparing.online.engine.memory import (
     COMMON,
     COUNTERS,
+    EVERYONE,
     INVERSE,
     NUMBERS,
+    PLAN,
     SLOT,
     THETA,
     USED,
     counts,
+    flags,
     matrix,
     rows,
     vector,
@@ -38,20 +41,34 @@ def plan_of(numbers: np.ndarray) -> Plan:
 
 
 @compiled
-def decide(
-    t: np.ndarray, plan: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> tuple[int, int, float, float]:
-    """Choose for one context; one whose feature i is not finite or too large gives action −1 − i."""
+def unfit(x: np.ndarray) -> int:
+    """The first feature that is not finite or too large; −1 if there is none."""
     for i in range(len(x)):
         if not abs(x[i]) <= LARGEST:
-            return -1 - i, 0, 0.0, 0.0
-    return choose(t, plan_of(plan), x, eligible, threshold, logged)
+            return i
+    return -1
+
+
+@compiled
+def decide(
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
+) -> tuple[int, int, float, float]:
+    """Choose for one context by the plan in the table; an unfit feature i gives action −1 − i."""
+    wrong = unfit(x)
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
+    return choose(t, plan_of(vector(t, PLAN)), x, eligible, threshold, logged)
+
+
+@compiled
+def decide_freely(t: np.ndarray, x: np.ndarray) -> tuple[int, int, float, float]:
+    """The same among all actions and without the log's answers: fewer arguments, less time."""
+    return decide(t, x, flags(t, EVERYONE), math.nan, 0)
 
 
 @compiled
 def decide_rows(
     t: np.ndarray,
-    plan: np.ndarray,
     contexts: np.ndarray,
     thresholds: np.ndarray,
     answers: np.ndarray,
@@ -61,7 +78,7 @@ def decide_rows(
     spreads: np.ndarray,
 ) -> None:
     """Choose for each context (n, d), learning nothing."""
-    composed, everyone = plan_of(plan), np.empty(0, dtype=np.bool_)
+    composed, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
     for i in range(len(contexts)):
         actions[i], reasons[i], means[i], spreads[i] = choose(
             t, composed, contexts[i], everyone, thresholds[i], answers[i]
@@ -97,7 +114,6 @@ def observe(monitor: np.ndarray, reward: float, mean: float, width: float) -> fl
 @compiled
 def run(
     t: np.ndarray,
-    plan_numbers: np.ndarray,
     contexts: np.ndarray,
     means: np.ndarray,
     draws: np.ndarray,
@@ -116,7 +132,7 @@ def run(
 
     It comes back early when the budget is spent or no slot is free for an untouched action.
     """
-    plan, everyone = plan_of(plan_numbers), np.empty(0, dtype=np.bool_)
+    plan, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
     capacity, n_actions = rows(t, THETA), rows(t, SLOT)
     for now in range(start, stop):
         if budget == 0 or counts(t, COUNTERS)[USED] == capacity:

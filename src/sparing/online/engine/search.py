@@ -19,6 +19,7 @@ from sparing.online.engine.memory import (
     COMMON,
     COUNTERS,
     FROZEN,
+    HIGHEST,
     INVERSE,
     METRIC,
     MIDDLE,
@@ -128,24 +129,33 @@ def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray) ->
         rough_x[i] = np.float32(x[i] / norm)
     reach = optimism * shared_width(t)
     error = ROUNDING * (d + 4) * norm
+    highest, most = 0, -math.inf
     for slot in range(1, used):
         near = nears[slot]
         middle = norm * rough_dot(near[:d], rough_x)
         middles[slot] = middle
         above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]
-        upper[slot] = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
+        top = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
+        upper[slot] = top
+        if not top <= most:
+            highest, most = slot, top
+    counts(t, COUNTERS)[HIGHEST] = highest
     leave_out(t, eligible)
     return norm
 
 
 @compiled
 def leave_out(t: np.ndarray, eligible: np.ndarray) -> None:
-    """Put actions that may not be played below all others."""
+    """Put actions that may not be played below all others, and find the highest of the rest."""
     if len(eligible):
         upper, action = vector(t, UPPER), counts(t, ACTION)
+        highest, most = 0, -math.inf
         for slot in range(1, counts(t, COUNTERS)[USED]):
             if not eligible[action[slot]]:
                 upper[slot] = -math.inf
+            elif not upper[slot] <= most:
+                highest, most = slot, upper[slot]
+        counts(t, COUNTERS)[HIGHEST] = highest
 
 
 @compiled
@@ -215,10 +225,7 @@ def leading(
             if place < len(order):
                 second, second_top, second_spread = order[place], first_top, first_spread
     scored = rows(t, NEAR) == 0 or not norm > SMALL
-    highest = 0
-    for slot in range(1, 1 if scored else used):
-        if highest == 0 or not upper[slot] <= upper[highest]:
-            highest = slot
+    highest = 0 if scored else counts(t, COUNTERS)[HIGHEST]
     ready = False
     for turn in range(used):
         slot = highest if turn == 0 else turn
