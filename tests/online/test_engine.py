@@ -185,7 +185,10 @@ def test_no_set_reaches_above_its_bounds(bounds):
                 products = sets.arrays.products / (norm * norm)
                 sets.arrays.rough_products[:] = products
                 for a in np.flatnonzero(slot):
-                    assert search.rough_top(sets.table, slot[a], norm, 1.7) >= top[a]
+                    assert not search.ruled_out(sets.table, slot[a], norm, 1.7, top[a])
+                    assert search.ruled_out(
+                        sets.table, slot[a], norm, 1.7, top[a] + 0.01 * (norm + abs(top[a]))
+                    )
         sets.absorb(
             int(rng.integers(k)), x if np.abs(x).max() < 50 else x / 100, float(rng.standard_normal())
         )

@@ -241,7 +241,7 @@ def leading(
                 continue
             if turn > 0 and rows(t, QUICK) > 0:
                 ready = ready or prepare_quick(t, norm)
-                if rough_top(t, slot, norm, optimism) < cut:
+                if ruled_out(t, slot, norm, optimism, cut):
                     continue
             mean, spread = mean_and_spread(t, slot, x)
         top, mine = mean + optimism * spread, action[slot]
@@ -263,20 +263,23 @@ def prepare_quick(t: np.ndarray, norm: float) -> bool:
 
 
 @compiled
-def rough_top(t: np.ndarray, slot: int, norm: float, optimism: float) -> float:
-    """A top that the exact one does not exceed, from the quadratic form in single precision."""
+def ruled_out(t: np.ndarray, slot: int, norm: float, optimism: float, cut: float) -> bool:
+    """Whether the quadratic form in single precision shows that a set's top lies below `cut`.
+
+    top ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
+    """
+    quick, rough, near = rough_matrix(t, QUICK), rough_vector(t, ROUGH_PRODUCTS), rough_matrix(t, NEAR)
+    size, radius, middle = vector(t, SIZE), vector(t, RADIUS), vector(t, MIDDLE)
+    d, common = columns(t, THETA), vector(t, NUMBERS)[COMMON]
     if counts(t, FROZEN)[slot]:
-        return vector(t, UPPER)[slot]
-    d, near = columns(t, THETA), rough_matrix(t, NEAR)[slot]
-    square: float = rough_dot(rough_matrix(t, QUICK)[slot], rough_vector(t, ROUGH_PRODUCTS))
-    square += ROUNDING * (d * (d + 1) / 2 + 4) * vector(t, SIZE)[slot] + TINY
-    if square < 0.0:
-        square = 0.0
-    common = vector(t, NUMBERS)[COMMON]
-    radius = vector(t, RADIUS)[slot] if math.isnan(common) else common
-    mean = highest_mean(t, slot, norm)
-    spread = radius * norm * math.sqrt(square) + near[d + 2]
-    return mean + ABOVE * optimism * spread + 1e-15 * abs(mean)
+        return False
+    square: float = rough_dot(quick[slot], rough)
+    square += ROUNDING * (d * (d + 1) / 2 + 4) * size[slot] + TINY
+    reach = ABOVE * optimism * norm * (radius[slot] if math.isnan(common) else common)
+    centre, blur = middle[slot], ROUNDING * (d + 4) * norm * near[slot, d] + TINY * norm
+    high = centre + ABOVE * (blur + optimism * near[slot, d + 2]) + 1e-9 * abs(centre)
+    gap = cut - high - 1e-15 * (abs(cut) + abs(high))
+    return gap > 0.0 and gap * gap > ABOVE * reach * reach * square
 
 
 @compiled
