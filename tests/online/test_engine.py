@@ -186,9 +186,8 @@ def test_no_set_reaches_above_its_bounds(bounds):
                 sets.arrays.rough_products[:] = products
                 for a in np.flatnonzero(slot):
                     assert not search.ruled_out(sets.table, slot[a], norm, 1.7, top[a])
-                    assert search.ruled_out(
-                        sets.table, slot[a], norm, 1.7, top[a] + 0.01 * (norm + abs(top[a]))
-                    )
+                    clearly = top[a] + 1.7 * 0.1 + 0.01 * (norm + abs(top[a]))  # the misfit, and rounding
+                    assert search.ruled_out(sets.table, slot[a], norm, 1.7, clearly)
         sets.absorb(
             int(rng.integers(k)), x if np.abs(x).max() < 50 else x / 100, float(rng.standard_normal())
         )
