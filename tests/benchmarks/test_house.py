@@ -48,6 +48,9 @@ def test_a_fresh_contender_begins_anew():
 
 def test_visits_are_a_valid_log_whose_contexts_repeat():
     data = visits({"rows": 1000, "actions": 4, "repeats": 5, "seed": 0})
+    table = data.pop("table")
+    assert np.allclose(table.sum(axis=1), 1)
+    assert np.array_equal(table[data["context_ids"], data["actions"]], data["propensities"])
     log = sparing.Log.from_indices(**data)
     assert (log.n_rows, log.n_contexts) == (1000, 200)
     assert np.bincount(log.groups).tolist() == [5] * 200
