@@ -28,4 +28,4 @@ def test_a_long_finding_is_cut_at_the_end_of_a_part():
     assert brief(long) == long[: long.rfind(";", 0, BRIEF)] + " …"
     assert brief("short") == "short"
     assert len(brief("no mark to cut at " * 40)) <= BRIEF + 2
-    assert parts_of("One thing; another. A third.") == ["One thing;", "another.", "A third."]
+    assert parts_of("One thing; another one. A third.") == ["One thing;", "another one.", "A third."]
