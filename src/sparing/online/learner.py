@@ -159,27 +159,13 @@ class Learner:
         """P(action is the best of one posterior draw), from the rivals that can change it."""
         room, table = len(self.sets.arrays.theta), self.sets.table
         who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
-        found, blanks, all_of_them = sampling.rivals(table, x, action, REACH, eligible, who, means, spreads)
-        if not all_of_them:
+        found, rivals, blanks, first = sampling.rivals(table, x, action, REACH, eligible, who, means, spreads)
+        if not rivals:
             return 1.0
         own = Rival(mean, spread, int(self.priority[action]))
-        # Untouched rivals without deviation only matter by their mean, and in a tie by the first of them.
-        order = self.sets.arrays.order
-        first = (
-            next(
-                (
-                    a
-                    for a in order
-                    if self.sets.arrays.slot[a] == 0 and a != action and (not len(eligible) or eligible[a])
-                ),
-                None,
-            )
-            if blanks
-            else None
-        )
         alike = None
-        if first is not None:
-            alike = blanks, Rival(*sampling.value(table, x, int(first)), int(self.priority[first]))
+        if blanks:
+            alike = blanks, Rival(*sampling.value(table, x, first), int(self.priority[first]))
         return chance_against(own, means[:found], spreads[:found], self.priority[who[:found]], alike=alike)
 
     def _decide_by_view(self, x: np.ndarray, eligible: np.ndarray, context_id: Hashable | None) -> Decision:

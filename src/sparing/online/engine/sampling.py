@@ -10,6 +10,7 @@ from sparing.online.engine.memory import (
     COUNTERS,
     MIDDLE,
     NEAR,
+    ORDER,
     SLOT,
     THETA,
     UPPER,
@@ -24,12 +25,14 @@ from sparing.online.engine.memory import (
 from sparing.online.engine.search import (
     ABOVE,
     BLANK,
+    NOBODY,
     SMALL,
     ahead,
     highest_mean,
     look,
     mean_and_spread,
     shared_width,
+    untouched,
 )
 
 
@@ -88,10 +91,11 @@ def rivals(
     who: np.ndarray,
     means: np.ndarray,
     spreads: np.ndarray,
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     """Write the touched rivals whose mean + reach·spread is not below the action's mean − reach·spread.
 
-    Returns how many they are; how many untouched rivals there are; and how many rivals there are in all.
+    Returns how many they are, how many rivals there are in all, how many of these are untouched, and which of
+    the untouched ties go to (−1 if there is none).
     """
     look(t, x, reach, eligible)
     slots, mine = counts(t, SLOT), counts(t, ACTION)
@@ -113,4 +117,7 @@ def rivals(
         for a in range(len(slots)):
             blanks += slots[a] == 0 and eligible[a]
     blanks -= slots[action] == 0
-    return found, blanks, touched + blanks
+    order, place = counts(t, ORDER), untouched(t, eligible, NOBODY)
+    if place < len(order) and order[place] == action:
+        place = untouched(t, eligible, place)
+    return found, touched + blanks, blanks, order[place] if place < len(order) else -1
