@@ -100,7 +100,8 @@ def chance_against(
     if low >= REACH:
         return 0.0
     steepest = own.spread / spread.min() if len(spread) else 1.0
-    z = np.linspace(low, REACH, int(np.clip(32 * steepest, 257, 4097)))
+    least = 65 if low == -REACH else 257  # few points do for a smooth bell, not for one that is cut off
+    z = np.linspace(low, REACH, int(np.clip(32 * steepest, least, 4097)))
     inside = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
     for start in range(0, len(mean), AT_ONCE):
         part = slice(start, start + AT_ONCE)

@@ -24,8 +24,8 @@ from sparing.online.engine.search import ABOVE, BLANK, SMALL, highest_mean, mean
 CLOSE = 1e-9
 """Sums nearer than this (relatively) to the limit are added up in the plain order."""
 
-FAR, BEYOND = 9.0, 1.2e-19
-"""Beyond so many deviations a doubt is below this."""
+NEGLIGIBLE = 1e-3
+"""Share of the limit that all rivals together may be counted with by their bounds alone."""
 
 
 @compiled
@@ -53,7 +53,9 @@ def sure(
     """
     d = len(x)
     mean, spread = mean_and_spread(t, counts(t, SLOT)[leader], x)
-    rest = 0.0
+    # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
+    rest, beyond = 0.0, NEGLIGIBLE * limit / rows(t, SLOT)
+    far = math.sqrt(-2.0 * math.log(2.0 * beyond))
     known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
     bounded = rows(t, NEAR) > 0 and norm > SMALL
     reach = shared_width(t) if bounded else 0.0
@@ -64,15 +66,15 @@ def sure(
             near = rough_matrix(t, NEAR)[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
-            if gap > FAR * math.sqrt(spread * spread + wide * wide) and gap > 0.0:
-                rest += BEYOND
+            if gap > far * math.sqrt(spread * spread + wide * wide) and gap > 0.0:
+                rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
         else:
             rival_mean, rival_spread = vector(t, MIDDLE)[slot], vector(t, WIDTH)[slot]
         gap, scale = mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2)
-        if gap > FAR * scale and gap > 0.0:
-            rest += BEYOND
+        if gap > far * scale and gap > 0.0:
+            rest += beyond
             continue
         known += doubt(gap, scale)
         if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
