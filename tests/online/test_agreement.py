@@ -1,6 +1,5 @@
 """Every algorithm against its plain twin, which computes all from scratch: the same decisions to the last."""
 
-import copy
 import math
 from collections import Counter
 
@@ -10,6 +9,7 @@ import pytest
 import sparing
 from reference.cases import make_log, make_rounds, parameters
 from reference.learners import Reference
+from reference.luck import Luck
 
 ROUNDS = 300
 GIVEN = {"noise": 0.5, "theta_bound": 2.0, "context_bound": math.sqrt(3)}
@@ -135,8 +135,7 @@ def test_confident(explore, misfit):
         settings = {"tolerance": 0.05, "confidence": 0.9, "explore": explore, "misfit": misfit}
         settings |= {"noise": believed, "theta_bound": 1.0, "context_bound": 1.0}
         learner = sparing.confident(log, spot_check=0, seed=seed, **settings)
-        rng = copy.deepcopy(learner.rng)
-        reference = Reference("confident", log, priority=learner.priority, rng=rng, **settings)
+        reference = Reference("confident", log, priority=learner.priority, luck=Luck(learner.key), **settings)
         counts += agree(learner, reference, stream(seed, theta, log))
         assert learner.monitor.inflation == pytest.approx(reference.inflation(), rel=1e-9)
     assert min(counts["explore"], counts["confident"]) > 50
@@ -160,8 +159,9 @@ def test_baselines(algorithm):
         log = make_log(seed, theta)
         own = {"alpha": 0.7} if algorithm == "linucb" else {}
         learner = getattr(sparing, algorithm)(log, seed=seed, **GIVEN, **own)
-        rng = copy.deepcopy(learner.rng)
-        reference = Reference(algorithm, log, priority=learner.priority, rng=rng, **GIVEN, **own)
+        reference = Reference(
+            algorithm, log, priority=learner.priority, luck=Luck(learner.key), **GIVEN, **own
+        )
         agree(learner, reference, stream(seed, theta, log))
 
 

@@ -13,7 +13,7 @@ LOG = make_log(1, THETA, rows=90, distinct=50)
 ROUNDS = make_rounds(1, THETA, 80, log=LOG)
 FRESH = make_rounds(3, THETA, 200)
 CALLED = {"explore", "spot-check"}
-REASONS = CALLED | {"supported", "log-beats", "certified", "confident"}
+REASONS = CALLED | {"supported", "log-beats", "certified", "confident", "pending"}
 
 
 @pytest.fixture(params=FACTORIES)
@@ -38,8 +38,9 @@ def check(decision, learner, number, eligible):
     assert decision.reason in REASONS
     assert decision.needs_reward == (decision.reason in CALLED)
     assert decision.low <= decision.value <= decision.high
-    assert (decision.propensity is not None) == decision.needs_reward
-    assert decision.propensity is None or 0 < decision.propensity <= 1 + 1e-9
+    assert 0 < decision.play_probability <= 1 + 1e-9
+    assert 0 <= decision.call_probability <= decision.play_probability
+    assert decision.call_probability > 0 or not decision.needs_reward
     with pytest.raises(AttributeError):
         decision.action = 0
 
@@ -184,7 +185,7 @@ def test_saving_and_loading_goes_on_bit_for_bit(learner, tmp_path):
         learner.guarantee,
         repr(learner),
     )
-    for decision in [made for made, _, _ in learner.open.values()]:
+    for decision in [one.decision for one in learner.open.values()]:
         learner.update(decision, 0.1 * decision.id)
         twin.update(decision, 0.1 * decision.id)
     assert run(twin, ROUNDS) == run(learner, ROUNDS)

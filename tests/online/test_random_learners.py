@@ -26,7 +26,7 @@ def test_the_same_rounds_and_propensities(name, bounded, monkeypatch):
     world = LinearWorld(n_actions=12, n_features=4, noise=0.5, seed=2)
     log = draw_log(world, rows=400, support="never-logged", unsupported=0.25, seed=2)
     fast, plain = LEARNERS[name](log), LEARNERS[name](log)
-    plain.plan = None
+    plain.plan = None  # let Python choose, with all actions in view
     rng = np.random.default_rng(5)
     reasons = set()
     for t in range(400):
@@ -35,13 +35,13 @@ def test_the_same_rounds_and_propensities(name, bounded, monkeypatch):
         one, two = fast.decide(x, eligible=eligible), plain.decide(x, eligible=eligible)
         assert one[:4] == two[:4]
         assert one[4:7] == two[4:7]
-        assert one.propensity == (None if two.propensity is None else pytest.approx(two.propensity, rel=1e-9))
+        assert one.play_probability == pytest.approx(two.play_probability, rel=1e-9)
+        assert one.call_probability == pytest.approx(two.call_probability, rel=1e-9)
         reasons.add(one.reason)
         if one.needs_reward:
             reward = float(world.theta[one.action] @ x + 0.5 * rng.standard_normal())
             fast.update(one, reward)
             plain.update(two, reward)
-    assert fast.rng.bit_generator.state == plain.rng.bit_generator.state
     assert reasons == ({"explore"} if "lints" in name else {"explore", "confident", "spot-check"})
 
 
@@ -52,5 +52,5 @@ def test_ten_thousand_actions_take_little_time_and_memory():
     for x in np.random.default_rng(1).random((50, 3)):
         decision = learner.decide(x)
         if decision.needs_reward:
-            assert 0 <= decision.propensity <= 1
+            assert 0 < decision.call_probability <= decision.play_probability <= 1
             learner.update(decision, 0.5)

@@ -58,7 +58,7 @@ def test_gram_times_inverse_is_the_identity_at_the_start_and_after_many_updates(
     feed(sets, 2000)
     limit = 50 * REFACTOR * EPS * np.linalg.cond(sets.gram[0])
     assert np.abs(sets.gram[0] @ sets.inverse[0] - np.eye(4)).max() <= limit
-    assert sets.residual() <= 50 * REFACTOR * EPS
+    assert not sets.contradiction()
     assert sets.log_det[0] == pytest.approx(np.linalg.slogdet(sets.gram[0] / ridge)[1], rel=1e-12)
 
 

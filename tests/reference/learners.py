@@ -25,7 +25,7 @@ class Reference:
         log,
         *,
         priority,
-        rng=None,
+        luck=None,
         noise=1.0,
         theta_bound=1.0,
         context_bound=1.0,
@@ -45,7 +45,7 @@ class Reference:
         prior_mean=None,
         alpha=1.0,
     ):
-        self.algorithm, self.priority, self.rng = algorithm, priority, rng
+        self.algorithm, self.priority, self.luck, self.round = algorithm, priority, luck, -1
         self.n_actions, self.d = log.n_actions, log.n_features
         self.noise, self.theta_bound, self.context_bound = noise, theta_bound, context_bound
         self.ridge, self.delta, self.radius, self.radius_scale = ridge, delta, radius, radius_scale
@@ -71,6 +71,7 @@ class Reference:
 
     def decide(self, x, eligible=None, context_id=None):
         """(action, needs_reward, reason) for context x; eligible (K,) booleans."""
+        self.round += 1
         eligible = np.ones(self.n_actions, dtype=bool) if eligible is None else eligible
         centre, half = self.values(x)
         top = centre + self.optimism() * half
@@ -88,7 +89,7 @@ class Reference:
         if self.algorithm == "confident":
             return self.confident(centre, half, top, eligible, leader)
         if self.algorithm == "lints":
-            draw = centre + half * self.rng.standard_normal(self.n_actions)
+            draw = centre + half * self.luck.normals(self.round, self.n_actions)
             return best(draw, eligible, self.priority), True, "explore"
         return leader, True, "explore"
 
@@ -110,7 +111,7 @@ class Reference:
         if sum(self.doubt(mean, deviation, a, b, self.tolerance) for b in rivals) <= 1 - self.confidence:
             return a, False, "confident"
         if self.explore == "sampled":
-            draw = mean + deviation * self.rng.standard_normal(self.n_actions)
+            draw = mean + deviation * self.luck.normals(self.round, self.n_actions)
             return best(draw, eligible, self.priority), True, "explore"
         if self.explore == "wider":
             doubts = np.array([self.doubt(mean, deviation, a, b, 0.0) for b in range(self.n_actions)])

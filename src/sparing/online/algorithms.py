@@ -15,10 +15,10 @@ from sparing.log.labels import action_names
 from sparing.offline.assumptions import Assumptions, positive
 from sparing.offline.pi_plus import pi_plus
 from sparing.offline.prior import empirical_prior
-from sparing.offline.regression import CONDITION_LIMIT
 from sparing.offline.statistics import Statistics, Summary
 from sparing.online import promises
-from sparing.online.learner import Learner
+from sparing.online.engine.learning import CONDITION
+from sparing.online.learner import Learner, seeded
 from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
@@ -53,8 +53,7 @@ class _Start:
     sums: Statistics
     assumptions: Assumptions
     priority: np.ndarray
-    rng: np.random.Generator
-    answers: np.random.Generator
+    key: int
     reward_range: tuple[float, float] | None
 
     @property
@@ -65,15 +64,9 @@ class _Start:
     def learner(
         self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
     ) -> Learner:
+        sets.prioritise(self.priority)
         return Learner(
-            algorithm,
-            self.names,
-            sets,
-            rules,
-            priority=self.priority,
-            rng=self.rng,
-            reward_range=self.reward_range,
-            **more,
+            algorithm, self.names, sets, rules, key=self.key, reward_range=self.reward_range, **more
         )
 
 
@@ -127,7 +120,7 @@ def eps_moful_ips(
     _needs_rows("eps_moful_ips", log)
     start = _begin(log, settings)
     sets, how = _points(log, start, supported, inflate)
-    beats = LogBeats.of(log, pi_plus(log, clip), start.priority, answer=answer, rng=start.answers)
+    beats = LogBeats.of(log, pi_plus(log, clip), start.priority, answer=answer)
     promise = promises.unproved(how)
     return start.learner("eps_moful_ips", sets, [beats, Supported(sets.frozen)], guarantee=promise)
 
@@ -284,10 +277,7 @@ def _begin(
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    streams = np.random.SeedSequence(int(seed)).spawn(3)
-    priority = np.random.default_rng(streams[0]).permutation(len(names))
-    rng, answers = (np.random.default_rng(stream) for stream in streams[1:])
-    return _Start(names, sums, assumptions, priority, rng, answers, reward_range)
+    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range)
 
 
 def _no_rows(k: int, d: int) -> Statistics:
@@ -342,9 +332,9 @@ def _reward_range(value: Any) -> tuple[float, float] | None:
 
 
 def _least_noise(sums: Statistics, scale: float) -> float:
-    """A σ below which V_a = (σ²/s₀²)I + G_a is singular in double precision: λ_max(G_a) ≤ ‖G_a‖."""
-    largest = float(np.linalg.norm(sums.gram, axis=(1, 2)).max(initial=0.0))
-    return scale * float(np.sqrt(largest / CONDITION_LIMIT))
+    """A σ from which V_a = (σ²/s₀²)I + G_a is well enough conditioned: Σ_j V_jj·(V⁻¹)_jj ≤ d + tr(G_a)·s₀²/σ²."""
+    largest = float(np.trace(sums.gram, axis1=1, axis2=2).max(initial=0.0))
+    return scale * float(np.sqrt(2 * largest / CONDITION))
 
 
 def _share(name: str, value: float, *, open_ended: bool) -> None:

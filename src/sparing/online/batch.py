@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparing.errors import DecisionError
-from sparing.online.engine import choosing, memory, running
+from sparing.online.engine import choosing, running
 from sparing.online.planning import REASONS
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ def decide_many(
     means, spreads = np.empty(n), np.empty(n)
 
     def work(start: int) -> None:
-        own = memory.with_own_scratch(learner.sets.arrays)
-        part = slice(start, start + PART)
+        desk, part = learner.sets.desk, slice(start, start + PART)
         running.decide_rows(
-            memory.table(own),
+            desk.settled,
+            desk.ahead,
             rows[part],
             thresholds[part],
             answers[part],
@@ -101,7 +101,8 @@ def _checked(learner: "Learner", contexts: np.ndarray) -> np.ndarray:
         raise DecisionError(
             f"contexts of shape {given.shape} and type {given.dtype}; expected numbers (n, {learner.n_features})"
         )
-    rows = np.ascontiguousarray(given, dtype=np.float64)
+    # A copy that may be written to where the caller's may not: compiled code tells the two apart.
+    rows = np.require(given, dtype=np.float64, requirements=["C", "W", "A"])
     unfit = ~(np.abs(rows) <= running.LARGEST)
     if unfit.any():
         row, feature = (int(i) for i in np.argwhere(unfit)[0])
@@ -113,18 +114,18 @@ def _checked(learner: "Learner", contexts: np.ndarray) -> np.ndarray:
 
 
 def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) -> Decisions:
-    """For rules in Python and learners that sample: ask a copy, whose luck is its own."""
-    twin = learner.copy()
-    twin.spot_check = 0.0
+    """For rules in Python and learners that sample: with the luck that the next rounds would have."""
     names = [None] * len(rows) if ids is None else ids.tolist()
-    index = {name: i for i, name in enumerate(learner.action_names)}
-    made = [twin.decide(x, context_id=name) for x, name in zip(rows, names, strict=True)]
+    made = [
+        learner.preview(x, context_id=name, number=learner.rounds + i)
+        for i, (x, name) in enumerate(zip(rows, names, strict=True))
+    ]
     return Decisions(
         learner.action_names,
-        np.array([index[decision.action] for decision in made], dtype=np.int64),
-        np.array([decision.needs_reward for decision in made], dtype=np.bool_),
-        np.array([decision.reason for decision in made], dtype="U12"),
-        np.array([decision.value for decision in made]),
-        np.array([decision.low for decision in made]),
-        np.array([decision.high for decision in made]),
+        np.array([proposal.action for proposal in made], dtype=np.int64),
+        np.array([proposal.needs_reward for proposal in made], dtype=np.bool_),
+        np.array([proposal.reason for proposal in made], dtype="U12"),
+        np.array([proposal.value for proposal in made]),
+        np.array([proposal.low for proposal in made]),
+        np.array([proposal.high for proposal in made]),
     )

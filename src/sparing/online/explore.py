@@ -7,9 +7,11 @@ import numpy as np
 from scipy.special import ndtr
 
 from sparing.online import kernels
+from sparing.online.engine import luck
+from sparing.online.engine.choosing import UNLIKELY, WHO
 from sparing.online.rules import View
 
-Explorer = Callable[[View, np.random.Generator], int]
+Explorer = Callable[[View], int]
 
 REACH = 8.0
 """Deviations to each side that the integral in `chance_against` covers."""
@@ -18,18 +20,18 @@ AT_ONCE = 512
 """Rivals multiplied in one go, which bounds the memory."""
 
 
-def leader(view: View, rng: np.random.Generator) -> int:
+def leader(view: View) -> int:
     """The action with the highest top: optimism."""
     return view.leader
 
 
-def wider(view: View, rng: np.random.Generator) -> int:
+def wider(view: View) -> int:
     """Of the leader and the rival with the next highest top, the one known less; it does not stall."""
     rival = view.best(view.top, other_than=view.leader)
     return rival if rival >= 0 and view.spread[rival] > view.spread[view.leader] else view.leader
 
 
-def wider_rival(view: View, rng: np.random.Generator) -> int:
+def wider_rival(view: View) -> int:
     """Of the best mean and its likeliest rival, the one known less."""
     best = view.best(view.mean)
     doubts = np.empty(len(view.mean))
@@ -38,9 +40,11 @@ def wider_rival(view: View, rng: np.random.Generator) -> int:
     return rival if rival >= 0 and view.spread[rival] > view.spread[best] else best
 
 
-def sampled(view: View, rng: np.random.Generator) -> int:
+def sampled(view: View) -> int:
     """Thompson sampling: the best action of one draw from the posterior."""
-    return view.best(view.mean + view.spread * rng.standard_normal(len(view.mean)))
+    normals = np.empty(len(view.mean))
+    luck.normals(view.luck, normals)
+    return view.best(view.mean + view.spread * normals)
 
 
 EXPLORERS: dict[str, Explorer] = {
@@ -50,6 +54,27 @@ EXPLORERS: dict[str, Explorer] = {
     "wider-rival": wider_rival,
     "sampled": sampled,
 }
+
+
+def other_than(view: View, planned: int, tolerance: float) -> tuple[int, float]:
+    """Another action than planned, drawn in proportion to the doubts about the best mean; and its chance.
+
+    The best mean has the share that no doubt takes.
+    """
+    best = view.best(view.mean)
+    odds = np.empty(len(view.mean))
+    total = kernels.doubts(view.mean, view.spread, view.eligible, best, tolerance, odds)
+    odds[best] = 1 - total
+    odds = np.where(view.eligible, np.maximum(odds, UNLIKELY), 0.0)
+    odds[planned] = 0.0
+    total = sum(odds.tolist())
+    drawn = luck.uniform(view.luck, WHO) * total
+    others = np.flatnonzero(odds)
+    for action in others.tolist():
+        drawn -= odds[action]
+        if drawn < 0:
+            break
+    return action, float(odds[action] / total)
 
 
 def chance_of_best(view: View, action: int) -> float:

@@ -11,7 +11,11 @@ from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.log import context_keys
 from sparing.offline.pi_plus import UNLOGGED, PiPlus
+from sparing.online.engine import luck
 from sparing.online.rules import View
+
+ANSWER = 3
+"""The place of the number that draws an answer from π⁺."""
 
 
 @dataclass
@@ -60,19 +64,16 @@ class LogBeats:
     by_context: Memory
     by_id: Memory | None
     policy: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    rng: np.random.Generator
     name: ClassVar[str] = "log-beats"
 
     @classmethod
-    def of(
-        cls, log: Log, plus: PiPlus, priority: np.ndarray, *, answer: str, rng: np.random.Generator
-    ) -> "LogBeats":
+    def of(cls, log: Log, plus: PiPlus, priority: np.ndarray, *, answer: str) -> "LogBeats":
         """Build the rule from a log and its π⁺."""
         if answer not in ("logged", "policy"):
             raise SettingError(f"answer={answer!r}; must be 'logged' or 'policy'")
         by_id = None if log.context_ids is None else Memory.of(log.context_ids, log, plus, priority)
         policy = spread_unlogged(log, plus) if answer == "policy" else None
-        return cls(Memory.of(log.contexts, log, plus, priority), by_id, policy, rng)
+        return cls(Memory.of(log.contexts, log, plus, priority), by_id, policy)
 
     def answer(self, view: View) -> int | None:
         """The log's answer where the leader's optimistic value does not beat the log's threshold."""
@@ -82,7 +83,16 @@ class LogBeats:
         if self.policy is None:
             action = int(memory.answers[slot])
             return action if view.eligible[action] else None
-        return self._draw(int(memory.groups[slot]), view.eligible)
+        return self._draw(int(memory.groups[slot]), view.eligible, luck.uniform(view.luck, ANSWER))
+
+    def chance(self, view: View, answer: int) -> float:
+        """How likely this answer was among those that could be drawn."""
+        if self.policy is None:
+            return 1.0
+        memory, slot = self._find(view.x, view.context_id)
+        assert slot is not None
+        actions, weights = self._weights(int(memory.groups[slot]), view.eligible)
+        return float(weights[actions == answer].sum() / weights.sum())
 
     def find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[float, int]:
         """Threshold and logged action of a context; NaN, which nothing is below, where it is not in the log."""
@@ -100,18 +110,24 @@ class LogBeats:
                 ) from None
         return self.by_context, self.by_context.slots.get((x + 0.0).tobytes())
 
-    def _draw(self, group: int, eligible: np.ndarray) -> int | None:
+    def _weights(self, group: int, eligible: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """π⁺ in one context: its actions, and their mass, 0 for those that may not be played."""
         assert self.policy is not None
         offsets, actions, mass = self.policy
         entries = slice(offsets[group], offsets[group + 1])
-        weights = np.where(eligible[actions[entries]], mass[entries], 0.0)
-        if weights.sum() <= 0:
+        return actions[entries], np.where(eligible[actions[entries]], mass[entries], 0.0)
+
+    def _draw(self, group: int, eligible: np.ndarray, chance: float) -> int | None:
+        actions, weights = self._weights(group, eligible)
+        sums = np.cumsum(weights)
+        if not len(sums) or sums[-1] <= 0:
             return None
-        return int(self.rng.choice(actions[entries], p=weights / weights.sum()))
+        place = np.searchsorted(sums, chance * sums[-1], side="right")
+        return int(actions[min(place, np.flatnonzero(weights)[-1])])
 
     def header(self) -> dict[str, Any]:
-        """The state of the rule's own random stream."""
-        return {"rng": self.rng.bit_generator.state}
+        """Nothing beyond its arrays."""
+        return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The memories and, where answers are drawn, π⁺."""
@@ -124,6 +140,26 @@ class LogBeats:
             saved |= dict(zip(("policy_offsets", "policy_actions", "policy_mass"), self.policy, strict=True))
         return saved
 
+    def check(self, n_actions: int, n_features: int) -> None:
+        """Refuse tables that do not fit the learner or themselves."""
+        for memory in filter(None, (self.by_context, self.by_id)):
+            m, columns = len(memory.keys), (n_features,) if memory is self.by_context else ()
+            if memory.keys.shape != (m, *columns) or len(memory.slots) != m:
+                raise ValueError(
+                    f"contexts of shape {memory.keys.shape} in the log's memory, or repeated ones"
+                )
+            if memory.thresholds.shape != (m,) or np.isnan(memory.thresholds).any():
+                raise ValueError("thresholds that do not fit the log's contexts")
+            groups = len(self.policy[0]) - 1 if self.policy else 2**62
+            _indices("answers", memory.answers, m, n_actions)
+            _indices("groups", memory.groups, m, groups)
+        if self.policy is not None:
+            offsets, actions, mass = self.policy
+            _indices("offsets", offsets, len(offsets), len(actions) + 1)
+            _indices("actions", actions, len(actions), n_actions)
+            if (np.diff(offsets) < 0).any() or mass.shape != actions.shape or not (mass >= 0).all():
+                raise ValueError("the log's policy is not a table of masses")
+
     @classmethod
     def from_saved(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LogBeats":
         """Rebuild the rule from what it saved."""
@@ -131,13 +167,16 @@ class LogBeats:
         def memory(kind: str) -> Memory:
             return Memory(*(arrays[f"{kind}_{name}"] for name in ("keys", "thresholds", "answers", "groups")))
 
-        rng = np.random.default_rng()
-        rng.bit_generator.state = header["rng"]
         drawn = "policy_offsets" in arrays
         policy = (
             (arrays["policy_offsets"], arrays["policy_actions"], arrays["policy_mass"]) if drawn else None
         )
-        return cls(memory("context"), memory("id") if "id_keys" in arrays else None, policy, rng)
+        return cls(memory("context"), memory("id") if "id_keys" in arrays else None, policy)
+
+
+def _indices(name: str, values: np.ndarray, count: int, limit: int) -> None:
+    if values.dtype.kind != "i" or values.shape != (count,) or not ((values >= 0) & (values < limit)).all():
+        raise ValueError(f"{name} of the log's memory are not {count} indices below {limit}")
 
 
 def spread_unlogged(log: Log, plus: PiPlus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparing.online.engine import choosing
+from sparing.online.engine import choosing, running
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, Supported
 
 if TYPE_CHECKING:
-    from sparing.online.learner import Learner
+    from sparing.online.core import Core
 
-REASONS = ("explore", "supported", "log-beats", "certified", "confident", "spot-check")
+REASONS = ("explore", "supported", "log-beats", "certified", "confident", "spot-check", "pending")
 """Names of the reasons, by their number."""
 
 EXPLORERS = {
@@ -23,8 +23,18 @@ EXPLORERS = {
 }
 
 
-def compiled_plan(learner: "Learner") -> np.ndarray | None:
-    """The numbers of a Plan; None for a learner that only Python can run."""
+KERNELS = {
+    choosing.EXPLORE: running.decide_by_log,
+    choosing.SUPPORTED: running.decide_by_log,
+    choosing.LOG_BEATS: running.decide_by_log,
+    choosing.CERTIFIED: running.decide_by_certificate,
+    choosing.CONFIDENT: running.decide_by_doubt,
+}
+"""What decides one round, by the first rule."""
+
+
+def compiled_plan(learner: "Core") -> choosing.Plan | None:
+    """What the compiled code is to do; None for a learner that only Python can run."""
     rules, codes = learner.rules, [choosing.EXPLORE, choosing.EXPLORE]
     tolerance, limit = -np.inf, 0.0
     if len(rules) > 2:
@@ -44,9 +54,10 @@ def compiled_plan(learner: "Learner") -> np.ndarray | None:
     if (likeliest and codes[0] != choosing.CONFIDENT) or learner.explore not in EXPLORERS:
         return None
     explore = EXPLORERS[learner.explore]
-    return np.array([*codes, explore, learner.optimism, tolerance, limit, learner.spot_check])
+    first, second = codes
+    return choosing.Plan(first, second, explore, learner.optimism, tolerance, limit, learner.spot_check)
 
 
-def log_memory(learner: "Learner") -> LogBeats | None:
+def log_memory(learner: "Core") -> LogBeats | None:
     """The rule that needs to know which logged context a round is, if the learner has it."""
     return next((rule for rule in learner.rules if isinstance(rule, LogBeats)), None)

@@ -13,7 +13,8 @@ from sparing.online import kernels
 class View:
     """One round as a rule sees it: the sets at x, who may be played, and the proposed leader a*.
 
-    mean, spread, top (K,) are the centre, half-width and top of each action's set at x.
+    mean, spread, top (K,) are the centre, half-width and top of each action's set at x. `luck` is the key
+    of the round's random numbers (engine/luck.py).
     """
 
     x: np.ndarray
@@ -24,6 +25,7 @@ class View:
     eligible: np.ndarray
     priority: np.ndarray
     leader: int
+    luck: int = 0
 
     def best(self, scores: np.ndarray, *, other_than: int = -1) -> int:
         """The eligible action with the largest score, ties by priority; −1 if there is none."""

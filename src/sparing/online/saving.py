@@ -1,5 +1,6 @@
 """Learners on disk: one archive of arrays and JSON."""
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,7 +12,8 @@ from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
 from sparing.offline.assumptions import Assumptions
-from sparing.online.decision import Decision
+from sparing.online.decision import Chances, Decision, OpenDecision
+from sparing.online.engine.running import LARGEST
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor
@@ -19,9 +21,7 @@ from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 
 KIND = "sparing learner"
-VERSION = 2
-DRIFT = 1e-9
-"""A saved V·V⁻¹ farther from I than this share of ‖V‖·‖V⁻¹‖ is not a state a learner can be in."""
+VERSION = 3
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
@@ -49,14 +49,12 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "reward_range": learner.reward_range,
         "rounds": learner.rounds,
         "calls": learner.calls,
-        "rng": learner.rng.bit_generator.state,
-        "open": [
-            {**decision._asdict(), "action": action, "needs_reward": True} for decision, action, _ in waiting
-        ],
+        "key": learner.key,
+        "open": [_opened(one) for one in waiting],
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
-    arrays["open"] = np.array([x for _, _, x in waiting]).reshape(len(waiting), learner.n_features)
+    arrays["open"] = np.array([one.x for one in waiting]).reshape(len(waiting), learner.n_features)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     archive.write(path, KIND, VERSION, header, arrays)
@@ -68,9 +66,16 @@ def load(path: str | os.PathLike[str]) -> Learner:
         learner = _learner(*archive.read(path, KIND, VERSION))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise FileError(f"{path} does not hold a whole learner: {error!r}") from None
-    if not learner.sets.residual() <= DRIFT:
+    if learner.sets.contradiction():
         raise FileError(f"{path} holds matrices that contradict their inverses; it was not saved by sparing")
     return learner
+
+
+def _opened(waiting: OpenDecision) -> dict[str, Any]:
+    """An open decision as JSON: its action by index, its chances as numbers."""
+    decision, action, _, predicted = waiting
+    chances = [decision.play_probability, decision.call_probability]
+    return {**decision._asdict(), "action": action, "chances": chances, "predicted": predicted}
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
@@ -82,30 +87,65 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         RULES[name](settings, _under(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
     ]
-    rng = np.random.default_rng()
-    rng.bit_generator.state = header["rng"]
     names = tuple(map(labels.from_json, header["action_names"]))
-    if sets.shape[0] != len(names) or sorted(arrays["priority"].tolist()) != list(range(len(names))):
-        raise ValueError(f"{len(names)} action names for {sets.shape[0]} sets, or their order is damaged")
+    priority = arrays["priority"]
+    if sets.shape[0] != len(names) or len(set(names)) != len(names):
+        raise ValueError(f"{len(names)} action names for {sets.shape[0]} sets, or some of them twice")
+    if priority.shape != (len(names),) or not np.array_equal(np.sort(priority), np.arange(len(names))):
+        raise ValueError("the order of ties is damaged")
+    for rule in rules:
+        if isinstance(rule, Supported) and not np.array_equal(rule.frozen, sets.frozen):
+            raise ValueError("the supported actions are not the frozen ones")
+        if isinstance(rule, LogBeats):
+            rule.check(*sets.shape)
+    sets.prioritise(priority)
     learner = Learner(
         header["algorithm"],
         names,
         sets,
         rules,
-        priority=arrays["priority"],
-        rng=rng,
+        key=_whole(header["key"], 2**63),
         explore=header["explore"],
-        optimism=header["optimism"],
-        spot_check=header["spot_check"],
+        optimism=_number(header["optimism"]),
+        spot_check=_number(header["spot_check"]),
         monitor=None if header["monitor"] is None else NoiseMonitor(**header["monitor"]),
-        reward_range=None if header["reward_range"] is None else tuple(header["reward_range"]),
+        reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
     )
-    learner.rounds, learner.calls = header["rounds"], header["calls"]
-    for entry, x in zip(header["open"], arrays["open"], strict=True):
-        decision = Decision(**{**entry, "action": names[entry["action"]]})
-        learner.open[decision.id] = (decision, entry["action"], x.copy())
+    learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
+    learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
+
+
+def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDecision:
+    """An open decision from JSON, and its context (d,)."""
+    if x.shape != (learner.n_features,) or x.dtype != np.float64 or not (np.abs(x) <= LARGEST).all():
+        raise ValueError(f"an open decision's context of shape {x.shape} and type {x.dtype}")
+    action = _whole(entry["action"], learner.n_actions)
+    made = {key: value for key, value in entry.items() if key != "predicted"}
+    for name in ("value", "low", "high"):
+        _number(made[name])
+    made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
+    _whole(made["id"], learner.rounds)
+    predicted = None if entry["predicted"] is None else _number(entry["predicted"])
+    return OpenDecision(Decision(**made), action, x.copy(), predicted)
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    low, high = map(_number, values)
+    return low, high
+
+
+def _whole(value: Any, limit: int) -> int:
+    if type(value) is not int or not 0 <= value < limit:
+        raise ValueError(f"{value!r} where a whole number from 0 to below {limit} is expected")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} where a finite number is expected")
+    return float(value)
 
 
 def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
 """Every action's confidence set, side by side, updated in place by compiled code."""
 
 import math
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.statistics import Statistics
-from sparing.online.engine import learning, memory, search
+from sparing.online.engine import bounding, learning, memory, opening, running, search
 
 FREELY = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
@@ -18,8 +19,21 @@ FREELY = 1_000_000
 BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 """Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
-STATE = ("gram", "response", "inverse", "theta", "log_det", "logged", "live", "frozen", "action")
-"""The arrays that are saved, each a row a touched action; row 0 is what all others share."""
+STATE = (
+    "gram",
+    "response",
+    "inverse",
+    "theta",
+    "log_det",
+    "shrunk",
+    "logged",
+    "live",
+    "frozen",
+    "action",
+    "hidden",
+    "waiting",
+)
+"""The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
 
 
 class ConfidenceSets:
@@ -29,7 +43,9 @@ class ConfidenceSets:
     `logged` (K,) counts the log's rows in a set, `live` (K,) those since. Memory is taken for touched
     actions only, those with rows or frozen; all others share one set. `constant`, where given, replaces the
     three radii by one number (LinUCB's α, a posterior's σ). `slack` widens frozen points; `misfit` widens
-    everything else. The arrays over all actions are copies.
+    everything else. The arrays over all actions are copies, and settled: they know nothing of open calls.
+
+    Deciding reads, learning writes; several threads may read at once, each at a desk of its own.
     """
 
     def __init__(
@@ -61,31 +77,69 @@ class ConfidenceSets:
             a.response[: len(touched) + 1] = self.ridge * center
         a.response[rows] += sums.response[touched]
         a.logged[rows] = sums.counts[touched]
-        a.action[rows], a.slot[touched] = touched, np.arange(1, len(touched) + 1)
+        a.action[rows] = touched
         a.counters[memory.USED] = len(touched) + 1
+        self._map()
         self._derive()
 
     def _allocate(self, n_actions: int, d: int, touched: int) -> None:
         size = n_actions * d * (d + 1) // 2
-        room = n_actions + 2 if size <= FREELY else min(n_actions, max(64, touched + touched // 4)) + 2
+        room = n_actions if size <= FREELY else min(n_actions, max(64, touched + touched // 4))
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
-        self._hold(memory.allocate(n_actions, room, d, bounded=bounded, quick=quick))
+        self._hold(memory.allocate(n_actions, max(room, touched) + 2, d, bounded=bounded, quick=quick))
         self.prioritise(np.arange(n_actions))
 
     def _hold(self, arrays: memory.Sets) -> None:
         self.arrays = arrays
-        self.table = memory.table(arrays)
+        self._desks = threading.local()
+
+    @property
+    def desk(self) -> memory.Desk:
+        """The calling thread's own tables and scratch over the arrays as they are now."""
+        desk: memory.Desk | None = getattr(self._desks, "desk", None)
+        if desk is None:
+            desk = self._desks.desk = memory.Desk(self.arrays)
+        return desk
+
+    def _map(self) -> None:
+        """Say where each action's slots are, from what the slots say of themselves."""
+        a, used = self.arrays, int(self.arrays.counters[memory.USED])
+        slots, hidden = np.arange(used), a.hidden[:used]
+        settled, ahead = ((slots > 0) & (hidden & view == 0) for view in (1, 2))
+        a.slot[a.action[:used][settled]] = slots[settled]
+        a.ahead[a.action[:used][ahead]] = slots[ahead]
+        counted = {
+            memory.FREE: (hidden == 3).sum(),
+            memory.TWINS: (hidden == 1).sum(),
+            memory.TOUCHED: settled.sum(),
+            memory.TOUCHED_AHEAD: ahead.sum(),
+        }
+        for place, number in counted.items():
+            a.counters[place] = number
+        self._find_next()
+
+    def _find_next(self) -> None:
+        """Find the first untouched action in each view's order."""
+        a = self.arrays
+        for place, slots in ((memory.NEXT, a.slot), (memory.NEXT_AHEAD, a.ahead)):
+            blank = np.flatnonzero(slots[a.order] == 0)
+            a.counters[place] = blank[0] if len(blank) else len(slots)
 
     def _derive(self) -> None:
         """Compute what follows from the state, from scratch."""
         self._tell()
-        singular = learning.factor_all(self.table)
+        singular = learning.factor_all(self.desk.settled)
         if singular >= 0:
             raise SettingError(
                 f"ridge={self.ridge:g} is too small beside this log's contexts: the matrix of action number "
-                f"{self.arrays.action[singular]} is singular in double precision. Pass a larger ridge, or "
-                "scale the features"
+                f"{self.arrays.action[singular]} cannot be inverted exactly in double precision. Pass a larger "
+                "ridge, or scale the features to sizes around 1 and drop those that repeat others"
             )
+        self._bound()
+
+    def _bound(self) -> None:
+        if len(self.arrays.near):
+            bounding.choose_metric(self.desk.settled)
 
     def _tell(self) -> None:
         """Hand the settings to the compiled code."""
@@ -96,7 +150,8 @@ class ConfidenceSets:
         alone = kind in (memory.DETERMINANT, memory.TRACE)
         used = int(a.counters[memory.USED])
         a.counters[memory.KIND] = kind
-        a.counters[memory.TOTAL] = (a.logged + a.live)[:used][a.frozen[:used] == 0].sum()
+        settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
+        a.counters[memory.TOTAL] = (a.logged + a.live)[:used][settled].sum()
         growth = s.context_bound**2 / self.ridge
         a.numbers[:] = (
             self.ridge,
@@ -115,23 +170,23 @@ class ConfidenceSets:
         """Say who wins ties: the action with the smaller number (K,)."""
         self.arrays.priority[:] = priority
         self.arrays.order[:] = np.argsort(priority, kind="stable")
-        self.arrays.counters[memory.NEXT] = 0
+        self._find_next()
 
     def freeze(self, actions: np.ndarray, theta: np.ndarray) -> None:
         """Make these actions points {θ̂_a}: known, and never learnt further."""
         for action, point in zip(actions, theta, strict=True):
             if self.arrays.slot[action] == 0:
-                learning.touch(self.table, int(action))
                 self.make_room()
+                opening.touch(self.desk.settled, int(action))
             slot = self.arrays.slot[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
 
     def make_room(self) -> None:
-        """See to it that an untouched action can be touched."""
-        room = len(self.arrays.theta)
-        if self.arrays.counters[memory.USED] == room:
-            self._hold(memory.grown(self.arrays, min(2 * room, len(self.arrays.slot) + 2)))
+        """See to it that one more slot can be taken."""
+        room, counters = len(self.arrays.theta), self.arrays.counters
+        if counters[memory.USED] == room and not counters[memory.FREE]:
+            self._hold(memory.grown(self.arrays, min(2 * room, 2 * len(self.arrays.slot) + 2)))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -202,16 +257,54 @@ class ConfidenceSets:
         full[:, rows, columns] = full[:, columns, rows] = packed[self.arrays.slot, : len(rows)]
         return full
 
-    def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means x·θ̂_a and half-widths at x for all actions, (K,) each."""
+    def evaluate(self, x: np.ndarray, *, ahead: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Means x·θ̂_a and half-widths at x for all actions, (K,) each; `ahead` with the open calls."""
         mean, spread = np.empty(self.shape[0]), np.empty(self.shape[0])
-        search.evaluate(self.table, x, mean, spread)
+        desk = self.desk
+        search.evaluate(desk.ahead if ahead else desk.settled, x, mean, spread)
         return mean, spread
 
-    def absorb(self, action: int, x: np.ndarray, reward: float) -> None:
-        """Add one live row to an action's set."""
-        if learning.absorb(self.table, action, x, reward):
-            self.make_room()
+    def learnable(self, action: int, x: np.ndarray) -> bool:
+        """Whether a reward of this action in this context could be learnt exactly."""
+        return bool(running.learnable(self.desk.ahead, action, x))
+
+    def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
+        """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
+        self.make_room()
+        slot = opening.absorb(self.desk.settled, action, x, reward)
+        self._keep_bounds(slot)
+        return slot >= 0
+
+    def begin(self, action: int, x: np.ndarray) -> float:
+        """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
+        self.make_room()
+        predicted = opening.begin(self.desk.ahead, action, x)
+        self._keep_bounds(int(self.arrays.ahead[action]))
+        return float(predicted)
+
+    def settle(self, action: int, x: np.ndarray, surprise: float) -> None:
+        """Put the reward of an open call in the place of its prediction, from which it differs by `surprise`."""
+        opening.settle(self.desk.ahead, action, x, surprise)
+        self._keep_bounds(int(self.arrays.ahead[action]))
+
+    def take_back(self, action: int, x: np.ndarray, predicted: float) -> None:
+        """Take an open call out of the view ahead again."""
+        opening.take_back(self.desk.ahead, action, x, predicted)
+        self._keep_bounds(int(self.arrays.ahead[action]))
+
+    def _keep_bounds(self, slot: int) -> None:
+        if slot > 0 and len(self.arrays.near):
+            bounding.keep_bounds(self.desk.settled, slot)
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """Open calls in the view ahead, (K,)."""
+        return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.slot)
+
+    @property
+    def digest(self) -> int:
+        """A number that depends on every row learnt since the start, and on their order."""
+        return int(self.arrays.counters[memory.DIGEST])
 
     def scale_constant(self, constant: float) -> None:
         """Change the constant radius (a posterior whose noise turned out larger)."""
@@ -222,7 +315,7 @@ class ConfidenceSets:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
         used = int(self.arrays.counters[memory.USED])
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
-        return {**saved, "n_actions": np.array(self.shape[0])}
+        return {**saved, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 
     @classmethod
     def from_state(
@@ -237,47 +330,57 @@ class ConfidenceSets:
             setattr(sets, name, settings.pop(name))
         if settings:
             raise ValueError(f"unknown settings of sets: {sorted(settings)}")
-        if not 1 <= used <= k + 1:
+        if not 1 <= used <= 2 * k + 2:
             raise ValueError(f"{used} rows for {k} actions")
         shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
         sets._allocate(k, d, used - 1)
         for name in STATE:
-            place = getattr(sets.arrays, name)
-            if arrays[name].shape != shapes.get(name, (used,)) or arrays[name].dtype != place.dtype:
-                raise ValueError(f"array {name} of shape {arrays[name].shape} and type {arrays[name].dtype}")
-            place[:used] = arrays[name]
-        named = sets.arrays.action[1:used]
-        if len(set(named.tolist())) != used - 1 or (used > 1 and not (0 <= named.min() <= named.max() < k)):
-            raise ValueError("touched actions are not distinct, or are none of the actions")
-        sets.arrays.slot[named] = np.arange(1, used)
+            place, given = getattr(sets.arrays, name), arrays[name]
+            if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:
+                raise ValueError(f"array {name} of shape {given.shape} and type {given.dtype}")
+            if not np.isfinite(given).all():
+                raise ValueError(f"array {name} holds numbers that are not finite")
+            place[:used] = given
         sets.arrays.counters[memory.USED] = used
+        sets.arrays.counters[memory.DIGEST] = arrays["digest"]
+        sets._check_slots(used, k)
+        sets._map()
         sets._tell()
-        learning.radii_all(sets.table)
-        learning.choose_metric(sets.table)
+        bounding.radii_all(sets.desk.settled)
+        sets._bound()
         return sets
 
-    def residual(self) -> float:
-        """How far V·V⁻¹ is from I, at worst over actions, in units of ‖V‖·‖V⁻¹‖ (Frobenius, d at least).
+    def _check_slots(self, used: int, k: int) -> None:
+        """Refuse slots that compiled code could not have left."""
+        a = self.arrays
+        action, hidden, waiting = a.action[1:used], a.hidden[1:used], a.waiting[1:used]
+        if used > 1 and not (
+            0 <= action.min() <= action.max() < k and 0 <= hidden.min() <= hidden.max() <= 3
+        ):
+            raise ValueError(
+                "slots of actions that there are none of, or hidden from views that there are none of"
+            )
+        if a.hidden[0] or min(a.logged[:used].min(), a.live[:used].min(), waiting.min(initial=0)) < 0:
+            raise ValueError("negative counts, or a hidden first slot")
+        if not (a.shrunk[:used] >= 1).all() or ((a.frozen[:used] != 0) & (a.frozen[:used] != 1)).any():
+            raise ValueError("an inverse that grew, or a point that is not one")
+        for view in (1, 2):
+            seen = action[hidden & view == 0]
+            if len(np.unique(seen)) != len(seen):
+                raise ValueError("an action has two slots in one view")
+        twins = hidden == 1
+        if not np.isin(action[hidden == 2], action[twins]).all() or not (waiting[twins] > 0).all():
+            raise ValueError("a twin without open calls, or a hidden slot without a twin")
 
-        Rounding alone leaves some 1e-16 of it, however ill-conditioned V is.
-        """
-        worst, d = 0.0, self.shape[1]
-        rows, columns = np.triu_indices(d)
-        used = int(self.arrays.counters[memory.USED])
-        for start in range(0, used, 1024):
-            part = slice(start, min(start + 1024, used))
-            gram, inverse = (np.empty((part.stop - start, d, d)) for _ in range(2))
-            gram[:, rows, columns] = gram[:, columns, rows] = self.arrays.gram[part, : len(rows)]
-            inverse[:, rows, columns] = inverse[:, columns, rows] = self.arrays.inverse[part, : len(rows)]
-            size = np.linalg.norm(gram, axis=(1, 2)) * np.linalg.norm(inverse, axis=(1, 2))
-            error = np.abs(gram @ inverse - np.eye(d)).max(axis=(1, 2)) / size
-            worst = max(worst, float(error.max())) if np.isfinite(error).all() else math.inf
-        return worst
+    def contradiction(self) -> bool:
+        """Whether some V⁻¹, θ̂ or log det is not what its V and b say, beyond what rounding explains."""
+        return bool(learning.contradiction(self.desk.settled))
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the table: addresses mean nothing to a copy."""
-        return {name: value for name, value in self.__dict__.items() if name != "table"}
+        """All but the desks: addresses mean nothing to a copy."""
+        return {name: value for name, value in self.__dict__.items() if name != "_desks"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._hold(memory.Sets(*map(np.ascontiguousarray, self.arrays)))
+        # Own copies: what was handed over may be shared, mapped from a file, or not to be written to.
+        self._hold(memory.Sets(*(np.array(array, order="C") for array in self.arrays)))

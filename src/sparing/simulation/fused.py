@@ -24,7 +24,7 @@ class Fused:
     @classmethod
     def of(cls, learner: Learner, stream: Stream) -> "Fused | None":
         """None where a rule is written in Python, or a round would be refused: then steps must be taken."""
-        if learner.plan is None or type(stream) is not Stream:
+        if learner.plan is None or learner.open or type(stream) is not Stream:
             return None
         if not (np.abs(stream.contexts) <= running.LARGEST).all():
             return None
@@ -58,7 +58,7 @@ class Fused:
             sets.make_room()
             before = done
             done, left = running.run(
-                sets.table,
+                sets.desk.settled,
                 contexts,
                 means,
                 draws,
@@ -66,7 +66,8 @@ class Fused:
                 thresholds,
                 answers,
                 monitor,
-                learner.rng,
+                learner.key,
+                learner.rounds - done,
                 done,
                 min(done - done % chunk + chunk, total),
                 left,
@@ -81,5 +82,7 @@ class Fused:
                 sets.scale_constant(learner.monitor.noise * learner.monitor.inflation)
             if progress is not None:
                 progress(done, total)
+            if done == before:  # a round that is refused: let it say why
+                learner.decide(contexts[done])
         reasons[:done] = np.array(REASONS)[codes[:done]]
         return done

@@ -124,8 +124,7 @@ def _try(job: _Job) -> np.ndarray:
     for number, start in enumerate(job.learners):
         learner = start.copy()
         # A live learner's own luck is as unknown as the world: ties and samples differ between worlds.
-        learner.rng = np.random.default_rng([job.seed[0], 3, job.seed[1]])
-        learner.priority = learner.rng.permutation(learner.n_actions)
+        learner.reseed([job.seed[0], 3, job.seed[1]])
         trace = play(learner, stream)
         found[number] = trace.calls[job.checkpoints - 1], trace.regret[job.checkpoints - 1]
     return found

@@ -1,5 +1,6 @@
 """Ours, through the public names; and the compiled step behind them, called as plain kernels are."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,17 @@ def step(worlds: Any, spec: dict[str, Any]) -> Any:
 
 def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
     """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
-    from sparing.online.engine import learning, running
+    from sparing.online.core import EVERYONE
+    from sparing.online.engine import bounding, opening, running
 
     class Compiled(worlds.Agent):  # type: ignore[misc]
         def __init__(self, rounds: Any) -> None:
             self.learner = _worst(rounds, spec)
-            self.table = self.learner.sets.table
+            self.table = self.learner.sets.desk.settled
 
         def step(self, x: Any, means: Any, noise: float) -> None:
-            action, _, _, _ = running.decide_freely(self.table, x)
-            learning.absorb(self.table, action, x, means[action] + noise)
+            action, _, _, _ = running.decide_by_log(self.table, x, EVERYONE, math.nan, 0)
+            bounding.keep_bounds(self.table, opening.absorb(self.table, action, x, means[action] + noise))
 
     return worlds.Steps(spec, Compiled)
 

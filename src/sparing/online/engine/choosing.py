@@ -1,4 +1,7 @@
-"""The built-in skip rules and explorers, composed as a learner says; the twin of rules.py and explore.py."""
+"""The built-in skip rules and explorers, composed as a learner says; the twin of rules.py and explore.py.
+
+One function a rule, so that a learner compiles only its own.
+"""
 
 import math
 from typing import NamedTuple
@@ -6,18 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from sparing.compiled import compiled
-from sparing.online.engine.doubting import doubt, sure
+from sparing.online.engine.doubting import doubt, plain_sum, sure
+from sparing.online.engine.luck import uniform
 from sparing.online.engine.memory import FROZEN, SLOT, counts, rows
-from sparing.online.engine.search import (
-    ahead,
-    best_mean,
-    leading,
-    look,
-    mean_and_spread,
-)
+from sparing.online.engine.search import ahead, best_mean, leading, look, mean_and_spread
 
-EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK = range(6)
+EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING = range(7)
 LEADER, WIDER, WIDER_RIVAL, SAMPLED = range(4)
+
+Choice = tuple[int, int, float, float]
+"""Action, reason, and the mean and spread of its set at x."""
+
+ELSEWHERE, WHO, UNLIKELY = 0.05, 2, 1e-6
+"""Share of the spot checks that play another action than planned, the place of the number that draws it, and the
+doubt that every action is drawn with at least."""
 
 
 class Plan(NamedTuple):
@@ -35,27 +40,26 @@ class Plan(NamedTuple):
 @compiled
 def choose(
     t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> tuple[int, int, float, float]:
-    """Action, reason, and the mean and spread of its set at x. `eligible` is empty for everyone.
+) -> Choice:
+    """Choose by whatever rules the plan has; `eligible` is empty for everyone."""
+    if plan.first == CONFIDENT:
+        return by_doubt(t, plan, x, eligible)
+    if plan.first == CERTIFIED:
+        return by_certificate(t, plan, x, eligible)
+    return by_log(t, plan, x, eligible, threshold, logged)
+
+
+@compiled
+def by_log(
+    t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
+) -> Choice:
+    """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
     threshold is what the log earned in this context (NaN where it is not in the log), logged its action.
     """
-    two = plan.first == CERTIFIED or plan.explore == WIDER
     if plan.first == EXPLORE and plan.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
-    if plan.first == CONFIDENT:
-        norm = look(t, x, 1.0, eligible)
-        best, _ = best_mean(t, x, norm, eligible)
-        if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit):
-            mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
-            return best, CONFIDENT, mean, spread
-        if plan.explore == SAMPLED:
-            return best, EXPLORE, 0.0, 0.0
-        if plan.explore == WIDER_RIVAL:
-            action = wider_rival(t, x, eligible, best)
-            mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
-            return action, EXPLORE, mean, spread
-    leader, top, mean, spread, rival, rival_top, rival_spread = leading(t, x, plan.optimism, eligible, two)
+    leader, top, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
     for turn in range(2):
         rule = plan.first if turn == 0 else plan.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
@@ -63,15 +67,36 @@ def choose(
             return logged, LOG_BEATS, mean, spread
         if rule == SUPPORTED and counts(t, FROZEN)[counts(t, SLOT)[leader]]:
             return leader, SUPPORTED, mean, spread
-        if (
-            rule == CERTIFIED
-            and plan.tolerance > -math.inf
-            and (rival < 0 or rival_top - (mean - spread) <= plan.tolerance)
-        ):
-            return leader, CERTIFIED, mean, spread
+    return leader, EXPLORE, mean, spread
+
+
+@compiled
+def by_certificate(t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray) -> Choice:
+    """The leader, without a call where no rival's top is above its bottom by more than the tolerance."""
+    leader, _, mean, spread, rival, rival_top, rival_spread = leading(t, x, plan.optimism, eligible, True)
+    if plan.tolerance > -math.inf and (rival < 0 or rival_top - (mean - spread) <= plan.tolerance):
+        return leader, CERTIFIED, mean, spread
     if plan.explore == WIDER and rival >= 0 and rival_spread > spread:
         mean, spread = mean_and_spread(t, counts(t, SLOT)[rival], x)
         return rival, EXPLORE, mean, spread
+    return leader, EXPLORE, mean, spread
+
+
+@compiled
+def by_doubt(t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray) -> Choice:
+    """The best mean, without a call where the doubts about it stay within the limit."""
+    norm = look(t, x, 1.0, eligible)
+    best, _ = best_mean(t, x, norm, eligible)
+    if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit):
+        mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
+        return best, CONFIDENT, mean, spread
+    if plan.explore == SAMPLED:
+        return best, EXPLORE, 0.0, 0.0  # the caller samples
+    if plan.explore == WIDER_RIVAL:
+        action = wider_rival(t, x, eligible, best)
+        mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
+        return action, EXPLORE, mean, spread
+    leader, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
     return leader, EXPLORE, mean, spread
 
 
@@ -88,3 +113,36 @@ def wider_rival(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, best: int) -
         if ahead(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
+
+
+@compiled
+def other_than(
+    t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray, planned: int, key: int
+) -> tuple[int, float]:
+    """Draw another action than planned, in proportion to the doubts; it, and its chance among the others.
+
+    The best mean has the share that no doubt takes. Nobody else: −1.
+    """
+    norm = look(t, x, 1.0, eligible)
+    best, _ = best_mean(t, x, norm, eligible)
+    mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
+    left = 1.0 - plain_sum(t, x, eligible, best, plan.tolerance, mean, spread)
+    total, last = 0.0, -1
+    odds = np.zeros(rows(t, SLOT))
+    for action in range(len(odds)):
+        if action == planned or (len(eligible) and not eligible[action]):
+            continue
+        odds[action] = left
+        if action != best:
+            rival_mean, rival_spread = mean_and_spread(t, counts(t, SLOT)[action], x)
+            odds[action] = doubt(mean - rival_mean + plan.tolerance, math.sqrt(spread**2 + rival_spread**2))
+        odds[action] = max(odds[action], UNLIKELY)
+        total += odds[action]
+        last = action
+    drawn = uniform(key, WHO) * total
+    for action in range(len(odds)):
+        if odds[action] > 0.0:
+            drawn -= odds[action]
+            if drawn < 0.0 or action == last:
+                return action, odds[action] / total
+    return -1, 0.0

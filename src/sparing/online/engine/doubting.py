@@ -8,11 +8,14 @@ from sparing.compiled import compiled
 from sparing.online.engine.memory import (
     ACTION,
     COUNTERS,
+    MARKS,
     MIDDLE,
     NEAR,
     SLOT,
+    TOUCHED,
     UPPER,
     USED,
+    VIEW,
     WIDTH,
     counts,
     rough_matrix,
@@ -90,7 +93,7 @@ def blank_doubts(
 ) -> float:
     """The doubts of all untouched rivals together."""
     if len(eligible) == 0:
-        rivals = rows(t, SLOT) - (counts(t, COUNTERS)[USED] - 1)
+        rivals = rows(t, SLOT) - counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]]
     else:
         rivals = 0
         for action in range(rows(t, SLOT)):

@@ -2,7 +2,7 @@
 
 Passing thirty arrays to compiled code one by one costs more than a decision over twenty actions. So their
 addresses stand in one table, `t` in the functions of this folder, and `matrix(t, THETA)` is the array again.
-Whoever makes a table keeps its arrays alive, and makes a new one whenever an array is replaced.
+A `Desk` makes the tables of one caller, with scratch of its own, and keeps their arrays alive.
 """
 
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ class Sets(NamedTuple):
     """Confidence sets of the touched actions, one a slot; slot 0 is what every untouched action shares.
 
     C slots, of which `counters[USED]` are in use; K actions; P = d·(d+1)/2, filled up with zeros to a multiple of eight.
+    An action with open calls has two slots: one without them, seen in the settled view, and a twin with them,
+    seen in the view ahead.
     """
 
     theta: np.ndarray  # (C, d) θ̂
@@ -24,6 +26,7 @@ class Sets(NamedTuple):
     inverse: np.ndarray  # (C, P) V⁻¹
     gram: np.ndarray  # (C, P) V
     log_det: np.ndarray  # (C,) log(det V/λ^d)
+    shrunk: np.ndarray  # (C,) how far the diagonal of V⁻¹ fell since it was computed afresh
     radius: np.ndarray  # (C,) ρ, where each action has its own
     root: np.ndarray  # (C,) sqrt(c) with V⁻¹ ⪯ c·M
     near: (
@@ -36,22 +39,32 @@ class Sets(NamedTuple):
     fresh: np.ndarray  # (C,) rows since `root` was found
     frozen: np.ndarray  # (C,) 1 for points
     action: np.ndarray  # (C,) which action a slot is
-    slot: np.ndarray  # (K,) which slot an action has, 0 for untouched
+    hidden: np.ndarray  # (C,) from which views a slot is hidden: 1 settled, 2 ahead, 3 both (free)
+    waiting: np.ndarray  # (C,) open calls in a twin
+    slot: np.ndarray  # (K,) which slot an action has in the settled view, 0 for untouched
+    ahead: np.ndarray  # (K,) and which in the view with open calls
     priority: np.ndarray  # (K,) the smaller number wins ties
     order: np.ndarray  # (K,) actions by priority
     metric: np.ndarray  # (P,) M, shared by all actions
     span: np.ndarray  # (P,) M⁻¹
     numbers: np.ndarray  # the scalars below
     counters: np.ndarray  # the counts below
-    square: np.ndarray  # (d, d) scratch
-    vectors: np.ndarray  # (3, d) scratch
-    products: np.ndarray  # (P,) scratch: the products of x with itself
-    rough_x: np.ndarray  # (d,) float32 scratch
-    rough_products: np.ndarray  # (P,) float32 scratch
-    middle: np.ndarray  # (C,) scratch: x·θ̂ to single precision
-    width: np.ndarray  # (C,) scratch: half-widths at x
-    upper: np.ndarray  # (C,) scratch: no set's top at x lies above
     plan: np.ndarray  # (7,) the rules, see choosing.Plan
+
+
+class Scratch(NamedTuple):
+    """What one caller's decisions and updates write to."""
+
+    square: np.ndarray  # (d, d)
+    vectors: np.ndarray  # (3, d)
+    trial: np.ndarray  # (2, P) a V that may be refused, and its inverse
+    products: np.ndarray  # (P,) the products of x with itself
+    rough_x: np.ndarray  # (d,) float32
+    rough_products: np.ndarray  # (P,) float32
+    middle: np.ndarray  # (C,) x·θ̂ to single precision
+    width: np.ndarray  # (C,) half-widths at x
+    upper: np.ndarray  # (C,) no set's top at x lies above
+    marks: np.ndarray  # the marks below
     everyone: np.ndarray  # (0,) a mask that leaves nobody out
 
 
@@ -59,28 +72,32 @@ RIDGE, COMMON, SLACK, MISFIT, SCALE, NOISE, BIAS, LOG_DELTA, GROWTH, TOTAL_GROWT
 """numbers: λ; ρ where all actions share it, else NaN; what widens points and sets; then of the radii:
 radius_scale, σ, √λ·S_θ, 2·log(K'/δ), S_x²/(λd), S_x²/λ."""
 
-USED, TOTAL, NEXT, LAST, KIND, HIGHEST = range(6)
-"""counters: slots in use, rows in all learnt sets, the first place of `order` that may be untouched, rows when
-the metric was last found, the kind of radius, and the slot that `look` found to reach highest."""
+USED, TOTAL, LAST, KIND, FREE, DIGEST, TWINS, TOUCHED, TOUCHED_AHEAD, NEXT, NEXT_AHEAD = range(11)
+"""counters: slots in use, rows in all learnt sets, rows when the metric was last found, the kind of radius, free
+slots, a rolling digest of what was learnt, twins; and for each view, touched actions and the first place of `order`
+that is untouched."""
+
+VIEW, HIGHEST = range(2)
+"""marks: the view (0 settled, 1 ahead), and the slot that `look` found to reach highest."""
 
 CONSTANT, DETERMINANT, TRACE, PAPER = range(4)
 
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("near", "quick", "rough_x", "rough_products"), np.float32),
-    **dict.fromkeys(("logged", "live", "fresh", "frozen", "action", "slot"), np.int64),
-    **dict.fromkeys(("priority", "order", "counters"), np.int64),
+    **dict.fromkeys(("logged", "live", "fresh", "frozen", "action", "hidden", "waiting"), np.int64),
+    **dict.fromkeys(("slot", "ahead", "priority", "order", "counters", "marks"), np.int64),
     "everyone": np.bool_,
 }
 """Types of the arrays that are not float64."""
 
 
-FIELDS = range(len(Sets._fields))
 (
     THETA,
     RESPONSE,
     INVERSE,
     GRAM,
     LOG_DET,
+    SHRUNK,
     RADIUS,
     ROOT,
     NEAR,
@@ -91,24 +108,31 @@ FIELDS = range(len(Sets._fields))
     FRESH,
     FROZEN,
     ACTION,
+    HIDDEN,
+    WAITING,
     SLOT,
+    AHEAD,
     PRIORITY,
     ORDER,
     METRIC,
     SPAN,
     NUMBERS,
     COUNTERS,
+    PLAN,
     SQUARE,
     VECTORS,
+    TRIAL,
     PRODUCTS,
     ROUGH_X,
     ROUGH_PRODUCTS,
     MIDDLE,
     WIDTH,
     UPPER,
-    PLAN,
+    MARKS,
     EVERYONE,
-) = FIELDS
+    SETTLED,
+) = range(len(Sets._fields) + len(Scratch._fields) + 1)
+"""Places in a table. SLOT is the map of the table's view; SETTLED and AHEAD are the two maps in any view."""
 
 
 pack: Any = _pack_array
@@ -156,9 +180,20 @@ rough_vector = _accessor(types.float32, 1)
 flags = _accessor(types.boolean, 1)
 
 
-def table(sets: Sets) -> np.ndarray:
+class Desk:
+    """One caller's tables over some sets, settled and ahead, with scratch that nobody else writes to."""
+
+    def __init__(self, sets: Sets) -> None:
+        self.sets = sets
+        self.scratch = _scratch(*sets.theta.shape)
+        self._ahead = self.scratch._replace(marks=np.array([1, 0]))
+        self.settled = _table((*sets, *self.scratch, sets.slot))
+        self.ahead = _table((*sets._replace(slot=sets.ahead), *self._ahead, sets.slot))
+
+
+def _table(arrays: tuple[np.ndarray, ...]) -> np.ndarray:
     """Address, rows and columns of each array; valid as long as these very arrays live."""
-    entries = [(array.ctypes.data, *array.shape, 1)[:3] for array in sets]
+    entries = [(array.ctypes.data, *array.shape, 1)[:3] for array in arrays]
     return np.array(entries, dtype=np.int64).ravel()
 
 
@@ -189,32 +224,36 @@ def packed_size(d: int) -> int:
 def allocate(n_actions: int, capacity: int, d: int, *, bounded: bool, quick: bool) -> Sets:
     """Arrays for so many actions and slots, zero; with those that bounds are read from, or without."""
     k, c, p = n_actions, capacity, packed_size(d)
-    shapes: dict[str, tuple[int, ...]] = {
-        "theta": (c, d),
-        "response": (c, d),
-        "inverse": (c, p),
-        "gram": (c, p),
+    shapes = {
+        **dict.fromkeys(("theta", "response"), (c, d)),
+        **dict.fromkeys(("inverse", "gram"), (c, p)),
         "near": (c if bounded else 0, d + 3),
         "quick": (c if quick else 0, p),
-        "slot": (k,),
-        "priority": (k,),
-        "order": (k,),
-        "metric": (p,),
-        "span": (p,),
+        **dict.fromkeys(("slot", "ahead", "priority", "order"), (k,)),
+        **dict.fromkeys(("metric", "span"), (p,)),
         "numbers": (10,),
-        "counters": (6,),
+        "counters": (11,),
+        "plan": (7,),
+    }
+    return Sets(*(_zeros(name, shapes.get(name, (c,))) for name in Sets._fields))
+
+
+def _scratch(capacity: int, d: int) -> Scratch:
+    p = packed_size(d)
+    shapes = {
         "square": (d, d),
         "vectors": (3, d),
-        "products": (p,),
+        "trial": (2, p),
+        **dict.fromkeys(("products", "rough_products"), (p,)),
         "rough_x": (d,),
-        "rough_products": (p,),
-        "plan": (7,),
+        "marks": (2,),
         "everyone": (0,),
     }
-    made = {}
-    for name in Sets._fields:
-        made[name] = np.zeros(shapes.get(name, (c,)), dtype=KINDS.get(name, np.float64))
-    return Sets(**made)
+    return Scratch(*(_zeros(name, shapes.get(name, (capacity,))) for name in Scratch._fields))
+
+
+def _zeros(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    return np.zeros(shape, dtype=KINDS.get(name, np.float64))
 
 
 def grown(sets: Sets, capacity: int) -> Sets:
@@ -222,27 +261,5 @@ def grown(sets: Sets, capacity: int) -> Sets:
     k, d = len(sets.slot), sets.theta.shape[1]
     larger = allocate(k, capacity, d, bounded=len(sets.near) > 0, quick=len(sets.quick) > 0)
     for old, new in zip(sets, larger, strict=True):
-        if old.shape == new.shape:
-            new[...] = old
-        else:
-            new[: len(old)] = old
+        new[: len(old)] = old
     return larger
-
-
-SCRATCH = (
-    "counters",
-    "square",
-    "vectors",
-    "products",
-    "rough_x",
-    "rough_products",
-    "middle",
-    "width",
-    "upper",
-)
-"""What deciding writes to."""
-
-
-def with_own_scratch(sets: Sets) -> Sets:
-    """The same sets, for a thread of its own that decides and learns nothing."""
-    return sets._replace(**{name: getattr(sets, name).copy() for name in SCRATCH})

@@ -6,17 +6,35 @@ import numpy as np
 
 from sparing.compiled import compiled
 from sparing.online.engine.algebra import dot
-from sparing.online.engine.choosing import EXPLORE, SAMPLED, SPOT_CHECK, Plan, choose
-from sparing.online.engine.learning import absorb
+from sparing.online.engine.bounding import keep_bounds
+from sparing.online.engine.choosing import (
+    ELSEWHERE,
+    EXPLORE,
+    PENDING,
+    SAMPLED,
+    SPOT_CHECK,
+    Choice,
+    Plan,
+    by_certificate,
+    by_doubt,
+    by_log,
+    choose,
+    other_than,
+)
+from sparing.online.engine.learning import fits
+from sparing.online.engine.luck import key_of, normals, uniform
 from sparing.online.engine.memory import (
     COMMON,
     COUNTERS,
     EVERYONE,
+    FREE,
     INVERSE,
     NUMBERS,
     PLAN,
+    SETTLED,
     SLOT,
     THETA,
+    TWINS,
     USED,
     counts,
     flags,
@@ -24,6 +42,7 @@ from sparing.online.engine.memory import (
     rows,
     vector,
 )
+from sparing.online.engine.opening import absorb
 from sparing.online.engine.sampling import sampled
 
 LARGEST = 1e100
@@ -50,25 +69,59 @@ def unfit(x: np.ndarray) -> int:
 
 
 @compiled
-def decide(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> tuple[int, int, float, float]:
-    """Choose for one context by the plan in the table; an unfit feature i gives action −1 − i."""
-    wrong = unfit(x)
-    if wrong >= 0:
-        return -1 - wrong, 0, 0.0, 0.0
-    return choose(t, plan_of(vector(t, PLAN)), x, eligible, threshold, logged)
+def learnable(t: np.ndarray, action: int, x: np.ndarray) -> bool:
+    """Whether a reward in this context could be learnt exactly."""
+    return fits(t, counts(t, SLOT)[action], x) and fits(t, counts(t, SETTLED)[action], x)
 
 
 @compiled
-def decide_freely(t: np.ndarray, x: np.ndarray) -> tuple[int, int, float, float]:
-    """The same among all actions and without the log's answers: fewer arguments, less time."""
-    return decide(t, x, flags(t, EVERYONE), math.nan, 0)
+def checked(t: np.ndarray, plan: Plan, x: np.ndarray, choice: Choice) -> Choice:
+    """The choice, unless it is a call that could not be learnt from; a sampled one is not made yet."""
+    if choice[1] == EXPLORE and plan.explore != SAMPLED and not learnable(t, choice[0], x):
+        return -1 - len(x), 0, 0.0, 0.0
+    return choice
+
+
+@compiled
+def decide_by_log(
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
+) -> Choice:
+    """Choose for one context by the plan in the table.
+
+    An unfit feature i gives action −1 − i, a call that could not be learnt exactly −1 − d.
+    """
+    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
+    return checked(t, plan, x, by_log(t, plan, x, eligible, threshold, logged))
+
+
+@compiled
+def decide_by_certificate(
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
+) -> Choice:
+    """The same, where the rule is `certified`."""
+    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
+    return checked(t, plan, x, by_certificate(t, plan, x, eligible))
+
+
+@compiled
+def decide_by_doubt(
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
+) -> Choice:
+    """The same, where the rule is `confident`."""
+    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
+    return checked(t, plan, x, by_doubt(t, plan, x, eligible))
 
 
 @compiled
 def decide_rows(
     t: np.ndarray,
+    ahead: np.ndarray,
     contexts: np.ndarray,
     thresholds: np.ndarray,
     answers: np.ndarray,
@@ -77,12 +130,17 @@ def decide_rows(
     means: np.ndarray,
     spreads: np.ndarray,
 ) -> None:
-    """Choose for each context (n, d), learning nothing."""
-    composed, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
+    """Choose for each context (n, d) from the two views of one desk, learning nothing."""
+    plan, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
+    waiting = counts(t, COUNTERS)[TWINS] > 0
     for i in range(len(contexts)):
-        actions[i], reasons[i], means[i], spreads[i] = choose(
-            t, composed, contexts[i], everyone, thresholds[i], answers[i]
-        )
+        action, reason, mean, spread = choose(t, plan, contexts[i], everyone, thresholds[i], answers[i])
+        if waiting and reason == EXPLORE:
+            action, reason, mean, spread = choose(
+                ahead, plan, contexts[i], everyone, thresholds[i], answers[i]
+            )
+            reason = PENDING if reason != EXPLORE else EXPLORE
+        actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread
 
 
 @compiled
@@ -121,7 +179,8 @@ def run(
     thresholds: np.ndarray,
     answers: np.ndarray,
     monitor: np.ndarray,
-    rng: np.random.Generator,
+    key: int,
+    before: int,
     start: int,
     stop: int,
     budget: int,
@@ -130,22 +189,26 @@ def run(
 ) -> tuple[int, int]:
     """Decide and learn from round `start` up to `stop`; rounds done and calls left of the budget.
 
-    It comes back early when the budget is spent or no slot is free for an untouched action.
+    Round i draws its luck from the learner's key and the number before + i. It comes back early when the budget is
+    spent, no slot is free for an untouched action, or a round's row would be refused.
     """
     plan, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
-    capacity, n_actions = rows(t, THETA), rows(t, SLOT)
+    capacity, luck, others = rows(t, THETA), np.empty(rows(t, SLOT)), rows(t, SLOT) > 1
     for now in range(start, stop):
-        if budget == 0 or counts(t, COUNTERS)[USED] == capacity:
+        if budget == 0 or counts(t, COUNTERS)[USED] - counts(t, COUNTERS)[FREE] == capacity:
             return now, budget
-        x = contexts[now]
-        if plan.spot_check > 0 and rng.random() < plan.spot_check:
-            action, reason = sampled(t, x, rng.standard_normal(n_actions), everyone), SPOT_CHECK
-        else:
-            action, reason, _, _ = choose(t, plan, x, everyone, thresholds[now], answers[now])
-            if reason == EXPLORE and plan.explore == SAMPLED:
-                action = sampled(t, x, rng.standard_normal(n_actions), everyone)
-        actions[now], reasons[now] = action, reason
+        x, round_key = contexts[now], key_of(key, before + now)
+        action, reason, _, _ = choose(t, plan, x, everyone, thresholds[now], answers[now])
+        if reason == EXPLORE and plan.explore == SAMPLED:
+            normals(round_key, luck)
+            action = sampled(t, x, luck, everyone)
+        elif plan.spot_check > 0.0 and uniform(round_key, 0) < plan.spot_check:
+            reason = SPOT_CHECK
+            if others and uniform(round_key, 1) < ELSEWHERE:
+                action, _ = other_than(t, plan, x, everyone, action, round_key)
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
+            if not learnable(t, action, x):
+                return now, budget
             budget -= 1
             reward = means[now, action] + draws[now]
             if binary:
@@ -153,5 +216,6 @@ def run(
             if len(monitor):
                 mean, width = predict(t, action, x)
                 vector(t, NUMBERS)[COMMON] = observe(monitor, reward, mean, width)
-            absorb(t, action, x, reward)
+            keep_bounds(t, absorb(t, action, x, reward))
+        actions[now], reasons[now] = action, reason
     return stop, budget

@@ -8,13 +8,16 @@ from sparing.compiled import compiled
 from sparing.online.engine.memory import (
     ACTION,
     COUNTERS,
+    MARKS,
     MIDDLE,
     NEAR,
     ORDER,
     SLOT,
     THETA,
+    TOUCHED,
     UPPER,
     USED,
+    VIEW,
     WIDTH,
     columns,
     counts,
@@ -50,7 +53,7 @@ def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndar
     upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
     scored = rows(t, NEAR) == 0 or not norm > SMALL
     best, highest = -1, -math.inf
-    if used <= len(slots):
+    if counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]] < len(slots):
         mean, spread = mean_and_spread(t, BLANK, x)
         for a in range(len(slots)):
             if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
@@ -111,7 +114,7 @@ def rivals(
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
-    blanks = len(slots) - (counts(t, COUNTERS)[USED] - 1)
+    blanks = len(slots) - counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]]
     if len(eligible):
         blanks = 0
         for a in range(len(slots)):

@@ -18,9 +18,12 @@ from sparing.online.engine.memory import (
     ACTION,
     COMMON,
     COUNTERS,
+    FREE,
     FROZEN,
+    HIDDEN,
     HIGHEST,
     INVERSE,
+    MARKS,
     METRIC,
     MIDDLE,
     MISFIT,
@@ -38,8 +41,10 @@ from sparing.online.engine.memory import (
     SLACK,
     SLOT,
     THETA,
+    TWINS,
     UPPER,
     USED,
+    VIEW,
     WIDTH,
     columns,
     counts,
@@ -139,23 +144,24 @@ def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray) ->
         upper[slot] = top
         if not top <= most:
             highest, most = slot, top
-    counts(t, COUNTERS)[HIGHEST] = highest
+    counts(t, MARKS)[HIGHEST] = highest
     leave_out(t, eligible)
     return norm
 
 
 @compiled
 def leave_out(t: np.ndarray, eligible: np.ndarray) -> None:
-    """Put actions that may not be played below all others, and find the highest of the rest."""
-    if len(eligible):
-        upper, action = vector(t, UPPER), counts(t, ACTION)
-        highest, most = 0, -math.inf
-        for slot in range(1, counts(t, COUNTERS)[USED]):
-            if not eligible[action[slot]]:
-                upper[slot] = -math.inf
-            elif not upper[slot] <= most:
-                highest, most = slot, upper[slot]
-        counts(t, COUNTERS)[HIGHEST] = highest
+    """Put slots that may not be played, or are not in view, below all others, and find the highest of the rest."""
+    if len(eligible) == 0 and counts(t, COUNTERS)[TWINS] + counts(t, COUNTERS)[FREE] == 0:
+        return
+    upper, action, hidden = vector(t, UPPER), counts(t, ACTION), counts(t, HIDDEN)
+    unseen, highest, most = 1 + counts(t, MARKS)[VIEW], 0, -math.inf
+    for slot in range(1, counts(t, COUNTERS)[USED]):
+        if hidden[slot] & unseen or (len(eligible) and not eligible[action[slot]]):
+            upper[slot] = -math.inf
+        elif not upper[slot] <= most:
+            highest, most = slot, upper[slot]
+    counts(t, MARKS)[HIGHEST] = highest
 
 
 @compiled
@@ -180,10 +186,8 @@ def highest_mean(t: np.ndarray, slot: int, norm: float) -> float:
 @compiled
 def untouched(t: np.ndarray, eligible: np.ndarray, after: int) -> int:
     """The place in the order of the first untouched eligible action behind place `after`; K if none."""
-    order, slot, counters = counts(t, ORDER), counts(t, SLOT), counts(t, COUNTERS)
-    while counters[NEXT] < len(order) and slot[order[counters[NEXT]]] != 0:
-        counters[NEXT] += 1
-    place = max(after + 1, counters[NEXT])
+    order, slot = counts(t, ORDER), counts(t, SLOT)
+    place = max(after + 1, counts(t, COUNTERS)[NEXT + counts(t, MARKS)[VIEW]])
     while place < len(order):
         if slot[order[place]] == 0 and (len(eligible) == 0 or eligible[order[place]]):
             return place
@@ -225,7 +229,7 @@ def leading(
             if place < len(order):
                 second, second_top, second_spread = order[place], first_top, first_spread
     scored = rows(t, NEAR) == 0 or not norm > SMALL
-    highest = 0 if scored else counts(t, COUNTERS)[HIGHEST]
+    highest = 0 if scored else counts(t, MARKS)[HIGHEST]
     ready = False
     for turn in range(used):
         slot = highest if turn == 0 else turn

@@ -1,0 +1,379 @@
+"""The core of a learner: what to do in a context, and what a reward teaches; by indices, without bookkeeping."""
+
+import hashlib
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import DecisionError
+from sparing.online import kernels
+from sparing.online.decision import ALWAYS, UNASKED, Chances, Drawn, Proposal
+from sparing.online.engine import choosing, luck, running, sampling
+from sparing.online.engine.running import LARGEST
+from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
+from sparing.online.monitor import NoiseMonitor
+from sparing.online.planning import KERNELS, REASONS, compiled_plan, log_memory
+from sparing.online.rules import SkipRule, View
+from sparing.online.sets import ConfidenceSets
+from sparing.online.turns import Turns
+
+EXPLORE, SPOT_CHECK, PENDING = "explore", "spot-check", "pending"
+CALLS = (EXPLORE, SPOT_CHECK)
+EVERYONE = np.empty(0, dtype=np.bool_)
+"""Stands for a mask that leaves nobody out."""
+
+NOWHERE = (math.nan, 0)
+"""The threshold and the answer of a context that is not in the log."""
+
+NUMBERS = "biufO"
+"""NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
+
+Choice = tuple[int, str, float, float, Chances | Drawn]
+"""Action, reason, mean and spread of its set, and its chances."""
+
+
+class Core:
+    """`propose` says what to do and changes nothing; `begin` counts a call as open, `finish` learns from its reward,
+    `cancel` takes it out again. What is learnt is a function of the rewards and their order alone.
+    """
+
+    def __init__(
+        self,
+        action_names: Sequence[Hashable],
+        sets: ConfidenceSets,
+        rules: Sequence[SkipRule],
+        *,
+        explore: str,
+        optimism: float,
+        spot_check: float,
+        monitor: NoiseMonitor | None,
+        reward_range: tuple[float, float] | None,
+    ) -> None:
+        self.action_names = tuple(action_names)
+        self.sets, self.rules = sets, tuple(rules)
+        self.explore, self.optimism = explore, optimism
+        self.spot_check, self.monitor, self.reward_range = spot_check, monitor, reward_range
+        self._begun = int(sets.waiting.sum())
+        self._explorer = EXPLORERS[explore]
+        self._random = explore == "sampled" or spot_check > 0
+        self.plan = compiled_plan(self)
+        self._kernel: Any = None
+        if self.plan is not None:
+            sets.arrays.plan[:] = self.plan
+            self._kernel = KERNELS[self.plan.first]
+        self._lucky = self._random or self.plan is None  # rules in Python may draw
+        self._beats = log_memory(self)
+        self._turns = Turns()
+
+    @property
+    def n_actions(self) -> int:
+        """Actions, K."""
+        return len(self.action_names)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a context, d."""
+        return self.sets.shape[1]
+
+    @property
+    def priority(self) -> np.ndarray:
+        """Who wins ties, (K,): the action with the smaller number."""
+        return self.sets.arrays.priority
+
+    def propose(
+        self,
+        x: Sequence[float] | np.ndarray,
+        *,
+        allowed: np.ndarray | None = None,
+        context_id: Hashable | None = None,
+        luck: bytes = b"",
+    ) -> Proposal:
+        """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
+
+        A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
+        """
+        context, mask = self._context(x), self._allowed(allowed)
+        key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
+        with self._turns.looking():
+            return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
+
+    @staticmethod
+    def _proposal(choice: Choice) -> Proposal:
+        action, reason, mean, spread, chances = choice
+        called = reason in CALLS
+        return Proposal(action, called, reason, mean, mean - spread, mean + spread, chances)
+
+    def begin(self, action: int, x: Sequence[float] | np.ndarray) -> float:
+        """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
+        context = self._context(x)
+        self._check(context)
+        with self._turns.door:
+            self._turns.wait()
+            return self._begin(self._known(action), context)
+
+    def finish(self, action: int, x: Sequence[float] | np.ndarray, reward: float, predicted: float) -> None:
+        """The reward of a call that `begin` opened and `predicted` has come: learn from it."""
+        context, value, number = self._context(x), self._reward(reward), self._known(action)
+        with self._turns.door:
+            self._turns.wait()
+            self._must_wait(number)
+            self._finish(number, context, value, float(predicted))
+
+    def cancel(self, action: int, x: Sequence[float] | np.ndarray, predicted: float) -> None:
+        """A call that `begin` opened will never have its reward: take it out again."""
+        context, number = self._context(x), self._known(action)
+        with self._turns.door:
+            self._turns.wait()
+            self._must_wait(number)
+            self._cancel(number, context, float(predicted))
+
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that depend on every reward learnt since the start, and on their order."""
+        return f"{self.sets.digest & (2**64 - 1):016x}"
+
+    def _begin(self, action: int, x: np.ndarray) -> float:
+        predicted = self.sets.begin(action, x)
+        if math.isnan(predicted):
+            raise self._inexact(x, action)
+        self._begun += 1
+        return predicted
+
+    def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
+        sets = self.sets
+        if self.monitor is not None:
+            mean, width = running.predict(sets.desk.settled, action, x)
+            self.monitor.observe(reward, mean, width)
+            sets.scale_constant(self.monitor.noise * self.monitor.inflation)
+        if not sets.absorb(action, x, reward):
+            raise self._inexact(x, action)
+        if predicted is not None:
+            sets.settle(action, x, reward - predicted)
+            self._begun -= 1
+
+    def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
+        self.sets.take_back(action, x, predicted)
+        self._begun -= 1
+
+    def _choose(
+        self,
+        x: np.ndarray,
+        allowed: np.ndarray,
+        context_id: Hashable | None,
+        key: int,
+        spot_check: float,
+    ) -> Choice:
+        """What to do now. The settled sets may skip; where they do not, those with the open calls say what to ask
+        about, or that what is open will tell (`pending`)."""
+        plan = self.plan
+        if plan is None:
+            return self._choose_by_view(x, allowed, context_id, key, spot_check)
+        desk = self.sets.desk
+        table = desk.settled
+        threshold, logged = NOWHERE if self._beats is None else self._beats.find(x, context_id)
+        action, code, mean, spread = self._kernel(table, x, allowed, threshold, logged)
+        if self._begun and not code and action >= 0:
+            table = desk.ahead
+            action, code, mean, spread = self._kernel(table, x, allowed, threshold, logged)
+            code = choosing.PENDING if code else code
+        if action < 0:
+            raise self._inexact(x) if -1 - action == len(x) else self._unfit(x, -1 - action)
+        if not self._random:
+            return action, REASONS[code], mean, spread, UNASKED if code else ALWAYS
+        if not code and self.explore == "sampled":
+            choice = self._sample(table, x, allowed, key)
+        else:
+            checked, elsewhere, chances = self._spot_check(
+                key, not code, int(allowed.sum()) or self.n_actions, spot_check
+            )
+            if elsewhere:
+                action, share = choosing.other_than(table, plan, x, allowed, action, key)
+                mean, spread = sampling.value(table, x, action)
+                chances = Chances(*2 * (spot_check * choosing.ELSEWHERE * share,))
+            choice = action, SPOT_CHECK if checked else REASONS[code], mean, spread, chances
+        return self._checked(x, choice)
+
+    def _checked(self, x: np.ndarray, choice: Choice) -> Choice:
+        """The choice, unless it is a call that could not be learnt from exactly."""
+        if choice[1] in CALLS and not self.sets.learnable(choice[0], x):
+            raise self._inexact(x, choice[0])
+        return choice
+
+    def _sample(self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
+        """The action that one draw from the posterior favours."""
+        normals = np.empty(self.n_actions)
+        luck.normals(key, normals)
+        action = sampling.sampled(table, x, normals, allowed)
+        mean, spread = sampling.value(table, x, action)
+        return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread)
+
+    @staticmethod
+    def _spot_check(key: int, called: bool, actions: int, share: float) -> tuple[bool, bool, Chances]:
+        """Whether a round is spot-checked, whether with another action than planned, and the planned one's chances.
+
+        A spot check repeats what was planned but for a fixed part, so its chance costs nothing to know.
+        """
+        elsewhere = choosing.ELSEWHERE if actions > 1 else 0.0
+        kept = 1 - share * elsewhere
+        chances = Chances(kept, kept if called else share * (1 - elsewhere))
+        checked = luck.uniform(key, 0) < share
+        return checked, checked and luck.uniform(key, 1) < elsewhere, chances
+
+    def _drawn(
+        self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
+    ) -> Drawn:
+        """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
+        room = len(self.sets.arrays.theta)
+        who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
+        found, _, blanks, first = sampling.rivals(table, x, action, REACH, allowed, who, means, spreads)
+        own, alike = Rival(mean, spread, int(self.priority[action])), None
+        if blanks:
+            alike = blanks, Rival(*sampling.value(table, x, first), int(self.priority[first]))
+        return Drawn(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
+
+    def _choose_by_view(
+        self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
+    ) -> Choice:
+        """Choose with all actions in sight: what rules written in Python need."""
+        self._check(x)
+        view = self._view(x, allowed, context_id, key)
+        answered = self._answered(view)
+        if answered is None and self._begun:
+            view = self._view(x, allowed, context_id, key, ahead=True)
+            answered = self._answered(view)
+            answered = None if answered is None else (answered[0], PENDING, answered[2])
+        action, reason, chance = answered or (self._explorer(view), EXPLORE, 1.0)
+        chances: Chances | Drawn = Chances(chance, 0.0) if answered else ALWAYS
+        if answered is None and self.explore == "sampled":
+            chances = self._drawn_by_view(view, action)
+        elif spot_check:
+            checked, elsewhere, chances = self._spot_check(
+                key, answered is None, int(view.eligible.sum()), spot_check
+            )
+            if elsewhere:
+                action, share = other_than(view, action, getattr(self.rules[0], "tolerance", 0.0))
+                chances = Chances(*2 * (spot_check * choosing.ELSEWHERE * share,))
+            reason = SPOT_CHECK if checked else reason
+        value, spread = float(view.mean[action]), float(view.spread[action])
+        return self._checked(x, (action, reason, value, spread, chances))
+
+    def _drawn_by_view(self, view: View, action: int) -> Drawn:
+        rivals = view.eligible.copy()
+        rivals[action] = False
+        own = Rival(float(view.mean[action]), float(view.spread[action]), int(view.priority[action]))
+        return Drawn(own, view.mean[rivals], view.spread[rivals], view.priority[rivals])
+
+    def _view(
+        self,
+        x: np.ndarray,
+        eligible: np.ndarray,
+        context_id: Hashable | None,
+        key: int,
+        *,
+        ahead: bool = False,
+    ) -> View:
+        mean, spread = self.sets.evaluate(x, ahead=ahead)
+        top = mean + self.optimism * spread
+        allowed = eligible if len(eligible) else np.ones(self.n_actions, dtype=np.bool_)
+        leader = kernels.best(top, allowed, self.priority, -1)
+        return View(x, context_id, mean, spread, top, allowed, self.priority, leader, key)
+
+    def _answered(self, view: View) -> tuple[int, str, float] | None:
+        """The first skip rule's answer and name, if any fires, and the chance of that answer."""
+        for rule in self.rules:
+            answer = rule.answer(view)
+            if answer is not None:
+                chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
+                return answer, rule.name, chance
+        return None
+
+    def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """What the log earned (NaN where it was not) and did in each of these contexts (n, d): (n,) each."""
+        if self._beats is None:
+            return np.full(len(contexts), math.nan), np.zeros(len(contexts), dtype=np.int64)
+        names = [None] * len(contexts) if ids is None else ids.tolist()
+        found = [self._beats.find(x, name) for x, name in zip(contexts, names, strict=True)]
+        thresholds = np.array([threshold for threshold, _ in found])
+        return thresholds, np.array([action for _, action in found], dtype=np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but whose turn it is."""
+        return {name: value for name, value in self.__dict__.items() if name != "_turns"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turns = Turns()
+
+    def _context(self, x: Sequence[float] | np.ndarray) -> np.ndarray:
+        try:
+            given = np.asarray(x)
+            context = given.astype(np.float64) if given.dtype.kind in NUMBERS else None
+        except (TypeError, ValueError, OverflowError):
+            context = None
+        if context is None:
+            raise DecisionError(f"context {x!r} is not a list of numbers")
+        if context.shape != (self.n_features,):
+            raise DecisionError(f"context of shape {context.shape}; expected ({self.n_features},)")
+        return np.ascontiguousarray(context)
+
+    def _check(self, x: np.ndarray) -> None:
+        large = np.flatnonzero(~(np.abs(x) <= LARGEST))
+        if len(large):
+            raise self._unfit(x, int(large[0]))
+
+    def _unfit(self, x: np.ndarray, feature: int) -> DecisionError:
+        return DecisionError(
+            f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
+            f"{LARGEST:g} in size. Fill it in, or scale the features"
+        )
+
+    def _inexact(self, x: np.ndarray, action: int | None = None) -> DecisionError:
+        of = "an action" if action is None else f"action {self.action_names[action]!r}"
+        largest = int(np.argmax(np.abs(x)))
+        return DecisionError(
+            f"a reward in this context could not be learnt exactly: beside ridge={self.sets.ridge:g}, feature "
+            f"{largest} = {x[largest]:g} makes the matrix of {of} singular in double precision. Scale the features to "
+            "sizes around 1, or pass a larger ridge"
+        )
+
+    def _known(self, action: int) -> int:
+        if (
+            isinstance(action, int | np.integer)
+            and not isinstance(action, bool)
+            and 0 <= action < self.n_actions
+        ):
+            return int(action)
+        raise DecisionError(f"action {action!r}; must be an index from 0 to {self.n_actions - 1}")
+
+    def _must_wait(self, action: int) -> None:
+        if not self.sets.waiting[action]:
+            raise DecisionError(
+                f"action {action} has no open call; begin(action, x) opens one. Nothing was changed"
+            )
+
+    def _allowed(self, mask: np.ndarray | None) -> np.ndarray:
+        if mask is None:
+            return EVERYONE
+        given = np.asarray(mask)
+        if given.dtype != np.bool_ or given.shape != (self.n_actions,) or not given.any():
+            raise DecisionError(
+                f"allowed of shape {given.shape} and type {given.dtype}; must be {self.n_actions} booleans, one of "
+                "them true at least"
+            )
+        return np.array(given)
+
+    def _reward(self, reward: Any) -> float:
+        try:
+            value = math.nan if isinstance(reward, str | bytes) else float(reward)
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        if not abs(value) <= LARGEST:
+            raise DecisionError(
+                f"reward {reward!r}; must be a finite number, at most {LARGEST:g} in size. Nothing was learnt"
+            )
+        if self.reward_range is not None and not self.reward_range[0] <= value <= self.reward_range[1]:
+            raise DecisionError(
+                f"reward {value} is outside reward_range={self.reward_range}; nothing was learnt"
+            )
+        return value

@@ -1,0 +1,42 @@
+"""Luck that is a function of a key, so that equal rounds draw alike wherever and whenever they are played."""
+
+import math
+
+import numpy as np
+
+from sparing.compiled import compiled
+
+NORMALS = 16
+"""The place of a round's first normal number; before it stand its uniform ones."""
+
+
+@compiled
+def mixed(word: np.uint64) -> np.uint64:
+    """A word whose every bit depends on every bit of this one (splitmix64)."""
+    word = np.uint64(word + np.uint64(0x9E3779B97F4A7C15))
+    word = np.uint64((word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9))
+    word = np.uint64((word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB))
+    return np.uint64(word ^ (word >> np.uint64(31)))
+
+
+@compiled
+def key_of(seed: int, number: int) -> int:
+    """The key of a round: 63 bits from the learner's own key and the round's number."""
+    return int(mixed(mixed(np.uint64(seed)) ^ np.uint64(number)) >> np.uint64(1))
+
+
+@compiled
+def uniform(key: int, place: int) -> float:
+    """The number at a place of a key's sequence, in [0, 1)."""
+    return np.float64(mixed(mixed(np.uint64(key)) + np.uint64(place)) >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def normals(key: int, out: np.ndarray) -> None:
+    """Fill an array with a key's standard normal numbers (Box–Muller)."""
+    for i in range(0, len(out), 2):
+        size = math.sqrt(-2.0 * math.log(1.0 - uniform(key, NORMALS + i)))
+        angle = 2.0 * math.pi * uniform(key, NORMALS + i + 1)
+        out[i] = size * math.cos(angle)
+        if i + 1 < len(out):
+            out[i + 1] = size * math.sin(angle)
