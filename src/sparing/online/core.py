@@ -19,7 +19,9 @@ from sparing.online.rules import SkipRule, View
 from sparing.online.sets import ConfidenceSets
 from sparing.online.turns import Turns
 
-EXPLORE, SPOT_CHECK, PENDING = "explore", "spot-check", "pending"
+EXPLORE, SPOT_CHECK, PENDING = (
+    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING)
+)
 CALLS = (EXPLORE, SPOT_CHECK)
 EVERYONE = np.empty(0, dtype=np.bool_)
 """Stands for a mask that leaves nobody out."""
@@ -55,14 +57,16 @@ class Core:
         self.sets, self.rules = sets, tuple(rules)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.monitor, self.reward_range = spot_check, monitor, reward_range
-        self._begun = int(sets.waiting.sum())
+        self._waiting = {int(a): int(sets.waiting[a]) for a in np.flatnonzero(sets.waiting)}
         self._explorer = EXPLORERS[explore]
         self._random = explore == "sampled" or spot_check > 0
         self.plan = compiled_plan(self)
-        self._kernel: Any = None
+        self._freely: Any = running.decide_freely
+        self._among: Any = lambda t, x, allowed: running.decide_by_log(t, x, allowed, *NOWHERE)
         if self.plan is not None:
             sets.arrays.plan[:] = self.plan
-            self._kernel = KERNELS[self.plan.first]
+            self._freely, self._among = KERNELS.get(self.plan.first, (self._freely, self._among))
+        self._plain = self.plan is not None and not self._random and log_memory(self) is None
         self._lucky = self._random or self.plan is None  # rules in Python may draw
         self._beats = log_memory(self)
         self._turns = Turns()
@@ -137,7 +141,7 @@ class Core:
         predicted = self.sets.begin(action, x)
         if math.isnan(predicted):
             raise self._inexact(x, action)
-        self._begun += 1
+        self._waiting[action] = self._waiting.get(action, 0) + 1
         return predicted
 
     def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
@@ -150,49 +154,61 @@ class Core:
             raise self._inexact(x, action)
         if predicted is not None:
             sets.settle(action, x, reward - predicted)
-            self._begun -= 1
+            self._closed(action)
 
     def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
         self.sets.take_back(action, x, predicted)
-        self._begun -= 1
+        self._closed(action)
+
+    def _closed(self, action: int) -> None:
+        self._waiting[action] -= 1
+        if not self._waiting[action]:
+            del self._waiting[action]
 
     def _choose(
-        self,
-        x: np.ndarray,
-        allowed: np.ndarray,
-        context_id: Hashable | None,
-        key: int,
-        spot_check: float,
+        self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Choice:
         """What to do now. The settled sets may skip; where they do not, those with the open calls say what to ask
         about, or that what is open will tell (`pending`)."""
-        plan = self.plan
-        if plan is None:
+        if self.plan is None:
             return self._choose_by_view(x, allowed, context_id, key, spot_check)
-        desk = self.sets.desk
-        table = desk.settled
-        threshold, logged = NOWHERE if self._beats is None else self._beats.find(x, context_id)
-        action, code, mean, spread = self._kernel(table, x, allowed, threshold, logged)
-        if self._begun and not code and action >= 0:
-            table = desk.ahead
-            action, code, mean, spread = self._kernel(table, x, allowed, threshold, logged)
+        table = self.sets.desk.settled
+        action, code, mean, spread = self._plan_round(table, x, allowed, context_id)
+        if self._waiting and code == choosing.EXPLORE and action >= 0:
+            table = self.sets.desk.ahead
+            action, code, mean, spread = self._plan_round(table, x, allowed, context_id)
             code = choosing.PENDING if code else code
         if action < 0:
-            raise self._inexact(x) if -1 - action == len(x) else self._unfit(x, -1 - action)
+            raise self._refused(x, action)
         if not self._random:
             return action, REASONS[code], mean, spread, UNASKED if code else ALWAYS
-        if not code and self.explore == "sampled":
-            choice = self._sample(table, x, allowed, key)
-        else:
-            checked, elsewhere, chances = self._spot_check(
-                key, not code, int(allowed.sum()) or self.n_actions, spot_check
-            )
-            if elsewhere:
-                action, share = choosing.other_than(table, plan, x, allowed, action, key)
-                mean, spread = sampling.value(table, x, action)
-                chances = Chances(*2 * (spot_check * choosing.ELSEWHERE * share,))
-            choice = action, SPOT_CHECK if checked else REASONS[code], mean, spread, chances
-        return self._checked(x, choice)
+        if code == choosing.EXPLORE and self.explore == "sampled":
+            return self._checked(x, self._sample(table, x, allowed, key))
+        others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
+        chances = self._planned_chances(code == choosing.EXPLORE, others, spot_check)
+        luck_says = luck.checks(key, spot_check, others)
+        if luck_says == luck.AS_PLANNED:
+            return action, REASONS[code], mean, spread, chances
+        if luck_says == luck.ELSEWHERE:
+            action, share = choosing.other_than(table, self.plan, x, allowed, action, key)
+            mean, spread = sampling.value(table, x, action)
+            chances = Chances(*2 * (spot_check * luck.APART * share,))
+        return self._checked(x, (action, SPOT_CHECK, mean, spread, chances))
+
+    def _plan_round(
+        self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None
+    ) -> choosing.Choice:
+        """What compiled code says to a context in one view."""
+        if self._beats is not None:
+            return running.decide_by_log(table, x, allowed, *self._beats.find(x, context_id))
+        return self._freely(table, x) if not len(allowed) else self._among(table, x, allowed)
+
+    @staticmethod
+    def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
+        """Of the planned action: a spot check repeats it but for a fixed part, so they cost nothing to know."""
+        apart = luck.APART if others else 0.0
+        kept = 1 - spot_check * apart
+        return Chances(kept, kept if called else spot_check * (1 - apart))
 
     def _checked(self, x: np.ndarray, choice: Choice) -> Choice:
         """The choice, unless it is a call that could not be learnt from exactly."""
@@ -207,18 +223,6 @@ class Core:
         action = sampling.sampled(table, x, normals, allowed)
         mean, spread = sampling.value(table, x, action)
         return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread)
-
-    @staticmethod
-    def _spot_check(key: int, called: bool, actions: int, share: float) -> tuple[bool, bool, Chances]:
-        """Whether a round is spot-checked, whether with another action than planned, and the planned one's chances.
-
-        A spot check repeats what was planned but for a fixed part, so its chance costs nothing to know.
-        """
-        elsewhere = choosing.ELSEWHERE if actions > 1 else 0.0
-        kept = 1 - share * elsewhere
-        chances = Chances(kept, kept if called else share * (1 - elsewhere))
-        checked = luck.uniform(key, 0) < share
-        return checked, checked and luck.uniform(key, 1) < elsewhere, chances
 
     def _drawn(
         self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
@@ -239,7 +243,7 @@ class Core:
         self._check(x)
         view = self._view(x, allowed, context_id, key)
         answered = self._answered(view)
-        if answered is None and self._begun:
+        if answered is None and self._waiting:
             view = self._view(x, allowed, context_id, key, ahead=True)
             answered = self._answered(view)
             answered = None if answered is None else (answered[0], PENDING, answered[2])
@@ -248,13 +252,13 @@ class Core:
         if answered is None and self.explore == "sampled":
             chances = self._drawn_by_view(view, action)
         elif spot_check:
-            checked, elsewhere, chances = self._spot_check(
-                key, answered is None, int(view.eligible.sum()), spot_check
-            )
-            if elsewhere:
+            others = int(view.eligible.sum()) > 1
+            chances = self._planned_chances(answered is None, others, spot_check)
+            luck_says = luck.checks(key, spot_check, others)
+            reason = reason if luck_says == luck.AS_PLANNED else SPOT_CHECK
+            if luck_says == luck.ELSEWHERE:
                 action, share = other_than(view, action, getattr(self.rules[0], "tolerance", 0.0))
-                chances = Chances(*2 * (spot_check * choosing.ELSEWHERE * share,))
-            reason = SPOT_CHECK if checked else reason
+                chances = Chances(*2 * (spot_check * luck.APART * share,))
         value, spread = float(view.mean[action]), float(view.spread[action])
         return self._checked(x, (action, reason, value, spread, chances))
 
@@ -322,6 +326,10 @@ class Core:
         if len(large):
             raise self._unfit(x, int(large[0]))
 
+    def _refused(self, x: np.ndarray, action: int) -> DecisionError:
+        """What compiled code says with an action below 0."""
+        return self._inexact(x) if -1 - action == len(x) else self._unfit(x, -1 - action)
+
     def _unfit(self, x: np.ndarray, feature: int) -> DecisionError:
         return DecisionError(
             f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
@@ -347,7 +355,7 @@ class Core:
         raise DecisionError(f"action {action!r}; must be an index from 0 to {self.n_actions - 1}")
 
     def _must_wait(self, action: int) -> None:
-        if not self.sets.waiting[action]:
+        if action not in self._waiting:
             raise DecisionError(
                 f"action {action} has no open call; begin(action, x) opens one. Nothing was changed"
             )

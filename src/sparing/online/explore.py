@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from sparing.online import kernels
 from sparing.online.engine import luck
-from sparing.online.engine.choosing import UNLIKELY, WHO
+from sparing.online.engine.choosing import UNLIKELY
 from sparing.online.rules import View
 
 Explorer = Callable[[View], int]
@@ -68,7 +68,7 @@ def other_than(view: View, planned: int, tolerance: float) -> tuple[int, float]:
     odds = np.where(view.eligible, np.maximum(odds, UNLIKELY), 0.0)
     odds[planned] = 0.0
     total = sum(odds.tolist())
-    drawn = luck.uniform(view.luck, WHO) * total
+    drawn = luck.uniform(view.luck, luck.WHO) * total
     others = np.flatnonzero(odds)
     for action in others.tolist():
         drawn -= odds[action]

@@ -12,11 +12,12 @@ from sparing.log.labels import plain
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.policy import GreedyPolicy
 from sparing.online.batch import Decisions, decide_many
-from sparing.online.core import CALLS, EVERYONE, Core
-from sparing.online.decision import Decision, OpenDecision, Proposal
+from sparing.online.core import EVERYONE, EXPLORE, SPOT_CHECK, Core
+from sparing.online.decision import ALWAYS, UNASKED, Chances, Decision, Drawn, OpenDecision, Proposal
 from sparing.online.engine import luck
 from sparing.online.engine.running import LARGEST
 from sparing.online.monitor import NoiseMonitor
+from sparing.online.planning import REASONS
 from sparing.online.rules import SkipRule
 from sparing.online.sets import ConfidenceSets
 
@@ -93,14 +94,23 @@ class Learner(Core):
         allowed = EVERYONE if eligible is None else self._eligible(eligible)
         turns = self._turns
         with turns.door:
-            turns.wait()
-            self._settle_fresh()
+            if turns.inside:
+                turns.wait()
+            if self._fresh is not None:
+                self._settle_fresh()
             number = self.rounds
-            key = luck.key_of(self.key, number) if self._lucky else 0
-            action, reason, mean, spread, chances = self._choose(
-                context, allowed, context_id, key, self.spot_check
-            )
-            called = reason in CALLS
+            if self._plain and eligible is None and not self._waiting:
+                action, code, mean, spread = self._freely(self.sets.desk.settled, context)
+                if action < 0:
+                    raise self._refused(context, action)
+                chances: Chances | Drawn
+                reason, chances = (REASONS[code], UNASKED) if code else (EXPLORE, ALWAYS)
+            else:
+                key = luck.key_of(self.key, number) if self._lucky else 0
+                action, reason, mean, spread, chances = self._choose(
+                    context, allowed, context_id, key, self.spot_check
+                )
+            called = reason is EXPLORE or reason is SPOT_CHECK
             decision: Decision = _new(
                 Decision,
                 (
@@ -117,20 +127,16 @@ class Learner(Core):
             self.rounds = number + 1
             if called:
                 self.calls += 1
-                self._open(decision, action, context)
+                # A twin that the call's own reward would close at once is not worth making.
+                predicted = self._begin(action, context) if action in self._waiting else None
+                self.open[number] = _new(OpenDecision, (decision, action, context, predicted))
+                self._fresh = number if predicted is None else None
             return decision
 
-    def _open(self, decision: Decision, action: int, x: np.ndarray) -> None:
-        """Leave a call open. A twin that its own reward would close at once is not worth making."""
-        arrays = self.sets.arrays
-        predicted = None if arrays.ahead[action] == arrays.slot[action] else self._begin(action, x)
-        self.open[decision.id] = OpenDecision(decision, action, x, predicted)
-        self._fresh = decision.id if predicted is None else None
-
-    def _settle_fresh(self, closing: int | None = None) -> None:
+    def _settle_fresh(self) -> None:
         """Something else happens before the last call's reward has come: from now on it counts as open."""
         number = self._fresh
-        if number is not None and number != closing:
+        if number is not None:
             waiting = self.open[number]
             self.open[number] = waiting._replace(predicted=self._begin(waiting.action, waiting.x))
             self._fresh = None
@@ -159,32 +165,37 @@ class Learner(Core):
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
-        with self._turns.door:
-            self._turns.wait()
+        turns = self._turns
+        with turns.door:
+            if turns.inside:
+                turns.wait()
             waiting = self.open.get(decision.id) if type(decision) is Decision else None
             if waiting is None or waiting[0] is not decision:
-                waiting = self._waiting(decision)
+                waiting = self._opened(decision)
             made, action, x, predicted = waiting
+            number = made[0]
             plain_number = (
                 isinstance(reward, float) and self.reward_range is None and -LARGEST <= reward <= LARGEST
             )
             value = float(reward) if plain_number else self._reward(reward)
-            self._close(made.id)
+            if number != self._fresh:
+                self._settle_fresh()
             self._finish(action, x, value, predicted)
+            self._fresh = None
+            del self.open[number]
 
     def forget(self, decision: Decision | int) -> None:
         """Close a decision whose reward will never come; nothing is learnt from it."""
         with self._turns.door:
             self._turns.wait()
-            made, action, x, predicted = self._waiting(decision)
-            self._close(made.id)
+            made, action, x, predicted = self._opened(decision)
+            number = made.id
+            if number != self._fresh:
+                self._settle_fresh()
             if predicted is not None:
                 self._cancel(action, x, predicted)
-
-    def _close(self, number: int) -> None:
-        self._settle_fresh(closing=number)
-        self._fresh = None
-        del self.open[number]
+            self._fresh = None
+            del self.open[number]
 
     def count(self, *, rounds: int, calls: int) -> None:
         """Take note of rounds that compiled code has decided and learnt from."""
@@ -253,7 +264,7 @@ class Learner(Core):
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")
         return mask
 
-    def _waiting(self, decision: Decision | int) -> OpenDecision:
+    def _opened(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
         waiting = self.open.get(number) if isinstance(number, int | np.integer) else None
         if waiting is None:

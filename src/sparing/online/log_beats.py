@@ -14,9 +14,6 @@ from sparing.offline.pi_plus import UNLOGGED, PiPlus
 from sparing.online.engine import luck
 from sparing.online.rules import View
 
-ANSWER = 3
-"""The place of the number that draws an answer from π⁺."""
-
 
 @dataclass
 class Memory:
@@ -83,7 +80,7 @@ class LogBeats:
         if self.policy is None:
             action = int(memory.answers[slot])
             return action if view.eligible[action] else None
-        return self._draw(int(memory.groups[slot]), view.eligible, luck.uniform(view.luck, ANSWER))
+        return self._draw(int(memory.groups[slot]), view.eligible, luck.uniform(view.luck, luck.ANSWER))
 
     def chance(self, view: View, answer: int) -> float:
         """How likely this answer was among those that could be drawn."""

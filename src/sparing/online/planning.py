@@ -24,13 +24,10 @@ EXPLORERS = {
 
 
 KERNELS = {
-    choosing.EXPLORE: running.decide_by_log,
-    choosing.SUPPORTED: running.decide_by_log,
-    choosing.LOG_BEATS: running.decide_by_log,
-    choosing.CERTIFIED: running.decide_by_certificate,
-    choosing.CONFIDENT: running.decide_by_doubt,
+    choosing.CERTIFIED: (running.decide_freely_by_certificate, running.decide_by_certificate),
+    choosing.CONFIDENT: (running.decide_freely_by_doubt, running.decide_by_doubt),
 }
-"""What decides one round, by the first rule."""
+"""What decides one round by the first rule, among all actions or some; the log's rules take its answers too."""
 
 
 def compiled_plan(learner: "Core") -> choosing.Plan | None:

@@ -1,7 +1,6 @@
 """Every action's confidence set, side by side, updated in place by compiled code."""
 
 import math
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -91,15 +90,8 @@ class ConfidenceSets:
 
     def _hold(self, arrays: memory.Sets) -> None:
         self.arrays = arrays
-        self._desks = threading.local()
-
-    @property
-    def desk(self) -> memory.Desk:
-        """The calling thread's own tables and scratch over the arrays as they are now."""
-        desk: memory.Desk | None = getattr(self._desks, "desk", None)
-        if desk is None:
-            desk = self._desks.desk = memory.Desk(self.arrays)
-        return desk
+        self.desk = memory.Desk(arrays)
+        self._bounded = len(arrays.near) > 0
 
     def _map(self) -> None:
         """Say where each action's slots are, from what the slots say of themselves."""
@@ -138,7 +130,7 @@ class ConfidenceSets:
         self._bound()
 
     def _bound(self) -> None:
-        if len(self.arrays.near):
+        if self._bounded:
             bounding.choose_metric(self.desk.settled)
 
     def _tell(self) -> None:
@@ -270,10 +262,13 @@ class ConfidenceSets:
 
     def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
         """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
-        self.make_room()
         slot = opening.absorb(self.desk.settled, action, x, reward)
-        self._keep_bounds(slot)
-        return slot >= 0
+        if slot == opening.FULL:
+            self.make_room()
+            slot = opening.absorb(self.desk.settled, action, x, reward)
+        if self._bounded and slot > 0:
+            bounding.keep_bounds(self.desk.settled, slot)
+        return slot > 0
 
     def begin(self, action: int, x: np.ndarray) -> float:
         """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
@@ -293,7 +288,7 @@ class ConfidenceSets:
         self._keep_bounds(int(self.arrays.ahead[action]))
 
     def _keep_bounds(self, slot: int) -> None:
-        if slot > 0 and len(self.arrays.near):
+        if self._bounded and slot > 0:
             bounding.keep_bounds(self.desk.settled, slot)
 
     @property
@@ -377,8 +372,8 @@ class ConfidenceSets:
         return bool(learning.contradiction(self.desk.settled))
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the desks: addresses mean nothing to a copy."""
-        return {name: value for name, value in self.__dict__.items() if name != "_desks"}
+        """All but the desk: addresses mean nothing to a copy."""
+        return {name: value for name, value in self.__dict__.items() if name != "desk"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

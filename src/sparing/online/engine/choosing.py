@@ -10,7 +10,7 @@ import numpy as np
 
 from sparing.compiled import compiled
 from sparing.online.engine.doubting import doubt, plain_sum, sure
-from sparing.online.engine.luck import uniform
+from sparing.online.engine.luck import WHO, uniform
 from sparing.online.engine.memory import FROZEN, SLOT, counts, rows
 from sparing.online.engine.search import ahead, best_mean, leading, look, mean_and_spread
 
@@ -20,9 +20,8 @@ LEADER, WIDER, WIDER_RIVAL, SAMPLED = range(4)
 Choice = tuple[int, int, float, float]
 """Action, reason, and the mean and spread of its set at x."""
 
-ELSEWHERE, WHO, UNLIKELY = 0.05, 2, 1e-6
-"""Share of the spot checks that play another action than planned, the place of the number that draws it, and the
-doubt that every action is drawn with at least."""
+UNLIKELY = 1e-6
+"""The doubt that every action is drawn with at least where a spot check draws another than planned."""
 
 
 class Plan(NamedTuple):

@@ -47,11 +47,11 @@ REFACTOR, SHRINK = 256, 64.0
 """An inverse is computed afresh after so many live rows, or once an entry of its diagonal has fallen by such a
 factor: a rank-one update subtracts, and what is left carries the rounding of what was there before."""
 
-CONDITION = 1e10
+CONDITION = 1e11
 """The largest Σ_j V_jj·(V⁻¹)_jj, a condition number that does not depend on the features' units, up to which a set
 is kept: rounding is then below `EXACT`. A row that would go beyond is refused."""
 
-EXACT = 1e-5
+EXACT = 1e-4
 """What every half-width is exact to, as a share of itself, and every mean, as a share of sqrt(xᵀV⁻¹x)·sqrt(Σr²)."""
 
 LOOSE = 1e-3

@@ -6,8 +6,15 @@ import numpy as np
 
 from sparing.compiled import compiled
 
-NORMALS = 16
-"""The place of a round's first normal number; before it stand its uniform ones."""
+CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
+"""Places in a round's sequence: whether it is spot-checked, whether with another action than planned, with which;
+which answer a rule draws; and the first of its normal numbers."""
+
+APART = 0.05
+"""Share of the spot checks that play another action than planned."""
+
+AS_PLANNED, AGAIN, ELSEWHERE = range(3)
+"""What luck says to a planned round: no spot check, one of the planned action, one of another."""
 
 
 @compiled
@@ -40,3 +47,11 @@ def normals(key: int, out: np.ndarray) -> None:
         out[i] = size * math.cos(angle)
         if i + 1 < len(out):
             out[i + 1] = size * math.sin(angle)
+
+
+@compiled
+def checks(key: int, share: float, others: bool) -> int:
+    """Whether a round is spot-checked, as `share` of them are, and how."""
+    if not uniform(key, CHECKED) < share:
+        return AS_PLANNED
+    return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN

@@ -5,6 +5,7 @@ addresses stand in one table, `t` in the functions of this folder, and `matrix(t
 A `Desk` makes the tables of one caller, with scratch of its own, and keeps their arrays alive.
 """
 
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,11 +181,11 @@ rough_vector = _accessor(types.float32, 1)
 flags = _accessor(types.boolean, 1)
 
 
-class Desk:
-    """One caller's tables over some sets, settled and ahead, with scratch that nobody else writes to."""
+class Desk(threading.local):
+    """Tables over some sets, settled and ahead: every thread finds its own, with scratch that nobody else writes to."""
 
     def __init__(self, sets: Sets) -> None:
-        self.sets = sets
+        self.sets = sets  # the tables hold addresses only; this keeps the arrays alive
         self.scratch = _scratch(*sets.theta.shape)
         self._ahead = self.scratch._replace(marks=np.array([1, 0]))
         self.settled = _table((*sets, *self.scratch, sets.slot))

@@ -42,8 +42,11 @@ from sparing.online.engine.memory import (
     columns,
     counts,
     matrix,
+    rows,
     vector,
 )
+
+REFUSED, FULL = -1, -2
 
 
 @compiled
@@ -105,19 +108,18 @@ def touch(t: np.ndarray, action: int) -> int:
 
 @compiled
 def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> int:
-    """Add one row to an action's settled set, bounds apart; its slot, or −1 where the row is refused.
-
-    An untouched action needs a free slot.
-    """
+    """Add one row to an action's settled set, bounds apart; its slot, or REFUSED, or FULL where one is needed."""
     slot = counts(t, SETTLED)[action]
     if slot == 0:
         if not fits(t, 0, x):
-            return -1
+            return REFUSED
+        if counts(t, COUNTERS)[USED] == rows(t, THETA) and counts(t, COUNTERS)[FREE] == 0:
+            return FULL
         slot = touch(t, action)
     counts(t, COUNTERS)[TOTAL] += 1
     if not add_row(t, slot, x, reward):
         counts(t, COUNTERS)[TOTAL] -= 1
-        return -1
+        return REFUSED
     digest = np.uint64(counts(t, COUNTERS)[DIGEST])
     for word in matrix(t, THETA)[slot].view(np.uint64):
         digest = mixed(digest ^ word)

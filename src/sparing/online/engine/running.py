@@ -8,7 +8,6 @@ from sparing.compiled import compiled
 from sparing.online.engine.algebra import dot
 from sparing.online.engine.bounding import keep_bounds
 from sparing.online.engine.choosing import (
-    ELSEWHERE,
     EXPLORE,
     PENDING,
     SAMPLED,
@@ -22,7 +21,7 @@ from sparing.online.engine.choosing import (
     other_than,
 )
 from sparing.online.engine.learning import fits
-from sparing.online.engine.luck import key_of, normals, uniform
+from sparing.online.engine.luck import AS_PLANNED, ELSEWHERE, checks, key_of, normals
 from sparing.online.engine.memory import (
     COMMON,
     COUNTERS,
@@ -97,9 +96,7 @@ def decide_by_log(
 
 
 @compiled
-def decide_by_certificate(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> Choice:
+def decide_by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
     """The same, where the rule is `certified`."""
     wrong, plan = unfit(x), plan_of(vector(t, PLAN))
     if wrong >= 0:
@@ -108,14 +105,30 @@ def decide_by_certificate(
 
 
 @compiled
-def decide_by_doubt(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> Choice:
+def decide_by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
     """The same, where the rule is `confident`."""
     wrong, plan = unfit(x), plan_of(vector(t, PLAN))
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
     return checked(t, plan, x, by_doubt(t, plan, x, eligible))
+
+
+@compiled
+def decide_freely(t: np.ndarray, x: np.ndarray) -> Choice:
+    """By the log's rules among all actions, and without the log's answers: fewer arguments, less time."""
+    return decide_by_log(t, x, flags(t, EVERYONE), math.nan, 0)
+
+
+@compiled
+def decide_freely_by_certificate(t: np.ndarray, x: np.ndarray) -> Choice:
+    """The same, where the rule is `certified`."""
+    return decide_by_certificate(t, x, flags(t, EVERYONE))
+
+
+@compiled
+def decide_freely_by_doubt(t: np.ndarray, x: np.ndarray) -> Choice:
+    """The same, where the rule is `confident`."""
+    return decide_by_doubt(t, x, flags(t, EVERYONE))
 
 
 @compiled
@@ -202,9 +215,10 @@ def run(
         if reason == EXPLORE and plan.explore == SAMPLED:
             normals(round_key, luck)
             action = sampled(t, x, luck, everyone)
-        elif plan.spot_check > 0.0 and uniform(round_key, 0) < plan.spot_check:
-            reason = SPOT_CHECK
-            if others and uniform(round_key, 1) < ELSEWHERE:
+        elif plan.spot_check > 0.0:
+            check = checks(round_key, plan.spot_check, others)
+            reason = reason if check == AS_PLANNED else SPOT_CHECK
+            if check == ELSEWHERE:
                 action, _ = other_than(t, plan, x, everyone, action, round_key)
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             if not learnable(t, action, x):
