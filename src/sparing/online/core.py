@@ -141,7 +141,8 @@ class Core:
         predicted = self.sets.begin(action, x)
         if math.isnan(predicted):
             raise self._inexact(x, action)
-        self._waiting[action] = self._waiting.get(action, 0) + 1
+        if self.sets.waiting_for(action):
+            self._waiting[action] = self._waiting.get(action, 0) + 1
         return predicted
 
     def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
@@ -161,9 +162,9 @@ class Core:
         self._closed(action)
 
     def _closed(self, action: int) -> None:
-        self._waiting[action] -= 1
-        if not self._waiting[action]:
-            del self._waiting[action]
+        left = self._waiting.pop(action, 0) - 1
+        if left > 0:
+            self._waiting[action] = left
 
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
@@ -355,7 +356,7 @@ class Core:
         raise DecisionError(f"action {action!r}; must be an index from 0 to {self.n_actions - 1}")
 
     def _must_wait(self, action: int) -> None:
-        if action not in self._waiting:
+        if action not in self._waiting and not self.sets.frozen[action]:
             raise DecisionError(
                 f"action {action} has no open call; begin(action, x) opens one. Nothing was changed"
             )

@@ -214,6 +214,7 @@ class Learner(Core):
         begun = np.bincount(
             [one.action for one in waiting if one.predicted is not None], minlength=self.n_actions
         )
+        begun[self.sets.frozen] = 0
         if len(self.open) != len(waiting) or len(fresh) > 1 or not np.array_equal(begun, self.sets.waiting):
             raise ValueError("the open decisions are not those that the sets know of")
         self._fresh = fresh[0] if fresh else None

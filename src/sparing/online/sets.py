@@ -296,6 +296,10 @@ class ConfidenceSets:
         """Open calls in the view ahead, (K,)."""
         return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.slot)
 
+    def waiting_for(self, action: int) -> bool:
+        """Whether an action has open calls in the view ahead; a point never has."""
+        return bool(self.arrays.ahead[action] != self.arrays.slot[action])
+
     @property
     def digest(self) -> int:
         """A number that depends on every row learnt since the start, and on their order."""

@@ -110,6 +110,8 @@ def touch(t: np.ndarray, action: int) -> int:
 def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> int:
     """Add one row to an action's settled set, bounds apart; its slot, or REFUSED, or FULL where one is needed."""
     slot = counts(t, SETTLED)[action]
+    if counts(t, FROZEN)[slot]:
+        return slot  # a point is never learnt further
     if slot == 0:
         if not fits(t, 0, x):
             return REFUSED
@@ -135,6 +137,8 @@ def begin(t: np.ndarray, action: int, x: np.ndarray) -> float:
     """
     settled, ahead, counters = counts(t, SETTLED), counts(t, AHEAD), counts(t, COUNTERS)
     source, slot = settled[action], ahead[action]
+    if counts(t, FROZEN)[source]:
+        return dot(matrix(t, THETA)[source], x)
     if not (fits(t, slot, x) and fits(t, source, x)):
         return math.nan
     if slot == source:
@@ -156,9 +160,11 @@ def begin(t: np.ndarray, action: int, x: np.ndarray) -> float:
 
 @compiled
 def close(t: np.ndarray, action: int) -> bool:
-    """One open call less; whether others keep the action's twin alive."""
+    """One open call less; whether others keep the action's twin alive. A point has none."""
     settled, ahead, counters = counts(t, SETTLED), counts(t, AHEAD), counts(t, COUNTERS)
     source, slot = settled[action], ahead[action]
+    if slot == source:
+        return False
     counts(t, WAITING)[slot] -= 1
     if counts(t, WAITING)[slot] > 0:
         return True

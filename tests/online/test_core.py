@@ -1,0 +1,219 @@
+"""The pure core: proposals change nothing, and what is learnt is a function of the ordered rewards."""
+
+import numpy as np
+import pytest
+
+import sparing
+from reference.cases import make_log, make_rounds, parameters, saved_bytes
+from reference.factories import FACTORIES, build
+from sparing.errors import DecisionError
+
+THETA = parameters(6)
+LOG = make_log(6, THETA, rows=24, distinct=20)
+ROUNDS = make_rounds(6, THETA, 160, log=LOG)
+
+
+@pytest.fixture(params=FACTORIES)
+def name(request):
+    return request.param
+
+
+def luck(number):
+    return f"round {number}".encode()
+
+
+def live(learner, *, every=3, wait=5):
+    """A service's day through the core: calls open for a while, some of them expire. The ordered rewards."""
+    waiting, rewards = [], []
+    for t, x in enumerate(ROUNDS.contexts):
+        proposal = learner.propose(x, luck=luck(t))
+        action = t % 6 if t % 4 == 0 else proposal.action  # now and then somebody else chooses
+        if proposal.needs_reward or t % 4 == 0:
+            waiting.append((t, action, x, learner.begin(action, x)))
+        while waiting and waiting[0][0] + wait <= t:
+            made, action, context, predicted = waiting.pop(0)
+            if made % every == 0:
+                learner.cancel(action, context, predicted)
+            else:
+                reward = float(ROUNDS.rewards[made, action])
+                learner.finish(action, context, reward, predicted)
+                rewards.append((action, context, reward))
+    return rewards
+
+
+def learn(learner, rewards):
+    """The same rewards one after another, each at once."""
+    for action, x, reward in rewards:
+        learner.finish(action, x, reward, learner.begin(action, x))
+
+
+def settled(learner):
+    """All that rewards have taught, as bytes."""
+    sets = learner.sets
+    arrays = (sets.gram, sets.response, sets.inverse, sets.theta, sets.log_det, sets.radius, sets.live)
+    noise = () if learner.monitor is None else (learner.monitor.calls, learner.monitor.total)
+    return b"".join(array.tobytes() for array in arrays), noise, learner.digest()
+
+
+def test_replaying_the_ordered_rewards_gives_equal_bits(name, tmp_path):
+    """Whatever was open, expired or saved in between; a permuted order gives other bits."""
+    learner = build(name, LOG)
+    rewards = live(learner)
+    assert len(rewards) > 20
+    again, stopped = build(name, LOG), build(name, LOG)
+    learn(again, rewards)
+    assert settled(again) == settled(learner)
+    half = len(rewards) // 2
+    learn(stopped, rewards[:half])
+    stopped.save(tmp_path / "half")
+    stopped = sparing.load(tmp_path / "half")
+    learn(stopped, rewards[half:])
+    assert settled(stopped) == settled(learner)
+    permuted = build(name, LOG)
+    learn(permuted, rewards[::-1])
+    assert permuted.digest() != learner.digest()
+    assert np.allclose(permuted.sets.gram, learner.sets.gram, rtol=1e-9)
+
+
+def test_the_ledger_is_the_core(name):
+    """decide, update and forget with late rewards leave what propose, begin, finish and cancel leave."""
+    learner, core = build(name, LOG, seed=5), build(name, LOG, seed=5)
+    for twin in (learner, core):
+        twin.spot_check = 0.0
+        twin._random = twin.explore == "sampled"
+    if learner._random or "policy" in name:
+        return  # a learner's own luck is another one than that of the caller's bytes
+    made = {}
+    for t, x in enumerate(ROUNDS.contexts):
+        decision, proposal = learner.decide(x), core.propose(x)
+        assert decision[2:] == proposal[1:]
+        assert decision.action == core.action_names[proposal.action]
+        if proposal.needs_reward:
+            made[t] = decision, proposal.action, x, core.begin(proposal.action, x)
+        for number in [n for n in made if n + 4 * (n % 3) <= t]:
+            decision, action, context, predicted = made.pop(number)
+            if number % 5 == 0:
+                learner.forget(decision)
+                core.cancel(action, context, predicted)
+            else:
+                reward = float(ROUNDS.rewards[number, action])
+                learner.update(decision, reward)
+                core.finish(action, context, reward, predicted)
+    assert settled(learner) == settled(core)
+    assert learner.sets.waiting.tolist() == core.sets.waiting.tolist()
+
+
+def test_a_proposal_changes_nothing_and_is_repeatable(name, tmp_path):
+    learner = build(name, LOG)
+    live(learner)
+    before = saved_bytes(learner, tmp_path)
+    first = [learner.propose(x, luck=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
+    again = [learner.propose(x, luck=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
+    assert first == again
+    assert saved_bytes(learner, tmp_path) == before
+    for proposal in first:
+        assert 0 <= proposal.call_probability <= proposal.play_probability <= 1 + 1e-9
+        assert proposal.low <= proposal.value <= proposal.high
+
+
+def test_luck_decides_where_there_is_any():
+    learner = build("lints", LOG)
+    x = ROUNDS.contexts[0]
+    assert len({learner.propose(x, luck=luck(t)).action for t in range(200)}) > 1
+    assert len({learner.propose(x, luck=b"same").action for _ in range(20)}) == 1
+    certain = build("linucb", LOG)
+    assert len({certain.propose(x, luck=luck(t)).action for t in range(50)}) == 1
+
+
+def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
+    """begin lowers the width ahead, leaves the settled sets as they are; cancel and finish end it."""
+    learner = build("linucb", LOG)
+    x = ROUNDS.contexts[0]
+    action = learner.propose(x).action
+    known = learner.sets.evaluate(x)
+    predicted = learner.begin(action, x)
+    assert predicted == pytest.approx(known[0][action])
+    mean, width = learner.sets.evaluate(x, ahead=True)
+    assert mean[action] == pytest.approx(known[0][action], rel=1e-12)
+    assert width[action] == pytest.approx(
+        known[1][action] / np.sqrt(1 + (known[1][action] / 0.5) ** 2), rel=1e-9
+    )
+    assert np.array_equal(learner.sets.evaluate(x), known)
+    second = learner.begin(action, ROUNDS.contexts[1])
+    learner.cancel(action, ROUNDS.contexts[1], second)
+    assert learner.sets.evaluate(x, ahead=True)[1][action] == pytest.approx(width[action], rel=1e-9)
+    learner.finish(action, x, 2.0, predicted)
+    assert learner.sets.waiting.sum() == 0
+    assert np.array_equal(learner.sets.evaluate(x, ahead=True), learner.sets.evaluate(x))
+
+
+def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
+    """With others still open, the sets ahead hold the reward in the place of its prediction."""
+    learner, plain = build("linucb", LOG), build("linucb", LOG)
+    opened = [(2, x, learner.begin(2, x)) for x in ROUNDS.contexts[:6]]
+    for (action, x, predicted), reward in zip(opened[:4], [1.0, -2.0, 0.5, 3.0], strict=True):
+        learner.finish(action, x, reward, predicted)
+        plain.finish(action, x, reward, plain.begin(action, x))
+    rest = [(action, x, plain.begin(action, x)) for action, x, _ in opened[4:]]
+    point = ROUNDS.contexts[9]
+    assert np.allclose(
+        learner.sets.evaluate(point, ahead=True)[1], plain.sets.evaluate(point, ahead=True)[1], rtol=1e-9
+    )
+    theta = np.linalg.solve(
+        plain.sets.gram[2] + sum(np.outer(x, x) for _, x, _ in rest),
+        plain.sets.response[2]
+        + sum(predicted * x for (_, x, _), (_, _, predicted) in zip(rest, opened[4:], strict=True)),
+    )
+    assert learner.sets.evaluate(point, ahead=True)[0][2] == pytest.approx(float(point @ theta), rel=1e-9)
+
+
+def test_pending_is_said_where_only_open_calls_would_skip():
+    """The settled sets ask; with enough calls open the answer is `pending`, and no reward is asked for."""
+    learner = build("certified", LOG)
+    x = next(x for x in ROUNDS.contexts if learner.propose(x).needs_reward)
+    reasons = []
+    for _ in range(2000):
+        proposal = learner.propose(x)
+        reasons.append(proposal.reason)
+        if not proposal.needs_reward:
+            break
+        learner.begin(proposal.action, x)
+    assert reasons[-1] == "pending"
+    assert set(reasons[:-1]) == {"explore"}
+    assert proposal.call_probability == 0.0
+
+
+def test_the_core_refuses_what_does_not_fit():
+    learner = build("linucb", LOG)
+    x = ROUNDS.contexts[0]
+    for action in (-1, 6, True, "a", 1.0, None):
+        with pytest.raises(DecisionError, match="index"):
+            learner.begin(action, x)
+    with pytest.raises(DecisionError, match="no open call"):
+        learner.finish(0, x, 1.0, 0.0)
+    with pytest.raises(DecisionError, match="no open call"):
+        learner.cancel(0, x, 0.0)
+    for mask in (np.ones(5, dtype=bool), np.zeros(6, dtype=bool), np.ones(6), [1] * 6):
+        with pytest.raises(DecisionError, match="allowed"):
+            learner.propose(x, allowed=mask)
+    with pytest.raises(DecisionError, match="finite"):
+        learner.begin(0, [1e200, 0.0, 0.0])
+
+
+def test_no_compile_after_the_warm_up(name):
+    """Every entry that a round can reach has its machine code."""
+    from numba.core import event
+
+    learner = build(name, LOG)
+    learner.warm_up()
+    x = ROUNDS.contexts[0]
+    frozen = ROUNDS.contexts[:10].copy()
+    frozen.flags.writeable = False
+    with event.install_recorder("numba:compile") as recorder:
+        live(learner)
+        learner.decide_many(frozen)
+        for context in (x.tolist(), frozen[0], x.astype(np.float32)):
+            decision = learner.decide(context, eligible=[0, 2, 3])
+            if decision.needs_reward:
+                learner.update(decision, 1)
+    assert recorder.buffer == []
