@@ -191,3 +191,23 @@ def test_typed_labels_take_the_type_of_the_column(labels, tmp_path):
     result = run(tmp_path / "log.parquet", "--actions", "0,1,2", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["never_logged"] == [type(labels[0])(2)]
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def test_what_is_not_a_number_fails_the_gate_and_is_null(file, monkeypatch):
+    """Sums that overflow make metrics NaN; a comparison with NaN is false, and would open the gate."""
+    from sparing.auditing import export
+
+    numbers = export.metrics
+    odd = {"largest_upside": np.float64("nan"), "percentile_ratio": float("inf")}
+    monkeypatch.setattr(export, "metrics", lambda audit: numbers(audit) | odd)
+    for gate in ("largest_upside>5", "largest_upside<=5"):
+        result = run(file, "--json", "--fail-on", gate)
+        assert result.exit_code == 3
+        assert "largest_upside is not known for this log" in result.stderr
+    metrics = json.loads(result.stdout, parse_constant=refuse)["metrics"]
+    assert metrics["largest_upside"] is metrics["percentile_ratio"] is None
+    assert metrics["unsupported_share"] == pytest.approx(1 / 3)
