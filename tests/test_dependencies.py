@@ -57,7 +57,9 @@ def test_every_import_is_declared():
     for path in SOURCE.rglob("*.py"):
         allowed = declared() | (peers if path.parent.name == "peers" else set()) | OPTIONAL.keys()
         unknown = {normal(name) for name in imported(path)} - allowed
-        assert not unknown, f"{path.relative_to(HOUSE)} imports {unknown}, which pyproject.toml does not declare"
+        assert not unknown, (
+            f"{path.relative_to(HOUSE)} imports {unknown}, which pyproject.toml does not declare"
+        )
 
 
 def test_a_core_import_is_a_core_dependency():

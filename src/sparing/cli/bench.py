@@ -95,5 +95,5 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     if rows := report.others(result):
         terminal.print_table("Beside each other", report.HEADER[:-1], rows)
     for failure in result.outcome.failures:
-        print(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
-    print(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")
+        terminal.tell(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
+    terminal.tell(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")
