@@ -1,7 +1,9 @@
 """`sparing audit` at the prompt: tables, JSON, the page, gates and their exit codes, column names."""
 
 import json
+import os
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -211,3 +213,16 @@ def test_what_is_not_a_number_fails_the_gate_and_is_null(file, monkeypatch):
     metrics = json.loads(result.stdout, parse_constant=refuse)["metrics"]
     assert metrics["largest_upside"] is metrics["percentile_ratio"] is None
     assert metrics["unsupported_share"] == pytest.approx(1 / 3)
+
+
+def test_a_page_into_a_pipe(file, tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    assert run(file, "--html", pipe).exit_code == 0
+    reader.join(10)
+    assert read[0].startswith("<!doctype html>")
+    assert read[0].endswith("</html>\n")
+    assert list(tmp_path.iterdir()) == [pipe]
+    assert pipe.is_fifo()
