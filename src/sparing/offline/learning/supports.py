@@ -26,6 +26,7 @@ class KnownSupport:
 
     def __post_init__(self) -> None:
         k = len(self.elsewhere)
+        checked_keys(self.contexts)
         if self.sets.shape != (len(self.contexts), (k + 7) // 8) or self.elsewhere.dtype != bool:
             raise SettingError(
                 f"sets of shape {self.sets.shape} for {len(self.contexts)} contexts, {k} actions; expected "
@@ -92,6 +93,14 @@ class GivenSupport:
                 "it must allow at least one"
             )
         return mask
+
+
+def checked_keys(contexts: np.ndarray) -> None:
+    """Refuse contexts that no other could equal byte for byte: not (m, d), not float64, or not finite."""
+    if contexts.ndim != 2 or contexts.dtype != np.float64 or not np.isfinite(contexts).all():
+        raise SettingError(
+            f"known contexts of shape {contexts.shape} and type {contexts.dtype}; expected finite float64 (m, d)"
+        )
 
 
 class ContextIndex:
