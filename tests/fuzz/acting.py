@@ -16,6 +16,7 @@ import numpy as np
 
 import sparing
 from fuzz import mutating
+from fuzz.victims import LOG
 from sparing import archive
 from sparing.errors import FileError, SparingError
 
@@ -66,17 +67,33 @@ def load(path, kind):
 
 
 def act_learner(learner, rng):
-    """Decide, pay, pay what was open, and be the policy."""
+    """Be saved and loaded again, pay what was open, decide and pay, decide many at once, and be the policy."""
+    save_again(learner)
     contexts = rng.random((ROUNDS, learner.n_features))
     for number in list(learner.open):
         learner.update(number, 0.5)
-    for context in contexts:
-        decision = learner.decide(context)
+    rounds = [(context, None) for context in contexts]
+    if learner.n_features == LOG.n_features:
+        rounds += zip(LOG.contexts[:ROUNDS], LOG.context_ids, strict=False)
+    for context, context_id in rounds:
+        decision = learner.decide(context, context_id=context_id)
         assert decision.action in learner.action_names, decision
         assert np.isfinite([decision.value, decision.low, decision.high]).all(), decision
         if decision.needs_reward:
             learner.update(decision, float(rng.normal()))
+    if learner.n_features == LOG.n_features:
+        learner.decide_many(LOG.contexts, context_ids=LOG.context_ids)
     check_policy(learner.policy(), contexts, rng)
+
+
+def save_again(learner):
+    """What was loaded can be saved, and what was saved can be loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        learner.save(Path(folder) / "again")
+        try:
+            sparing.load(Path(folder) / "again")
+        except FileError as error:
+            raise AssertionError(f"saved again, it does not load: {error}") from None
 
 
 def act_policy(policy, rng):

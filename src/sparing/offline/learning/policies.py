@@ -12,7 +12,7 @@ from sparing.log import Log
 from sparing.log.log import context_keys
 from sparing.log.support import check_distribution
 from sparing.offline.learning.softmax import softmax
-from sparing.offline.learning.supports import ContextIndex, checked_keys
+from sparing.offline.learning.supports import LARGEST, ContextIndex, checked_keys
 from sparing.offline.policy import (
     Policy,
     SupportModel,
@@ -23,9 +23,6 @@ from sparing.offline.policy import (
     one_hot,
     sample,
 )
-
-LARGEST = 1e150
-"""Parameters beyond this make scores that overflow, and policies of nothing but NaN."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
-from sparing.offline.learning.policies import LARGEST, PessimisticPolicy, SoftmaxPolicy, TablePolicy
-from sparing.offline.learning.supports import KnownSupport, support_function
+from sparing.offline.learning.policies import PessimisticPolicy, SoftmaxPolicy, TablePolicy
+from sparing.offline.learning.supports import LARGEST, KnownSupport, support_function
 from sparing.offline.policy import ConstantPolicy, GreedyPolicy, Policy, SupportModel, UniformPolicy
 
 KIND = "sparing policy"
@@ -146,7 +146,7 @@ def _decoded(
 def _numbers(name: str, array: Any) -> np.ndarray:
     """An array of finite numbers, none of which makes scores overflow: asked on both ways, so what is saved loads."""
     numbers = np.asarray(array)
-    limit = np.finfo(float).max if name in ("contexts", "priority") else LARGEST
+    limit = np.finfo(float).max if name == "priority" else LARGEST
     if numbers.dtype.kind not in "iuf" or not (np.abs(numbers.astype(float)) <= limit).all():
         raise SettingError(f"{name} of type {numbers.dtype}; must be finite numbers, none beyond {limit:g}")
     return numbers

@@ -12,6 +12,9 @@ from sparing.log import Log
 from sparing.log.log import context_keys
 from sparing.offline.policy import SupportModel, checked_contexts
 
+LARGEST = 1e150
+"""Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
+
 
 @dataclass(frozen=True, eq=False)
 class KnownSupport:
@@ -96,10 +99,11 @@ class GivenSupport:
 
 
 def checked_keys(contexts: np.ndarray) -> None:
-    """Refuse contexts that no other could equal byte for byte: not (m, d), not float64, or not finite."""
-    if contexts.ndim != 2 or contexts.dtype != np.float64 or not np.isfinite(contexts).all():
+    """Refuse contexts that no other could equal byte for byte, or that make scores overflow."""
+    if contexts.ndim != 2 or contexts.dtype != np.float64 or not (np.abs(contexts) <= LARGEST).all():
         raise SettingError(
-            f"known contexts of shape {contexts.shape} and type {contexts.dtype}; expected finite float64 (m, d)"
+            f"known contexts of shape {contexts.shape} and type {contexts.dtype}; expected float64 (m, d), "
+            f"finite and none beyond {LARGEST:g}"
         )
 
 
