@@ -46,7 +46,7 @@ format: $(VENV)/ready  ## rewrite the code in the project's format
 lock:  ## resolve the newest versions anew into requirements.lock, every file of theirs with its hash
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	printf '%s\n' hatchling editables | .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --universal \
+	printf '%s\n' hatchling editables | .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --universal --fork-strategy fewest \
 	  --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-header \
 	  --output-file requirements.lock pyproject.toml -
 	rm -rf .venv-lock
