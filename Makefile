@@ -11,7 +11,7 @@ help:  ## list the targets
 $(VENV)/ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sparing needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -42,10 +42,13 @@ format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock:  ## resolve the newest versions anew into requirements.lock
+# hatchling and editables build the package itself, which `make` installs without a look at any index.
+lock:  ## resolve the newest versions anew into requirements.lock, every file of theirs with its hash
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet hatchling editables '.[dev]'
-	.venv-lock/bin/python -m pip freeze --exclude sparing > requirements.lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	printf '%s\n' hatchling editables | .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --universal --fork-strategy fewest \
+	  --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-header \
+	  --output-file requirements.lock pyproject.toml -
 	rm -rf .venv-lock
 
 clean:  ## remove what the other targets made

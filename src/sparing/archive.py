@@ -1,45 +1,195 @@
 """Files that are whole or not there: arrays and JSON in one checked archive, nothing unpickled."""
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
+import math
 import os
+import platform
+import re
 import secrets
+import shutil
+import stat
+import sys
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from sparing.errors import FileError
+from sparing.errors import FileError, SettingError
+
+if sys.platform != "win32":
+    import fcntl
 
 HEADER = "header.json"
 CHECKSUM = "sha256"
+ARRAY = ".npy"
+SIZES = "bytes"
 EPOCH = (1980, 1, 1, 0, 0, 0)
+
+LIMIT = 2**31
+"""Bytes that a file may hold once it is inflated, whatever its own size; SPARING_FILE_LIMIT says another."""
+
+RATIO = 10
+"""A file may also hold this many times its own size. Zeros deflate 1000 : 1, so a ratio alone would not do."""
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+"""What a disk answers to a write; the answer itself never says which file it was."""
+
+OWN_STREAM = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<number>\d+)")
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it over `path` only if the block succeeds."""
+    """Yield a temporary path; what is there when the block ends well takes the place of `path` at once.
+
+    A link is followed, and stays. A file that is replaced hands its permissions on; a new one has those of
+    the umask. A pipe or a device is written to instead. What a killed writer left behind is removed.
+    """
     target = Path(path)
-    if not target.parent.is_dir():
-        raise FileError(f"cannot write {target}: the folder {target.parent} does not exist. Create it first")
+    with _naming(target):
+        through = _is_stream(target)
+        followed = target if through else _followed(target)
+    staged = _passed_on(target) if through else _renamed(followed, target)
+    with _naming(target, NO_ROOM), staged as part:
+        yield part
+
+
+@contextlib.contextmanager
+def _naming(target: Path, numbers: Collection[int] | None = None) -> Iterator[None]:
+    """Say which file it was that could not be written, on these errors or on all."""
     try:
-        if target.is_dir():
-            raise FileError(f"cannot write {target}: it is a folder. Name a file in it")
-        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-        part.touch(exist_ok=False)
+        yield
     except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror or error}") from None
+        if numbers is not None and error.errno not in numbers:
+            raise
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise FileError(f"cannot write {target}: {reason}") from None
+
+
+def _is_stream(target: Path) -> bool:
+    """Whether it is written to rather than replaced: a pipe, a device, one of our own streams."""
+    if OWN_STREAM.fullmatch(str(target)):
+        return True
+    try:
+        mode = target.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _followed(target: Path) -> Path:
+    """The file that a name leads to, in a folder that is there."""
+    place = Path(os.path.realpath(target)) if target.is_symlink() else target
+    if not place.parent.is_dir():
+        raise FileError(f"cannot write {target}: the folder {place.parent} does not exist. Create it first")
+    if place.is_dir():
+        raise FileError(f"cannot write {target}: it is a folder. Name a file in it")
+    return place
+
+
+@contextlib.contextmanager
+def _passed_on(target: Path) -> Iterator[Path]:
+    """A file elsewhere, copied into a stream when it is whole."""
+    with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
+        part = Path(folder) / "part"
+        part.touch()
+        yield part
+        with _naming(target), part.open("rb") as whole, _opened(target) as stream:
+            shutil.copyfileobj(whole, stream)
+
+
+def _opened(target: Path) -> BinaryIO:
+    """A stream to write to. Our own goes on where it is; opened anew, it would start from its beginning."""
+    own = OWN_STREAM.fullmatch(str(target))
+    if own is None:
+        return target.open("wb")
+    sys.stdout.flush()
+    number = int(own["number"]) if own["number"] else 1 + (own["name"] == "err")
+    return os.fdopen(os.dup(number), "wb")
+
+
+@contextlib.contextmanager
+def _renamed(target: Path, asked: Path) -> Iterator[Path]:
+    """A file beside the target, renamed over it when it is whole."""
+    with _naming(asked):
+        before = target.stat() if target.exists() else None
+        marked = _marked(target)
+        _sweep(target.parent, marked)
+        # Until it is whole it is ours alone: a secret file must not be readable on its way.
+        part, held = _claimed(target.parent, marked, 0o666 if before is None else 0o600)
     try:
         yield part
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())  # a rename may reach the disk before what it names
-        part.replace(target)
+        with _naming(asked):
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())  # a rename may reach the disk before what it names
+            if before is not None:
+                _hand_on(before, part)
+            part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+        if held is not None:
+            os.close(held)
+
+
+def _hand_on(before: os.stat_result, part: Path) -> None:
+    """Give a file the owner, where we may, and the permissions of the one it replaces."""
+    if sys.platform != "win32":
+        with contextlib.suppress(PermissionError):
+            os.chown(part, before.st_uid, before.st_gid)
+    part.chmod(before.st_mode & 0o777)
+
+
+def _marked(target: Path) -> str:
+    """How the temporary files of this target, on this machine, begin.
+
+    The machine is part of it because locks on a network's disk may not reach from one to another.
+    """
+    readable = re.sub(r"[^\w.-]|[\ud800-\udfff]", "_", target.name[:40])
+    whole = platform.node().encode(errors="replace") + b"\0" + os.fsencode(target.name)
+    return f".{readable}.{hashlib.sha256(whole).hexdigest()[:12]}."
+
+
+def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
+    """Make a temporary file and lock it for as long as we live, so that no other writer sweeps it away."""
+    while True:
+        part = folder / f"{marked}{secrets.token_hex(4)}.part"
+        held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        if sys.platform == "win32":
+            os.close(held)
+            return part, None
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # swept between the making and the locking
+            os.close(held)
+            continue
+        except OSError:  # a disk without locks, where nobody can sweep either
+            os.close(held)
+            return part, None
+        if part.exists():
+            return part, held
+        os.close(held)
+
+
+def _sweep(folder: Path, marked: str) -> None:
+    """Remove the temporary files of writers that were killed: those that nobody holds the lock of."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):  # a folder that may not be listed
+        for part in folder.iterdir():
+            if part.name.startswith(marked) and part.name.endswith(".part"):
+                with contextlib.suppress(OSError):  # in use, another's, or gone already
+                    held = os.open(part, os.O_RDWR | os.O_NOFOLLOW)
+                    try:
+                        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        part.unlink()
+                    finally:
+                        os.close(held)
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
@@ -67,32 +217,106 @@ def write(
     header: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
 ) -> None:
-    """Write a header and arrays as one file of this kind and format version."""
-    body = json.dumps({"kind": kind, "version": version, **header}, ensure_ascii=False, indent=1)
-    entries = {HEADER: body.encode()}
-    for name, array in arrays.items():
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.asarray(array), allow_pickle=False)
-        entries[f"{name}.npy"] = buffer.getvalue()
-    with (
-        replacing(path) as part,
-        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-    ):
+    """Write a header and arrays as one file of this kind and format version.
+
+    The header lists how many bytes each array takes. What is larger than `LIMIT` is not deflated, so that
+    the file's own size vouches for it and `read` takes it.
+    """
+    entries = {f"{name}{ARRAY}": _packed(array) for name, array in arrays.items()}
+    sizes = {name: len(content) for name, content in entries.items()}
+    body = json.dumps({"kind": kind, "version": version, **header, SIZES: sizes}, indent=1)
+    entries = {HEADER: body.encode(), **entries}
+    method = zipfile.ZIP_DEFLATED if sum(sizes.values()) < LIMIT else zipfile.ZIP_STORED
+    with replacing(path) as part, zipfile.ZipFile(part, "w", method, compresslevel=1) as archive:
         for name, content in {**entries, CHECKSUM: _checksum(entries).encode()}.items():
             info = zipfile.ZipInfo(name, EPOCH)
-            info.compress_type = zipfile.ZIP_DEFLATED
+            info.compress_type = method
             archive.writestr(info, content)
 
 
 def read(
-    path: str | os.PathLike[str], kind: str, version: int
+    path: str | os.PathLike[str], kind: str, version: int, *, limit: int | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read what `write` wrote, refusing anything that is not exactly that."""
-    entries = _entries(Path(path))
+    """Read what `write` wrote, refusing anything that is not exactly that.
+
+    `limit` is how many bytes the file may hold once inflated; by default what SPARING_FILE_LIMIT says, else
+    `LIMIT` or `RATIO` times the file's size, whichever is more. Each array is our own: writable, contiguous
+    in C order, of native byte order.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise FileError(f"{path} does not exist")
+    if not place.is_file():
+        raise FileError(f"{path} is a folder or a device, not a sparing file")
+    most = _limit(place) if limit is None else limit
+    with _damage(path), zipfile.ZipFile(place) as archive:
+        infos = _infos(archive, path, most)
+        header = _header(archive, infos, path, kind, version)
+        sizes = header.pop(SIZES, None)  # older files have none
+        _check_sizes(infos, sizes, path)
+        entries = {name: _inflated(archive, info) for name, info in infos.items()}
+    checksum = entries.pop(CHECKSUM, b"").decode(errors="replace")
+    if checksum != _checksum(entries):
+        raise FileError(f"{path} was changed or damaged after it was saved (its checksum does not match)")
+    del entries[HEADER]
+    return header, {name.removesuffix(ARRAY): _unpacked(entries.pop(name), name, path) for name in [*entries]}
+
+
+@contextlib.contextmanager
+def _damage(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever a damaged zip makes its reader raise, as one error: zlib's has no common base with others."""
     try:
-        header = json.loads(entries[HEADER])
+        yield
+    except (FileError, MemoryError):
+        raise
+    except Exception as error:
+        raise FileError(f"{path} is truncated, damaged, or not a sparing file: {error}") from None
+
+
+def _limit(path: Path) -> int:
+    asked = os.environ.get("SPARING_FILE_LIMIT")
+    if asked is None:
+        return max(LIMIT, RATIO * path.stat().st_size)
+    if not asked.isdecimal():
+        raise SettingError(f"SPARING_FILE_LIMIT={asked!r}; must be a whole number of bytes")
+    return int(asked)
+
+
+def _infos(archive: zipfile.ZipFile, path: str | os.PathLike[str], limit: int) -> dict[str, zipfile.ZipInfo]:
+    """What the zip says it holds, by name: nothing twice, nothing odd, not too much."""
+    infos = {info.filename: info for info in archive.infolist()}
+    if len(infos) < len(archive.infolist()):
+        raise FileError(f"{path} holds an entry twice; it was not saved by sparing")
+    odd = [name for name in infos if name not in (HEADER, CHECKSUM) and not name.endswith(ARRAY)]
+    if odd:
+        raise FileError(f"{path} holds an entry {odd[0]!r}; it was not saved by sparing")
+    total = sum(info.file_size for info in infos.values())
+    if total > limit:
+        raise FileError(
+            f"{path} holds {total:,} bytes once inflated; the limit is {limit:,}. If you trust the file, raise "
+            f"the limit: SPARING_FILE_LIMIT={total}"
+        )
+    return infos
+
+
+def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """An entry, never more of it than was declared; zipfile checks that it was not cut short."""
+    with archive.open(info) as file:
+        return file.read(info.file_size + 1)
+
+
+def _header(
+    archive: zipfile.ZipFile,
+    infos: Mapping[str, zipfile.ZipInfo],
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+) -> dict[str, Any]:
+    content = _inflated(archive, infos[HEADER]) if HEADER in infos else b""
+    try:
+        header: dict[str, Any] = json.loads(content)
         found, number = header.pop("kind"), header.pop("version")
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise FileError(f"{path} is not a sparing file, or its header is damaged; expected {kind}") from None
     if found != kind:
         raise FileError(f"{path} holds a {found}; expected a {kind}")
@@ -101,30 +325,53 @@ def read(
             f"{path} has format version {number}; this sparing reads up to {version}. "
             "Install a newer sparing, or save it again with this one"
         )
-    checksum = entries.pop(CHECKSUM, b"").decode(errors="replace")
-    if checksum != _checksum(entries):
-        raise FileError(f"{path} was changed or damaged after it was saved (its checksum does not match)")
-    arrays = {}
-    for name, content in entries.items():
-        if name != HEADER:
-            try:
-                array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-            except (ValueError, EOFError) as error:
-                raise FileError(f"{path} holds no plain array {name}: {error}") from None
-            arrays[name.removesuffix(".npy")] = array
-    return header, arrays
+    return header
 
 
-def _entries(path: Path) -> dict[str, bytes]:
-    if not path.exists():
-        raise FileError(f"{path} does not exist")
+def _check_sizes(infos: Mapping[str, zipfile.ZipInfo], sizes: Any, path: str | os.PathLike[str]) -> None:
+    """Refuse, before inflating it, an array of another size than the header says."""
+    if sizes is None:
+        return
+    found = {name: info.file_size for name, info in infos.items() if name not in (HEADER, CHECKSUM)}
+    if found != sizes:
+        raise FileError(
+            f"{path} was changed or damaged after it was saved (its arrays are not those that its header lists)"
+        )
+
+
+def _packed(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, _own(np.asarray(array)), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _unpacked(content: bytes, name: str, path: str | os.PathLike[str]) -> np.ndarray:
+    """An array from the bytes of its entry; NumPy's own reader would set memory aside before it looks."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return {name: archive.read(name) for name in archive.namelist()}
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise FileError(f"{path} is truncated, damaged, or not a sparing file: {error}") from None
-    except Exception as error:  # zlib.error has no common base with the others
-        raise FileError(f"{path} is damaged: {error}") from None
+        shape, by_columns, dtype, start = _layout(content)
+        flat = np.frombuffer(content, dtype, offset=start) if start < len(content) else np.empty(0, dtype)
+        return _own(flat.reshape(shape, order="F" if by_columns else "C"), copy=True)
+    except Exception as error:  # the layout is parsed as Python's text, which may fail in any way
+        raise FileError(f"{path} holds no plain array {name}: {error}") from None
+
+
+def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, order, type and start of an array, which must have as many bytes as these need."""
+    buffer = io.BytesIO(content)
+    first = np.lib.format.read_magic(buffer) == (1, 0)
+    parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = parse(buffer)
+    start = buffer.tell()
+    needed = math.prod(shape) * dtype.itemsize
+    plain = dtype.itemsize > 0 and not dtype.hasobject and min(shape, default=0) >= 0
+    if not plain or len(content) - start != needed:
+        raise ValueError(f"{len(content) - start} bytes for {dtype} of shape {shape}")
+    return shape, by_columns, dtype, start
+
+
+def _own(array: np.ndarray, *, copy: bool = False) -> np.ndarray:
+    """The array in C order and native byte order; a copy if asked, or if it is not so already."""
+    return array.astype(array.dtype.newbyteorder("="), order="C", copy=copy)
 
 
 def _checksum(entries: Mapping[str, bytes]) -> str:

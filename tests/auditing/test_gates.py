@@ -1,11 +1,18 @@
 """Gates: what they read, when they shut, and that what is not known never passes."""
 
+import math
+
 import pytest
 
 from sparing.auditing.gates import Gate
 from sparing.errors import SettingError
 
-METRICS = {"unsupported_share": 0.5, "never_logged": 2, "smallest_propensity": None}
+METRICS = {
+    "unsupported_share": 0.5,
+    "never_logged": 2,
+    "smallest_propensity": None,
+    "largest_upside": math.nan,
+}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +26,9 @@ METRICS = {"unsupported_share": 0.5, "never_logged": 2, "smallest_propensity": N
         (" never_logged > +1 ", True),
         ("never_logged<-1", False),
         ("smallest_propensity<0", True),
+        ("largest_upside>1", True),
+        ("largest_upside<1", True),
+        ("largest_upside==1", True),
     ],
 )
 def test_gates(text, shut):
@@ -28,6 +38,7 @@ def test_gates(text, shut):
 
 def test_a_shut_gate_says_why():
     assert Gate.parse("never_logged>1").verdict(METRICS) == "never_logged > 1: never_logged is 2"
+    assert "is not known for this log" in Gate.parse("largest_upside>1").verdict(METRICS)
     assert "is not known for this log" in Gate.parse("smallest_propensity<0.1").verdict(METRICS)
 
 

@@ -1,6 +1,8 @@
 """The audit: what it counts, what it says, and what it leaves unsaid."""
 
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -241,3 +243,15 @@ def test_metrics_are_numbers_or_none():
     }
     for value in with_policy.values():
         assert value is None or (isinstance(value, int | float) and np.isfinite(value))
+
+
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_one_error_that_is_not_a_number_makes_the_extremes_unknown(place):
+    """Python's min and max would give another action's error, and a gate on it would pass."""
+    world = LinearWorld(n_actions=4, n_features=2, noise=0.5, seed=0)
+    found = sparing.audit(draw_log(world, rows=200, unsupported=0.0, seed=0))
+    actions = list(found.per_action)
+    actions[place] = replace(actions[place], certified_error=math.nan)
+    metrics = replace(found, per_action=tuple(actions)).metrics
+    assert math.isnan(metrics["smallest_certified_error"])
+    assert math.isnan(metrics["largest_certified_error"])

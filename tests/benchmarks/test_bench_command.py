@@ -121,3 +121,16 @@ def test_bad_input_is_one_line_and_code_2(words, message, monkeypatch, capsys, t
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_part_is_refused_before_anything_is_installed(monkeypatch, capsys, tmp_path):
+    def install(**_):
+        raise AssertionError("peers were installed for a part that does not exist")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sparing.benchmarks.environments.install", install)
+    monkeypatch.setattr(sys, "argv", ["sparing", "bench", "--only", "step,foo"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "no part 'foo'; known are step" in capsys.readouterr().err

@@ -1,7 +1,9 @@
 """`sparing audit` at the prompt: tables, JSON, the page, gates and their exit codes, column names."""
 
 import json
+import os
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -191,3 +193,36 @@ def test_typed_labels_take_the_type_of_the_column(labels, tmp_path):
     result = run(tmp_path / "log.parquet", "--actions", "0,1,2", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["never_logged"] == [type(labels[0])(2)]
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def test_what_is_not_a_number_fails_the_gate_and_is_null(file, monkeypatch):
+    """Sums that overflow make metrics NaN; a comparison with NaN is false, and would open the gate."""
+    from sparing.auditing import export
+
+    numbers = export.metrics
+    odd = {"largest_upside": np.float64("nan"), "percentile_ratio": float("inf")}
+    monkeypatch.setattr(export, "metrics", lambda audit: numbers(audit) | odd)
+    for gate in ("largest_upside>5", "largest_upside<=5"):
+        result = run(file, "--json", "--fail-on", gate)
+        assert result.exit_code == 3
+        assert "largest_upside is not known for this log" in result.stderr
+    metrics = json.loads(result.stdout, parse_constant=refuse)["metrics"]
+    assert metrics["largest_upside"] is metrics["percentile_ratio"] is None
+    assert metrics["unsupported_share"] == pytest.approx(1 / 3)
+
+
+def test_a_page_into_a_pipe(file, tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    assert run(file, "--html", pipe).exit_code == 0
+    reader.join(10)
+    assert read[0].startswith("<!doctype html>")
+    assert read[0].endswith("</html>\n")
+    assert list(tmp_path.iterdir()) == [pipe]
+    assert pipe.is_fifo()

@@ -146,3 +146,25 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
         main()
     assert stopped.value.code == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_mass_that_is_not_a_number_fails_and_is_null(path, monkeypatch):
+    from dataclasses import replace
+
+    from sparing.offline import evaluation
+
+    real = evaluation.evaluate
+
+    def odd(*arguments, **options):
+        found = real(*arguments, **options)
+        estimates = [replace(each, value=np.inf, unsupported_mass=np.nan) for each in found.estimates]
+        return replace(found, estimates=tuple(estimates))
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    monkeypatch.setattr(evaluation, "evaluate", odd)
+    failed = run("evaluate", path, "--policy", "uniform", "--methods", "ips", "--fail-above", "0.9", "--json")
+    assert failed.exit_code == 3
+    estimate = json.loads(failed.stdout, parse_constant=refuse)["estimates"][0]
+    assert estimate["value"] is estimate["unsupported_mass"] is None

@@ -4,12 +4,17 @@ from collections.abc import Hashable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from sparing.auditing.summary import Audit
 
 
 def metrics(audit: "Audit") -> dict[str, float | None]:
-    """Every number by its name; those of a policy only where one was given."""
+    """Every number by its name; those of a policy only where one was given.
+
+    The least or largest of numbers among which one is NaN is NaN (NumPy's), not whichever came first.
+    """
     rows = [action.rows for action in audit.per_action]
     errors = [a.certified_error for a in audit.per_action if a.certified_error is not None]
     rare = [action.rare for action in audit.per_action if action.rare is not None]
@@ -33,11 +38,11 @@ def metrics(audit: "Audit") -> dict[str, float | None]:
         "percentile_ratio": None if overlap is None else overlap.percentile_ratio,
         "effective_sample_size": None if overlap is None else overlap.effective_sample_size,
         "calibration_error": None if fit is None else fit.calibration_error,
-        "smallest_certified_error": min(errors) if errors else None,
-        "largest_certified_error": max(errors) if errors else None,
+        "smallest_certified_error": float(np.min(errors)) if errors else None,
+        "largest_certified_error": float(np.max(errors)) if errors else None,
         "certified_actions": len(audit.certified) if errors else None,
         "gaps": audit.gap_map.found,
-        "largest_upside": max(upsides) if upsides else None,
+        "largest_upside": float(np.max(upsides)) if upsides else None,
     }
     if audit.policy is not None:
         policy = audit.policy

@@ -1,5 +1,6 @@
 """Gates: conditions on an audit's numbers, such as `unsupported_share>0.2`, that must not hold."""
 
+import math
 import operator
 import re
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ class Gate:
         if self.metric not in metrics:
             raise SettingError(f"unknown metric {self.metric!r}; known are {', '.join(metrics)}")
         value = metrics[self.metric]
-        if value is None:
+        if value is None or math.isnan(value):
             return f"{self}: {self.metric} is not known for this log, and what is not known does not pass"
         if OPERATORS[self.sign](value, self.bound):
             return f"{self}: {self.metric} is {value:.6g}"

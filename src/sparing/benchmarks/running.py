@@ -10,8 +10,7 @@ from sparing.benchmarks.environments import Installed
 from sparing.benchmarks.measuring import Failure, Outcome
 from sparing.benchmarks.parts import growth, intervals, pi_plus, simulation, startup, statistics, step
 from sparing.benchmarks.result import BenchmarkResult, describe_machine
-from sparing.benchmarks.setting import PARTS, BenchmarkSetting
-from sparing.errors import SettingError
+from sparing.benchmarks.setting import PARTS, BenchmarkSetting, check_parts
 
 Measure = Callable[[BenchmarkSetting, Field], Outcome]
 
@@ -36,9 +35,7 @@ def bench(
     say: Callable[[str], None] = lambda text: None,
 ) -> BenchmarkResult:
     """Measure these parts; a peer that is not installed, or that fails, is reported as such."""
-    unknown = [name for name in parts if name not in MEASURES]
-    if unknown or not parts:
-        raise SettingError(f"no part {unknown[0] if unknown else ''!r}; known are {', '.join(PARTS)}")
+    check_parts(parts)
     start = time.perf_counter()
     missing = tuple(
         Failure("installation", each.peer.title, f"not installed: {each.reason}")

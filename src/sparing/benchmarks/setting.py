@@ -1,9 +1,19 @@
 """How large, how often and for how long."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from sparing.errors import SettingError
 
 PARTS = ("step", "simulation", "statistics", "intervals", "pi-plus", "startup", "growth")
 """What can be measured, in the order it is."""
+
+
+def check_parts(parts: Sequence[str]) -> None:
+    """Refuse a part that cannot be measured, and no part at all."""
+    unknown = [name for name in parts if name not in PARTS]
+    if unknown or not parts:
+        raise SettingError(f"no part {unknown[0] if unknown else ''!r}; known are {', '.join(PARTS)}")
 
 
 @dataclass(frozen=True)

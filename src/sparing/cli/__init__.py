@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from sparing.cli import audit, bench, convert, demo, evaluate, learn, plan, reproduce
+from sparing.cli import audit, bench, convert, demo, evaluate, learn, plan, reproduce, terminal
 from sparing.errors import SparingError, StoppedError
 
 INTERRUPTED = 130
@@ -41,18 +41,21 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 def main() -> None:
     """Run the command line; our errors become one line and exit code 2."""
+    terminal.prepare()
     try:
         app()
     except StoppedError as error:
-        print(f"sparing: {error}", file=sys.stderr)
+        terminal.say(f"sparing: {error}")
         sys.exit(INTERRUPTED)
     except SparingError as error:
-        print(f"sparing: {error}", file=sys.stderr)
+        terminal.say(f"sparing: {error}")
         sys.exit(2)
     except OSError as error:
-        print(f"sparing: {error.strerror or error}", file=sys.stderr)
+        terminal.say(
+            f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}"
+        )
         sys.exit(2)
     except SystemExit as left:
         if left.code == INTERRUPTED:
-            print("sparing: interrupted; nothing half-written is left behind", file=sys.stderr)
+            terminal.say("sparing: interrupted; nothing half-written is left behind")
         raise

@@ -90,7 +90,7 @@ def audit(
     else:
         _print(found)
     if html is not None:
-        terminal.say(f"Page: {html}")
+        terminal.say(f"Page: {terminal.shown(html)}")
     shut = [verdict for verdict in verdicts if verdict is not None]
     for verdict in shut:
         terminal.say(f"sparing: failed on {verdict}")
@@ -103,15 +103,15 @@ def _print(found: "Audit") -> None:
     from sparing.cli import terminal
     from sparing.report import audit as report
 
-    print(f"{found.headline}\n\n{found}\n")
+    terminal.tell(f"{found.headline}\n\n{found}\n")
     header, rows = report.action_table(found, most=20)
     title = (
         "Actions" if len(rows) == found.actions else f"The {len(rows)} least known of {found.actions} actions"
     )
     terminal.print_table(title, header, rows)
-    print(f"{report.legend(found)}\n")
+    terminal.tell(f"{report.legend(found)}\n")
     if found.gap_map.gaps:
         terminal.print_table("Gaps", report.GAP_HEADER, report.gap_rows(found))
-        print(sentences.upside(found))
+        terminal.tell(sentences.upside(found))
     if found.assumptions is not None:
-        print(f"\nAssumed: {found.assumptions}.")
+        terminal.tell(f"\nAssumed: {found.assumptions}.")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparing.cli import reading
+
 if TYPE_CHECKING:
     from sparing.benchmarks.result import BenchmarkResult
 
@@ -48,18 +50,19 @@ def bench(
     from sparing.archive import check_folder
     from sparing.benchmarks.environments import install
     from sparing.benchmarks.running import bench as measure
-    from sparing.benchmarks.setting import PARTS, BenchmarkSetting
+    from sparing.benchmarks.setting import PARTS, BenchmarkSetting, check_parts
     from sparing.cli import terminal
     from sparing.errors import FileError, MissingExtraError
     from sparing.report import benchmarks as report
 
+    chosen = tuple(reading.words(only)) or PARTS
+    check_parts(chosen)  # before minutes of installing
     check_folder(out)
     if page is not None and not page.is_file():
         raise FileError(f"{page} does not exist; name a page to update, or leave --page out")
     setting = BenchmarkSetting.quick() if quick else BenchmarkSetting()
     if rows is not None:
         setting = replace(setting, statistics_rows=rows)
-    chosen = tuple(name.strip() for name in only.split(",") if name.strip()) or PARTS
     peers = [] if quick or no_peers else install(reinstall=reinstall, say=terminal.say)
     with terminal.progress_bar("measuring") as progress:
         result = measure(setting, parts=chosen, peers=peers, progress=progress, say=terminal.say)
@@ -92,5 +95,5 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     if rows := report.others(result):
         terminal.print_table("Beside each other", report.HEADER[:-1], rows)
     for failure in result.outcome.failures:
-        print(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
-    print(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")
+        terminal.tell(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
+    terminal.tell(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")

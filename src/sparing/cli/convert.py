@@ -28,9 +28,10 @@ def convert(
     from sparing.cli import terminal
     from sparing.log.conversion import convert as convert_log
 
-    log, assumed, lost = convert_log(
-        source, target, source_format or None, target_format or None, **reading.settings(option or [])
-    )
+    with reading.utf8_name(source, target):
+        log, assumed, lost = convert_log(
+            source, target, source_format or None, target_format or None, **reading.settings(option or [])
+        )
     if as_json:
         terminal.print_json(
             {
@@ -44,9 +45,9 @@ def convert(
             }
         )
         return
-    print(f"{log!r}")
+    terminal.tell(f"{log!r}")
     for sentence in assumed:
-        print(f"assumed: {sentence}")
+        terminal.tell(f"assumed: {sentence}")
     for sentence in lost:
-        print(f"not carried: {sentence}")
-    print(f"Written: {target}")
+        terminal.tell(f"not carried: {sentence}")
+    terminal.tell(f"Written: {terminal.shown(target)}")

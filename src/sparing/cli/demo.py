@@ -44,9 +44,9 @@ def demo(
         terminal.print_json(result.to_dict())
         terminal.say(written)
         return
-    print(f"A log of {result.dataset}, its first seed:\n{_indented(str(result.audit))}\n")
+    terminal.tell(f"A log of {result.dataset}, its first seed:\n{_indented(str(result.audit))}\n")
     terminal.print_table("Going live", report.HEADER, report.rows(result))
-    print(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
+    terminal.tell(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
 
 
 def _indented(text: str) -> str:

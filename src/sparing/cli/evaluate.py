@@ -7,7 +7,7 @@ import typer
 from sparing.cli import reading
 
 if TYPE_CHECKING:
-    from sparing.offline.evaluation import Estimate
+    from sparing.offline.evaluation import Estimate, Evaluation
 
 
 def evaluate(
@@ -75,20 +75,26 @@ def evaluate(
     else:
         header = ("method", "value", "interval", "with what the log cannot see", "mass", "effective rows")
         terminal.print_table(f"{policy} on {log}", header, [_row(e) for e in found.estimates])
-        print(str(found).splitlines()[0])
+        terminal.tell(str(found).splitlines()[0])
         for method, reason in found.unusable.items():
-            print(f"{method}: not usable, {reason}")
+            terminal.tell(f"{method}: not usable, {reason}")
         for note in dict.fromkeys(note for e in found.estimates for note in e.notes):
-            print(f"note: {note}")
+            terminal.tell(f"note: {note}")
         if found.flagged:
             part = "An unknown part of the policy" if mass is None else f"{mass:.0%} of the policy's mass"
-            print(
+            terminal.tell(
                 f"NOT SUPPORTED: {part} lies where this log cannot tell; use the bounds, not the values (!)."
             )
-    if fail_above is not None and (mass is None or mass > fail_above):
+    if fail_above is not None and not _within(found, fail_above):
         told = "unknown" if mass is None else f"{mass:.4g}"
         terminal.say(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
         raise typer.Exit(3)
+
+
+def _within(found: "Evaluation", bound: float) -> bool:
+    """Whether every unsupported mass is at most so large; what is unknown, or NaN, is not."""
+    told = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    return bool(told) and all(mass <= bound for mass in told)
 
 
 def _row(estimate: "Estimate") -> tuple[str, ...]:

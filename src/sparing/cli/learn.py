@@ -84,5 +84,6 @@ def learn(
     )
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
     for note in policy.notes:
-        print(f"note: {note}")
-    print(f"Policy: {out}\nNext:   sparing evaluate {log} --policy {out}")
+        terminal.tell(f"note: {note}")
+    saved = terminal.shown(out)
+    terminal.tell(f"Policy: {saved}\nNext:   sparing evaluate {terminal.shown(log)} --policy {saved}")

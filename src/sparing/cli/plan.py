@@ -91,7 +91,7 @@ def plan(
         if written:
             terminal.say(written.strip())
         return
-    print(f"{found}{written}")
+    terminal.tell(f"{found}{written}")
 
 
 def _numbers(text: str) -> list[float]:

@@ -1,6 +1,7 @@
 """Options that say how to read a log, the same for every command."""
 
-from collections.abc import Hashable
+import contextlib
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,17 +43,18 @@ def read(
     """Read a log as a command's options say, and estimate its support if asked to and it is unknown."""
     from sparing.log import read_log
 
-    log = read_log(
-        path,
-        contexts=words(contexts) or None,
-        action=action,
-        reward=reward,
-        propensity=propensity,
-        distribution=distribution,
-        eligible=eligible,
-        context_id=context_id,
-        actions=labels(path, action, words(actions)) or None,
-    )
+    with utf8_name(path):
+        log = read_log(
+            path,
+            contexts=words(contexts) or None,
+            action=action,
+            reward=reward,
+            propensity=propensity,
+            distribution=distribution,
+            eligible=eligible,
+            context_id=context_id,
+            actions=labels(path, action, words(actions)) or None,
+        )
     if not estimate_support or log.support.known:
         return log
     from sparing.auditing import estimate_support as estimate
@@ -60,6 +62,20 @@ def read(
 
     terminal.say("sparing: support was not logged; it is estimated, and so is everything that rests on it")
     return estimate(log)[0]
+
+
+@contextlib.contextmanager
+def utf8_name(*paths: Path) -> Iterator[None]:
+    """Explain what goes wrong with a file whose name is no text: Arrow opens and makes none by that name."""
+    from sparing.errors import FileError
+
+    try:
+        yield
+    except UnicodeEncodeError:
+        odd = [path for path in paths if str(path) != str(path).encode(errors="replace").decode()]
+        if not odd:
+            raise
+        raise FileError(f"the name of {odd[0]} is not UTF-8, which tables need. Rename the file") from None
 
 
 def words(text: str) -> list[str]:

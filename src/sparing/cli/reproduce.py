@@ -61,7 +61,7 @@ def reproduce(
     else:
         rows = [(row["claim"], row["source"], row["verdict"]) for row in page.verdicts(record)]
         terminal.print_words("The paper's claims", ("claim", "in the paper", "verdict"), rows)
-        print(f"With numbers and figures: {document}")
+        terminal.tell(f"With numbers and figures: {document}")
     if missing:
         told = "".join(f"\n{name}: {reason}" for name, reason in missing.items())
         raise DataError(f"not all could be run; what was is kept, and the same command goes on.{told}")

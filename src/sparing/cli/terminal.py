@@ -1,20 +1,42 @@
-"""Tables and progress bars for people; machines get JSON."""
+"""Tables and progress bars for people; machines get JSON.
+
+Labels, paths and messages hold what others wrote. Here is the one place where text leaves for a terminal:
+what would steer it, or what it cannot show, is written as an escape such as \\x1b.
+"""
 
 import contextlib
+import io
 import json
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from sparing.simulation.loop import Progress
+
+
+def prepare() -> None:
+    """Let no character that the terminal lacks stop a command; help texts have some too."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def shown(value: object) -> str:
+    """Foreign text on one line: what is not printable, a line's end included, as an escape."""
+    return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
+
+
+def tell(text: str) -> None:
+    """Print lines for people."""
+    print("\n".join(map(shown, text.split("\n"))))
 
 
 def say(text: str) -> None:
     """Tell people something without disturbing what is piped on."""
-    print(text, file=sys.stderr)
+    print("\n".join(map(shown, text.split("\n"))), file=sys.stderr)
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -33,14 +55,20 @@ def _print_table(
     from rich import box
     from rich.console import Console
     from rich.table import Table
+
+    table = Table(title=_cell(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for place, name in enumerate(header):
+        table.add_column(_cell(name), justify="right" if place in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    Console(highlight=False).print(table)
+
+
+def _cell(text: str) -> "Text":
+    """Text that rich prints as it stands: in a plain string it would look for markup."""
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for place, name in enumerate(header):
-        table.add_column(name, justify="right" if place in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
+    return Text(shown(text))
 
 
 @contextlib.contextmanager
@@ -50,25 +78,39 @@ def progress_bar(title: str) -> "Iterator[Progress]":
     from rich.console import Console
 
     columns = (
-        rich.TextColumn(title),
+        rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
         rich.TimeRemainingColumn(),
     )
     console = Console(stderr=True)
     with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(shown(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, NumPy's numbers included."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    """Print a value as strict JSON; what a terminal must not get is escaped as JSON escapes it."""
+    from sparing.report import strict
+
+    lines = strict.text(value, indent=2).split("\n")
+    print("\n".join(_escaped(line, lambda character: json.dumps(character)[1:-1]) for line in lines))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"cannot write {type(value).__name__} as JSON")
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    """The text with every character escaped that is not printable or that the output cannot encode."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    if text.isprintable() and _encodes(text, encoding):
+        return text
+    return "".join(
+        character if character.isprintable() and _encodes(character, encoding) else escape(character)
+        for character in text
+    )
+
+
+def _encodes(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -11,7 +11,7 @@ from sparing.benchmarks.measuring import COST, Measurement, Ratio
 from sparing.benchmarks.parts import growth, step
 from sparing.benchmarks.result import BenchmarkResult
 from sparing.errors import FileError
-from sparing.report import figures
+from sparing.report import figures, strict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,7 +193,7 @@ def write(result: BenchmarkResult, folder: str | os.PathLike[str]) -> list[Path]
     target = archive.folder(folder)
     document, table = target / "benchmarks.json", target / "table.md"
     with archive.replacing(document) as part:
-        part.write_text(json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.write_text(strict.text(result.to_dict(), indent=1) + "\n", encoding="utf-8")
     with archive.replacing(table) as part:
         part.write_text(markdown(result), encoding="utf-8")
     written = [document, table]

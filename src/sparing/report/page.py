@@ -70,6 +70,6 @@ def preformatted(text: str) -> str:
 
 
 def write_page(path: str | os.PathLike[str], html: str) -> None:
-    """Write a page, whole or not at all."""
+    """Write a page, whole or not at all; what UTF-8 lacks (a byte of a file's name) as an escape."""
     with replacing(path) as part:
-        Path(part).write_text(html, encoding="utf-8")
+        Path(part).write_text(html, encoding="utf-8", errors="backslashreplace")

@@ -6,9 +6,18 @@ from scipy import stats
 
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.offline.learning.choosing import choose, choose_ridge, grid, support_aware_limit
+from sparing.offline.learning import learn
+from sparing.offline.learning.choosing import (
+    _errors_up_to_scale,
+    choose,
+    choose_ridge,
+    grid,
+    support_aware_limit,
+)
 from sparing.offline.learning.material import Material, Progress, Request
 from sparing.offline.policy import one_hot
+from sparing.simulation import LinearWorld, datasets, draw_log
+from sparing.simulation.classification import ClassificationWorld
 
 
 def make(contexts, actions, rewards, propensities, mask):
@@ -176,6 +185,48 @@ def test_the_ridge_is_the_one_with_the_least_held_out_error():
     assert chosen == {"ridge": ridges[int(np.argmin(errors))]}
     assert "by squared error" in notes[0]
     assert int(np.argmin(errors)) > 0
+
+
+def noisy_classes(seed):
+    """Digits, rewards of 0 and 1: half of the time the right class's, else a fair coin."""
+    world = ClassificationWorld(datasets.load("digits"), noisy=True, seed=seed)
+    return world, draw_log(world, support="per-context", unsupported=0.2, seed=seed)
+
+
+def test_noise_does_not_cost_the_order_of_the_actions():
+    """By squared error the ridge shrinks until most digits look alike; what an argmax sees does not need that."""
+    gains = []
+    for seed in range(10):
+        world, log = noisy_classes(seed)
+        plain, ranked = (
+            world.error(learn(log, "greedy", score=score)) for score in ("squared-error", "argmax")
+        )
+        gains.append(plain - ranked)
+    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(len(gains))
+    assert np.mean(gains) > 0.05
+
+
+def test_where_squared_error_is_right_it_is_kept():
+    for seed in range(100, 110):
+        world = LinearWorld(n_actions=10, n_features=5, noise=1.0, seed=seed)
+        log = draw_log(world, rows=1000, unsupported=0.4, seed=seed)
+        plain, ranked = (learn(log, "greedy", score=score) for score in ("squared-error", "argmax"))
+        np.testing.assert_array_equal(plain.theta, ranked.theta)
+
+
+def test_the_judgement_is_blind_to_shift_and_scale():
+    rng = np.random.default_rng(0)
+    rewards, predicted = rng.normal(size=200), rng.normal(size=200)
+    errors = _errors_up_to_scale(rewards, predicted)
+    np.testing.assert_allclose(_errors_up_to_scale(rewards, 7 * predicted - 3), errors)
+    design = np.column_stack([np.ones(200), predicted])
+    residuals = np.linalg.lstsq(design, rewards, rcond=None)[1]
+    flat = ((rewards - rewards.mean()) ** 2).sum()
+    assert errors.sum() == pytest.approx(float(residuals[0]) if rewards @ predicted > 0 else flat)
+    right = predicted @ rewards > rewards.mean() * predicted.sum()
+    wrong_way = _errors_up_to_scale(rewards, -predicted if right else predicted).sum()
+    assert wrong_way == pytest.approx(flat), "a ranking upside down explains nothing"
+    assert _errors_up_to_scale(rewards, np.ones(200)).sum() == pytest.approx(flat)
 
 
 @pytest.mark.parametrize(

@@ -135,3 +135,90 @@ def test_whole_archives_that_hold_no_policy(changes, arrays, tmp_path):
     archive.write(tmp_path / "policy", KIND, VERSION, {"policy": {**header, **changes}}, arrays)
     with pytest.raises(FileError, match="does not hold a whole policy"):
         load_policy(tmp_path / "policy")
+
+
+def without(header, name):
+    del header[name]
+
+
+FORGERIES = {
+    "a name twice": lambda h, a: h["action_names"].__setitem__(0, h["action_names"][1]),
+    "a name that is missing": lambda h, a: h["action_names"].__setitem__(0, None),
+    "notes that are no texts": lambda h, a: h["notes"].append(3),
+    "a method that is no text": lambda h, a: h.update(method=None),
+    "no method": lambda h, a: without(h, "method"),
+    "theta of times": lambda h, a: a.update(theta=a["theta"].astype("<m8[s]")),
+    "theta of texts": lambda h, a: a.update(theta=a["theta"].astype("<U5")),
+    "theta that overflows": lambda h, a: a.update(theta=np.full_like(a["theta"], -1e308)),
+    "theta of more features": lambda h, a: a.update(theta=np.pad(a["theta"], ((0, 0), (0, 1)))),
+    "sets of another type": lambda h, a: a.update({"support/sets": a["support/sets"].astype(float)}),
+    "sets of more actions": lambda h, a: a.update({"support/elsewhere": np.ones(6, dtype=bool)}),
+    "sets of no action": lambda h, a: a["support/sets"].__setitem__(0, 0),
+    "a context twice": lambda h, a: a["support/contexts"].__setitem__(0, a["support/contexts"][1]),
+    "contexts that are not numbers": lambda h, a: a["support/contexts"].__setitem__(0, np.nan),
+    "contexts of another type": lambda h, a: a.update(
+        {"support/contexts": a["support/contexts"].astype("f4")}
+    ),
+    "contexts of complex numbers": lambda h, a: a.update({"support/contexts": a["support/contexts"] + 0j}),
+    "a temperature that overflows": lambda h, a: h.update(temperature=5e-324),
+    "a temperature beyond floats": lambda h, a: h.update(temperature=10**400),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_policy_is_refused(forgery, tmp_path):
+    """Its checksum fits; what it would do does not."""
+    path = tmp_path / "policy"
+    save_policy(learn(LOG, "opr", **FIXED["opr"]), path)
+    header, arrays = archive.read(path, KIND, VERSION)
+    FORGERIES[forgery](header["policy"], arrays)
+    archive.write(path, KIND, VERSION, header, arrays)
+    with pytest.raises(FileError, match="does not hold a whole policy"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("array", ["inverse", "radius", "priority"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_forged_limits_are_refused(array, number, tmp_path):
+    path = tmp_path / "policy"
+    save_policy(learn(LOG, "pessimistic"), path)
+    header, arrays = archive.read(path, KIND, VERSION)
+    arrays[array] = arrays[array].astype(float)
+    arrays[array].flat[0] = number
+    archive.write(path, KIND, VERSION, header, arrays)
+    with pytest.raises(FileError, match="does not hold a whole policy"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("change", ["names", "features"])
+def test_a_policy_for_other_contexts_must_fit(change, tmp_path):
+    path = tmp_path / "policy"
+    save_policy(learn(LOG, "pi-plus"), path)
+    header, arrays = archive.read(path, KIND, VERSION)
+    if change == "names":
+        header["policy"]["otherwise"]["action_names"].reverse()
+    else:
+        for name in ("otherwise/theta", "otherwise/support/contexts"):
+            arrays[name] = np.pad(arrays[name], ((0, 0), (0, 1)))
+    archive.write(path, KIND, VERSION, header, arrays)
+    with pytest.raises(FileError, match="other actions or features"):
+        load_policy(path)
+
+
+def test_policies_in_policies_without_end(tmp_path):
+    inner = {"kind": "TablePolicy", "action_names": ["a"], "method": "x", "notes": []}
+    header = inner
+    for _ in range(900):
+        header = {**inner, "otherwise": header}
+    archive.write(tmp_path / "policy", KIND, VERSION, {"policy": header}, {})
+    with pytest.raises(FileError):
+        load_policy(tmp_path / "policy")
+
+
+def test_what_would_not_load_is_not_saved(tmp_path):
+    from sparing.offline.policy import GreedyPolicy
+
+    policy = GreedyPolicy(("a", "b"), np.full((2, 1), 1e200), np.arange(2))
+    with pytest.raises(SettingError, match="none beyond 1e"):
+        save_policy(policy, tmp_path / "policy")
+    assert not (tmp_path / "policy").exists()

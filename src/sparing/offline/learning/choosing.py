@@ -87,21 +87,65 @@ def choose(
 
 def choose_ridge(request: Request, log: Log, settings: Sequence[Setting]) -> tuple[Setting, tuple[str, ...]]:
     """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it."""
+    predicted = _held_out(request, log, settings)
+    if predicted is None:
+        return settings[0], ()
+    best = settings[int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))]
+    return best, (f"{said(best)} of {len(settings)} settings, by squared error on held-out contexts",)
+
+
+def choose_ridge_to_rank(
+    request: Request, log: Log, settings: Sequence[Setting]
+) -> tuple[Setting, tuple[str, ...]]:
+    """The ridge of `choose_ridge`, unless another one surely ranks better, for a policy that takes the argmax.
+
+    No argmax of predictions p changes when all are multiplied by a factor or moved by a number, so they are
+    judged by the least mean (r − α − β·p)² with β ≥ 0. Where noise drowns the rewards, the plain error
+    asks for a ridge so large that it costs the order of the actions; this one does not. It has to be smaller
+    by more than one standard error of the difference over the rows.
+    """
+    predicted = _held_out(request, log, settings)
+    if predicted is None:
+        return settings[0], ()
+    plain = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))
+    errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
+    best, how = int(np.argmin(errors.mean(axis=1))), "squared error up to shift and scale"
+    gain = errors[plain] - errors[best]
+    if not gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
+        best, how = plain, "squared error"
+    return settings[best], (
+        f"{said(settings[best])} of {len(settings)} settings, by {how} on held-out contexts",
+    )
+
+
+def _held_out(request: Request, log: Log, settings: Sequence[Setting]) -> np.ndarray | None:
+    """Each row's reward as each setting's model predicts it that has not seen its context, (settings, n).
+
+    None where there is nothing to choose between, or no context to hold out.
+    """
     fold_of = None if len(settings) == 1 else folds_or_none(log, request.folds, request.seed)
     if fold_of is None:
-        return settings[0], ()
+        return None
     parts = [log.take(fold_of == fold) for fold in np.unique(fold_of)]
     sums = [Statistics.of(part) for part in parts]
-    errors = np.zeros(len(settings))
+    predicted = np.empty((len(settings), log.n_rows))
     for held, part in enumerate(parts):
         others = Statistics.zero(log.n_actions, log.n_features)
         for number, one in enumerate(sums):
             others = others if number == held else others + one
         for choice, setting in enumerate(settings):
             theta = reward_parameters(others, setting["ridge"])[part.actions]
-            errors[choice] += ((part.rewards - np.einsum("nd,nd->n", theta, part.contexts)) ** 2).sum()
-    best = settings[int(np.argmin(errors))]
-    return best, (f"{said(best)} of {len(settings)} settings, by squared error on held-out contexts",)
+            predicted[choice, fold_of == held] = np.einsum("nd,nd->n", theta, part.contexts)
+    return predicted
+
+
+def _errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """(r − α − β·p)² of each row, (n,), with the α and the β ≥ 0 that make their mean least."""
+    r, p = rewards - rewards.mean(), predicted - predicted.mean()
+    square = float(p @ p)
+    scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
+    errors: np.ndarray = (r - scale * p) ** 2
+    return errors
 
 
 def ridge_grid(ridge: Any) -> list[Setting]:

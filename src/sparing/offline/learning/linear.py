@@ -10,6 +10,7 @@ from sparing.offline.learning.choosing import (
     Act,
     choose,
     choose_ridge,
+    choose_ridge_to_rank,
     ridge_grid,
 )
 from sparing.offline.learning.material import Request, gather
@@ -20,21 +21,22 @@ from sparing.offline.regression import ridge_regression
 from sparing.offline.rewards import reward_parameters
 from sparing.offline.statistics import Statistics
 
-SCORES = ("squared-error", "support-aware")
+SCORES = ("argmax", "squared-error", "support-aware")
 
 
-def greedy(request: Request, *, ridge: Any = None, score: str = "squared-error") -> GreedyPolicy:
+def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> GreedyPolicy:
     """argmax_a x·θ̂_a, θ̂ by ridge regression on the log (the DM policy).
 
-    The ridge is a matter of the regression, so by default the squared error on held-out contexts chooses
-    it; `score="support-aware"` judges the policies instead, which is noisier and needs propensities.
+    The ridge is chosen on held-out contexts, by how well the estimates explain the rewards once they are
+    shifted and scaled, to which an argmax is blind; `score="squared-error"` takes them as they are, and
+    `score="support-aware"` judges the policies instead, which is noisier and needs propensities.
     """
     log, material = request.log, gather(request, "greedy", "logged")
     settings = ridge_grid(ridge)
     if score not in SCORES:
         raise SettingError(f"score={score!r}; must be one of {', '.join(SCORES)}")
     if score == "support-aware" and log.propensities is None:
-        raise LogError("score='support-aware' needs propensities, and the log has none; use 'squared-error'")
+        raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
     if score == "support-aware":
         chosen, notes = choose(
             request,
@@ -44,7 +46,8 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "squared-error")
             greedily(request.priority),
         )
     else:
-        chosen, notes = choose_ridge(request, log, settings)
+        by = choose_ridge_to_rank if score == "argmax" else choose_ridge
+        chosen, notes = by(request, log, settings)
     theta = reward_parameters(Statistics.of(log), chosen["ridge"])
     return GreedyPolicy(
         log.action_names, theta, request.priority, material.model, "greedy", material.notes + notes

@@ -12,7 +12,7 @@ from sparing.log import Log
 from sparing.log.log import context_keys
 from sparing.log.support import check_distribution
 from sparing.offline.learning.softmax import softmax
-from sparing.offline.learning.supports import ContextIndex
+from sparing.offline.learning.supports import LARGEST, ContextIndex, checked_keys
 from sparing.offline.policy import (
     Policy,
     SupportModel,
@@ -40,6 +40,10 @@ class SoftmaxPolicy:
         checked_parameters(self.theta, self.action_names)
         if not (np.isfinite(self.temperature) and self.temperature > 0):
             raise SettingError(f"temperature={self.temperature}; must be a finite number above 0")
+        if np.abs(self.theta).max(initial=0) > LARGEST * min(self.temperature, 1):
+            raise SettingError(
+                f"temperature={self.temperature} for such a theta; their ratio is beyond {LARGEST:g}"
+            )
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x), (n, K)."""
@@ -76,6 +80,8 @@ class PessimisticPolicy:
             raise SettingError(
                 f"inverse, radius and priority of shapes {shapes}; expected {((k, d, d), (k,), (k,))}"
             )
+        if not (np.isfinite(self.inverse).all() and np.isfinite(self.radius).all()):
+            raise SettingError("inverse or radius is not finite; expected V_a⁻¹ and ρ_a of a regression")
 
     def low(self, contexts: np.ndarray) -> np.ndarray:
         """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
@@ -116,6 +122,7 @@ class TablePolicy:
                 f"table of shape {self.table.shape} for contexts of shape {self.contexts.shape} and "
                 f"{len(self.action_names)} actions; expected (m, K) for (m, d)"
             )
+        checked_keys(self.contexts)
         check_distribution(self.table)
 
     @cached_property

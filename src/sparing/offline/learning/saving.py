@@ -10,7 +10,7 @@ from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
 from sparing.offline.learning.policies import PessimisticPolicy, SoftmaxPolicy, TablePolicy
-from sparing.offline.learning.supports import KnownSupport, support_function
+from sparing.offline.learning.supports import LARGEST, KnownSupport, support_function
 from sparing.offline.policy import ConstantPolicy, GreedyPolicy, Policy, SupportModel, UniformPolicy
 
 KIND = "sparing policy"
@@ -25,6 +25,17 @@ ARRAYS: dict[type, tuple[str, ...]] = {
     ConstantPolicy: (),
 }
 """The arrays of each kind of policy; its other fields go into the header."""
+
+NOT_WHOLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a forged header or array may raise."""
 
 CLASSES = {kind.__name__: kind for kind in ARRAYS}
 SETS = ("contexts", "sets", "elsewhere")
@@ -46,7 +57,7 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
         header, arrays = archive.read(path, KIND, VERSION)
         saved = header["policy"]
         omitted, names = _omits(saved), _names(saved)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except NOT_WHOLE as error:
         raise FileError(f"{path} does not hold a whole policy: {error!r}") from None
     if omitted and support is None:
         raise FileError(
@@ -58,7 +69,7 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
     given = support_function(support, names) if omitted else None
     try:
         return _decoded(saved, "", arrays, given)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except NOT_WHOLE as error:
         raise FileError(f"{path} does not hold a whole policy: {error!r}") from None
 
 
@@ -75,7 +86,7 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
         "method": policy.method,
         "notes": list(policy.notes),
     }
-    arrays = {prefix + name: getattr(policy, name) for name in ARRAYS[kind]}
+    arrays = {prefix + name: _numbers(name, getattr(policy, name)) for name in ARRAYS[kind]}
     if kind is SoftmaxPolicy:
         header["temperature"] = policy.temperature
     if kind is ConstantPolicy:
@@ -102,23 +113,58 @@ def _omits(header: dict[str, Any]) -> bool:
 
 
 def _names(header: dict[str, Any]) -> tuple[Hashable, ...]:
-    return tuple(map(labels.from_json, header["action_names"]))
+    return labels.action_names(map(labels.from_json, header["action_names"]))
 
 
 def _decoded(
     header: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray], given: SupportModel | None
 ) -> Policy:
-    kind = CLASSES[header["kind"]]
-    fields: dict[str, Any] = {name: arrays[prefix + name] for name in ARRAYS[kind]}
+    kind, names = CLASSES[header["kind"]], _names(header)
+    fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in ARRAYS[kind]}
+    width = next((fields[name].shape[1] for name in ("theta", "contexts") if name in fields), None)
     if kind is SoftmaxPolicy:
         fields["temperature"] = header["temperature"]
     if kind is ConstantPolicy:
         fields["action"] = labels.from_json(header["action"])
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
+        if fields["otherwise"].action_names != names or _width(fields["otherwise"]) not in (width, None):
+            raise ValueError("the policy for other contexts has other actions or features")
     if header.get("support") == "known":
-        fields["support"] = KnownSupport(*(arrays[f"{prefix}support/{name}"] for name in SETS))
+        fields["support"] = _known_support(arrays, f"{prefix}support/", (len(names), width))
     elif header.get("support") == "given":
         fields["support"] = given
-    policy: Policy = kind(_names(header), **fields, method=header["method"], notes=tuple(header["notes"]))
+    words = [header["method"], *header["notes"]]
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError("the method and the notes must be texts")
+    policy: Policy = kind(names, **fields, method=words[0], notes=tuple(words[1:]))
+    if isinstance(policy, TablePolicy):
+        _ = policy.index  # refuses a context that is listed twice
     return policy
+
+
+def _numbers(name: str, array: Any) -> np.ndarray:
+    """An array of finite numbers, none of which makes scores overflow: asked on both ways, so what is saved loads."""
+    numbers = np.asarray(array)
+    limit = np.finfo(float).max if name == "priority" else LARGEST
+    if numbers.dtype.kind not in "iuf" or not (np.abs(numbers.astype(float)) <= limit).all():
+        raise SettingError(f"{name} of type {numbers.dtype}; must be finite numbers, none beyond {limit:g}")
+    return numbers
+
+
+def _known_support(arrays: dict[str, np.ndarray], prefix: str, shape: tuple[int, int | None]) -> KnownSupport:
+    """The saved sets, which must fit the policy's (actions, features) and allow some action everywhere."""
+    contexts, sets, elsewhere = (arrays[prefix + name] for name in SETS)
+    model = KnownSupport(contexts, sets, elsewhere)
+    if sets.dtype != np.uint8 or (len(elsewhere), contexts.shape[1]) != shape:
+        raise ValueError(f"supported sets of {len(elsewhere)} actions for a policy of {shape[0]}")
+    if not np.unpackbits(sets, axis=1, count=len(elsewhere)).any(axis=1).all():
+        raise ValueError("a context supports no action")
+    _ = model.index  # refuses a context that is listed twice
+    return model
+
+
+def _width(policy: Any) -> int | None:
+    """Features of the contexts that a policy reads; None where it reads none."""
+    known = getattr(policy, "theta", getattr(policy, "contexts", None))
+    return None if known is None else int(known.shape[1])

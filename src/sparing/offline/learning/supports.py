@@ -12,6 +12,9 @@ from sparing.log import Log
 from sparing.log.log import context_keys
 from sparing.offline.policy import SupportModel, checked_contexts
 
+LARGEST = 1e150
+"""Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
+
 
 @dataclass(frozen=True, eq=False)
 class KnownSupport:
@@ -26,6 +29,7 @@ class KnownSupport:
 
     def __post_init__(self) -> None:
         k = len(self.elsewhere)
+        checked_keys(self.contexts)
         if self.sets.shape != (len(self.contexts), (k + 7) // 8) or self.elsewhere.dtype != bool:
             raise SettingError(
                 f"sets of shape {self.sets.shape} for {len(self.contexts)} contexts, {k} actions; expected "
@@ -92,6 +96,15 @@ class GivenSupport:
                 "it must allow at least one"
             )
         return mask
+
+
+def checked_keys(contexts: np.ndarray) -> None:
+    """Refuse contexts that no other could equal byte for byte, or that make scores overflow."""
+    if contexts.ndim != 2 or contexts.dtype != np.float64 or not (np.abs(contexts) <= LARGEST).all():
+        raise SettingError(
+            f"known contexts of shape {contexts.shape} and type {contexts.dtype}; expected float64 (m, d), "
+            f"finite and none beyond {LARGEST:g}"
+        )
 
 
 class ContextIndex:
