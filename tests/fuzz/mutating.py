@@ -103,7 +103,7 @@ def _other_type(array, rng):
 def _other_numbers(array, rng):
     changed = array.copy()
     if not changed.size or changed.dtype.kind not in "biuf":
-        return changed[:0], "empty"
+        return changed.ravel()[:0], "empty"
     way, place = int(rng.integers(4)), int(rng.integers(changed.size))
     if way == 0 and len(changed.shape) and len(changed) > 1:
         first, second = rng.integers(len(changed), size=2)

@@ -9,6 +9,9 @@ from sparing.offline.radius import RADII
 from sparing.offline.regression import residual_noise, ridge_regression
 from sparing.offline.statistics import Statistics
 
+SMALLEST, LARGEST = 1e-100, 1e100
+"""The sizes of settings: squares and sums of others underflow or overflow."""
+
 
 @dataclass(frozen=True)
 class Assumptions:
@@ -46,8 +49,8 @@ class Assumptions:
             raise SettingError(f"radius={radius!r}; must be one of {', '.join(RADII)}")
         given = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
         for name, value in given.items():
-            if value is not None and not (np.isfinite(value) and value >= 0):
-                raise SettingError(f"{name}={value}; must be a finite number, 0 or more")
+            if value is not None and not 0 <= float(value) <= LARGEST:
+                raise SettingError(f"{name}={value}; must be a number from 0 to {LARGEST:g}")
         missing = tuple(name for name, value in given.items() if value is None)
         if missing and (sums is None or sums.n_rows == 0):
             raise SettingError(
@@ -96,6 +99,8 @@ class Assumptions:
 
 
 def positive(name: str, value: float) -> None:
-    """Refuse what is not a finite number above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise SettingError(f"{name}={value}; must be a finite number above 0")
+    """Refuse what is not a number above 0, or too small or large to be squared."""
+    if not SMALLEST <= float(value) <= LARGEST:
+        raise SettingError(
+            f"{name}={value}; must be a finite number above 0, from {SMALLEST:g} to {LARGEST:g}"
+        )

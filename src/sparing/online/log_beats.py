@@ -145,6 +145,9 @@ class LogBeats:
                 raise ValueError(
                     f"contexts of shape {memory.keys.shape} in the log's memory, or repeated ones"
                 )
+            kinds = memory.thresholds.dtype.kind, memory.keys.dtype.kind
+            if kinds[0] != "f" or (columns and kinds[1] != "f") or kinds[1] not in "fiubU":
+                raise ValueError("contexts or thresholds of the log's memory are not numbers")
             if memory.thresholds.shape != (m,) or np.isnan(memory.thresholds).any():
                 raise ValueError("thresholds that do not fit the log's contexts")
             groups = len(self.policy[0]) - 1 if self.policy else 2**62
@@ -154,7 +157,12 @@ class LogBeats:
             offsets, actions, mass = self.policy
             _indices("offsets", offsets, len(offsets), len(actions) + 1)
             _indices("actions", actions, len(actions), n_actions)
-            if (np.diff(offsets) < 0).any() or mass.shape != actions.shape or not (mass >= 0).all():
+            if (
+                (np.diff(offsets) < 0).any()
+                or mass.shape != actions.shape
+                or mass.dtype.kind != "f"
+                or not (mass >= 0).all()
+            ):
                 raise ValueError("the log's policy is not a table of masses")
 
     @classmethod

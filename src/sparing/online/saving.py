@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
-from sparing.offline.assumptions import Assumptions
+from sparing.offline.assumptions import SMALLEST, Assumptions
+from sparing.offline.radius import RADII
 from sparing.online.decision import Chances, Decision, OpenDecision
 from sparing.online.engine.running import LARGEST
 from sparing.online.learner import Learner
@@ -25,8 +27,12 @@ VERSION = 3
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
-    Certified.name: lambda header, arrays: Certified(**header),
-    Confident.name: lambda header, arrays: Confident(**header),
+    Certified.name: lambda header, arrays: Certified(
+        _number(header["tolerance"], -math.inf, sys.float_info.max)
+    ),
+    Confident.name: lambda header, arrays: Confident(
+        _number(header["tolerance"], 0.0, sys.float_info.max), _number(header["confidence"], 0.0)
+    ),
     LogBeats.name: LogBeats.from_saved,
 }
 
@@ -79,10 +85,11 @@ def _opened(waiting: OpenDecision) -> dict[str, Any]:
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
-    assumptions = dict(header["assumptions"])
-    for name in ("estimated", "assumed"):
-        assumptions[name] = tuple(assumptions[name])
-    sets = ConfidenceSets.from_state(_under(arrays, "sets/"), Assumptions(**assumptions), **header["sets"])
+    settings = {
+        name: None if value is None else _number(value, 0.0) for name, value in header["sets"].items()
+    }
+    _number(settings["ridge"], SMALLEST)
+    sets = ConfidenceSets.from_state(_under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
     rules = [
         RULES[name](settings, _under(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
@@ -106,15 +113,34 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         rules,
         key=_whole(header["key"], 2**63),
         explore=header["explore"],
-        optimism=_number(header["optimism"]),
-        spot_check=_number(header["spot_check"]),
-        monitor=None if header["monitor"] is None else NoiseMonitor(**header["monitor"]),
+        optimism=_number(header["optimism"], 0.0),
+        spot_check=_number(header["spot_check"], 0.0),
+        monitor=_monitor(header["monitor"]),
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
     )
     learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
     learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
+
+
+def _assumptions(saved: dict[str, Any]) -> Assumptions:
+    """Noise, bounds and radius from JSON."""
+    numbers = {name: _number(saved[name], 0.0) for name in ("noise", "theta_bound", "context_bound")}
+    numbers |= {name: _number(saved[name], SMALLEST) for name in ("ridge", "radius_scale")}
+    numbers["delta"] = _number(saved["delta"], math.ulp(0.0))
+    told = {name: tuple(map(str, saved[name])) for name in ("estimated", "assumed")}
+    if saved["radius"] not in RADII or numbers["delta"] >= 1:
+        raise ValueError(f"radius {saved['radius']!r} at delta {numbers['delta']}")
+    return Assumptions(**{**saved, **numbers, **told})
+
+
+def _monitor(saved: dict[str, Any] | None) -> NoiseMonitor | None:
+    """The noise monitor from JSON."""
+    if saved is None:
+        return None
+    noise, misfit = _number(saved["noise"], SMALLEST), _number(saved["misfit"], 0.0)
+    return NoiseMonitor(noise, misfit, _whole(saved["calls"], 2**62), _number(saved["total"], 0.0))
 
 
 def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDecision:
@@ -142,9 +168,9 @@ def _whole(value: Any, limit: int) -> int:
     return value
 
 
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} where a finite number is expected")
+def _number(value: Any, least: float = -LARGEST, most: float = LARGEST) -> float:
+    if type(value) not in (int, float) or not least <= value <= most:
+        raise ValueError(f"{value!r} where a number from {least:g} to {most:g} is expected")
     return float(value)
 
 
