@@ -1,6 +1,5 @@
 """Arrow columns as NumPy arrays; a value that does not fit is named with its row."""
 
-import json
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.parsing import load_json, number
 
 _LISTS = (
     pa.types.is_list,
@@ -44,7 +44,7 @@ def numbers(column: pa.Array, name: str, *, first_row: int, width: int = 1) -> n
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     try:
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except pa.ArrowException:  # Python reads a little more than Arrow, such as "+1", and finds the row
+    except pa.ArrowException:  # one by one a little more is read, such as "+1", and the row is found
         values = _one_by_one(column.to_pylist(), name, first_row=first_row, width=width)
     return np.asarray(values, dtype=np.float64)
 
@@ -53,13 +53,19 @@ def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int)
     numbers = np.empty(len(values))
     for position, value in enumerate(values):
         try:
-            numbers[position] = np.nan if value is None else float(value)
-        except (TypeError, ValueError):
+            numbers[position] = np.nan if value is None else _number(value)
+        except (TypeError, ValueError, OverflowError):
             raise LogError(
                 f"{name} at row {first_row + position // width} is {value!r}, not a number. Encode text "
                 "features as numbers first, or choose the feature columns with contexts=[...]"
             ) from None
     return numbers
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bytes):
+        raise TypeError(value)
+    return number(value) if isinstance(value, str) else float(value)
 
 
 def features(batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> np.ndarray:
@@ -166,11 +172,11 @@ def _parsed(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[A
     parsed: list[list[Any]] = []
     for code, text in enumerate(distinct):
         try:
-            value = [labels.from_json(label) for label in _list(json.loads(text))]
+            value = [labels.from_json(label) for label in _list(load_json(text, constants=True))]
         except (KeyError, TypeError, ValueError):
             row = first_row + int(np.flatnonzero(codes == code)[0])
             raise LogError(
-                f'{name} at row {row} is {text!r}; expected a JSON list such as ["a", "b"]'
+                f'{name} at row {row} is {str(text)[:60]!r}; expected a JSON list such as ["a", "b"]'
             ) from None
         parsed.append([label if label is None else labels.plain(label) for label in value])
     return parsed, codes

@@ -1,13 +1,11 @@
 """Which action a label in a file means."""
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-
-WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+from sparing.log.parsing import whole_numbers
 
 Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
 Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
@@ -31,12 +29,6 @@ def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
     top = max(label for label in seen if isinstance(label, int))
     names = labels.action_names(range(1, top + 1) if given is None else given)
     return names, {i + 1: i for i in range(len(names))}
-
-
-def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
-    """Texts that are all whole numbers, as numbers; otherwise as they are."""
-    listed = list(texts)
-    return [int(text) for text in listed] if all(map(WHOLE.fullmatch, listed)) else list(listed)
 
 
 def from_json(value: Any, where: str) -> Hashable:

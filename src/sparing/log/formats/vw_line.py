@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from sparing.errors import LogError
 from sparing.log.formats.features import add_feature, parsed
 from sparing.log.formats.lines import shown
-from sparing.log.formats.naming import WHOLE
 from sparing.log.formats.rows import Row, feature_names
 from sparing.log.log import Log
+from sparing.log.parsing import WHOLE_NUMBER
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
@@ -96,10 +96,10 @@ def words(text: str) -> list[str]:
 
 def label(token: str, where: str) -> Label:
     """Read `action`, `action:cost` or `action:cost:probability`."""
-    if ":" not in token and WHOLE.fullmatch(token):
+    if ":" not in token and WHOLE_NUMBER.fullmatch(token):
         return Label(int(token), None, None)
     number, *numbers = token.split(":")
-    if not WHOLE.fullmatch(number) or len(numbers) > 2:
+    if not WHOLE_NUMBER.fullmatch(number) or len(numbers) > 2:
         raise LogError(
             f"{where}: label {token!r}; expected action:cost:probability, the action a whole number"
         )
