@@ -67,7 +67,7 @@ class Filling:
         self._builder = SupportBuilder(n_actions) if sets else None
         self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // n_actions))
         self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self._pending: list[dict[int, float]] = []
+        self._pending: list[dict[int, float] | None] = []
         self._row = self._scaled = self._merged = 0
 
     def add(self, event: Event) -> None:
@@ -82,7 +82,7 @@ class Filling:
             propensity = self._checked(event, shares, action)
             self._pending.append(shares)
         elif self._builder is not None:
-            self._pending.append(dict.fromkeys(range(self._builder.n_actions), 1.0))
+            self._pending.append(None)
         if propensity is not None and not 0 < propensity <= 1:
             raise LogError(
                 f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
@@ -168,7 +168,10 @@ class Filling:
             return
         table = np.zeros((len(self._pending), self._builder.n_actions))
         for row, shares in enumerate(self._pending):
-            table[row, list(shares)] = list(shares.values())
+            if shares is None:  # nothing was listed: it could have taken any
+                table[row] = 1.0
+            else:
+                table[row, list(shares)] = list(shares.values())
         if self._distributions:
             self._builder.add_distribution(table)
         else:

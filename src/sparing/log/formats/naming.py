@@ -5,7 +5,14 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.limits import DEEPEST_LABEL
 from sparing.log.parsing import whole_numbers
+
+COUNTED = 10_000
+"""Up to this number, all actions below the largest number are there, though most may be missing from the file."""
+
+SPARSE = 10
+"""Beyond it, as long as at least one in so many occurs."""
 
 Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
 Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
@@ -25,18 +32,46 @@ def by_text(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
 
 
 def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
-    """Labels are the numbers 1..K; names that the caller gives stand for them in order."""
-    top = max(label for label in seen if isinstance(label, int))
-    names = labels.action_names(range(1, top + 1) if given is None else given)
-    return names, {i + 1: i for i in range(len(names))}
+    """Labels are the numbers 1..K, or ids where they are sparse; names that the caller gives stand for 1..K."""
+    if given is not None:
+        names = labels.action_names(given)
+        return names, {i + 1: i for i in range(len(names))}
+    names = numbered({label for label in seen if isinstance(label, int)}, first=1)
+    return names, {name: i for i, name in enumerate(names)}
 
 
-def from_json(value: Any, where: str) -> Hashable:
+def numbered(seen: set[int], *, first: int) -> tuple[Hashable, ...]:
+    """Names for numbers that count from `first`: all up to the largest, or, where most are missing, those seen.
+
+    One large number among few is an id; it must not make as many actions.
+    """
+    top = max(seen)
+    if top - first < max(COUNTED, SPARSE * len(seen)):
+        return labels.action_names(range(first, top + 1))
+    return labels.in_order(seen)
+
+
+def numbered_note(names: Sequence[Hashable], *, first: int) -> str:
+    """Says which of the two it was."""
+    last = first + len(names) - 1
+    if names[-1] == last:
+        return f"Actions are named {first} to {last}, the largest number in the file."
+    return (
+        f"Action numbers reach {names[-1]}, but only {len(names)} occur: those are the actions. Name all of them "
+        f"in order with actions=[...] if there are more."
+    )
+
+
+def from_json(value: Any, where: str, depth: int = 0) -> Hashable:
     """A label out of JSON: a list is a tuple, an object (features of an action) its text."""
-    if type(value) is str or type(value) is int:
+    if type(value) is str and value.isascii():
+        return value
+    if type(value) is int and abs(value) < labels.LARGEST_NUMBER:
         return value
     if isinstance(value, list | tuple):
-        return tuple(from_json(part, where) for part in value)
+        if depth == DEEPEST_LABEL:
+            raise LogError(f"{where}: an action is nested more than {DEEPEST_LABEL} deep; expected a label")
+        return tuple(from_json(part, where, depth + 1) for part in value)
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={value[key]}" for key in sorted(value, key=str))
     try:
