@@ -43,6 +43,8 @@ def numbers(column: pa.Array, name: str, *, first_row: int, width: int = 1) -> n
         column = pc.utf8_trim_whitespace(column.cast(pa.string()))
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     try:
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            raise pa.ArrowNotImplementedError("bytes")
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException:  # one by one a little more is read, such as "+1", and the row is found
         values = _one_by_one(column.to_pylist(), name, first_row=first_row, width=width)

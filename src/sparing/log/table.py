@@ -165,6 +165,10 @@ def _parquet(path: Path) -> Source:
                 yield batch
 
     with pq.ParquetFile(path) as file:
+        metadata = file.metadata
+        rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+        if rows != metadata.num_rows:
+            raise LogError(f"{path} is damaged: {metadata.num_rows} rows, but {rows} in its parts")
         return Source(str(path), file.schema_arrow, batches)
 
 

@@ -156,7 +156,9 @@ def detect(source: Any) -> Format | None:
         head = file.read(HEAD_BYTES)
     ending = ending_of(path)
     likely = [each for each in FORMATS.values() if ending in each.endings] or list(FORMATS.values())
-    own = (each for each in likely if each.ending and each.ending == ending)  # says best what is wrong with it
+    own = (
+        each for each in likely if each.ending and each.ending == ending
+    )  # says best what is wrong with it
     return next((each for each in likely if each.sniff(head)), next(own, None))
 
 
