@@ -157,5 +157,5 @@ def test_wide_logs_are_written_in_batches_of_bounded_size(monkeypatch):
 
 def test_names_in_messages_are_short():
     columns = {"x" * 10_000: [1.0], "reward": [1.0]}
-    with pytest.raises(LogError, match=re.escape("'" + "x" * 60 + "'")):
+    with pytest.raises(LogError, match=re.escape("'" + "x" * 79 + "…")):
         read_log(columns)

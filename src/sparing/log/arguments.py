@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.parsing import first_repeated, is_unicode
+from sparing.log.parsing import brief, first_repeated, is_unicode
 from sparing.log.support import Support, SupportBuilder
 
 ODD_KINDS = {"c": "complex", "M": "dates", "m": "durations", "U": "text", "S": "bytes", "V": "records"}
@@ -36,7 +36,7 @@ class EligibleSets:
         lengths: list[int] = []
         for row, labels_of_row in enumerate(eligible):
             if isinstance(labels_of_row, str) or not isinstance(labels_of_row, Iterable):
-                raise LogError(f"eligible at row {row} is {labels_of_row!r}; expected a list of actions")
+                raise LogError(f"eligible at row {row} is {brief(labels_of_row)}; expected a list of actions")
             before = len(members)
             members.extend(labels_of_row)
             lengths.append(len(members) - before)
@@ -70,7 +70,7 @@ def floats(values: Any, what: str, *, copy: bool | None = True) -> np.ndarray:
         if odd is None:
             return np.array(array, dtype=np.float64, order="C", copy=copy)
     except (TypeError, ValueError, OverflowError) as error:
-        raise LogError(f"{what} are not all numbers: {error}") from None
+        raise LogError(f"{what} are not all numbers: {str(error)[:200]}") from None
     raise LogError(f"{what} are not all numbers, but {odd}. Turn each into a number first")
 
 
@@ -115,7 +115,7 @@ def identifiers(values: Any, n: int) -> np.ndarray | None:
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     odd = [row for row, value in enumerate(listed) if not isinstance(value, str | int | np.integer)]
     if odd or len(listed) != n:
-        got = f"{listed[odd[0]]!r} at row {odd[0]}" if odd else f"{len(listed)} of them"
+        got = f"{brief(listed[odd[0]])} at row {odd[0]}" if odd else f"{len(listed)} of them"
         raise LogError(f"context ids must be {n} integers or strings; got {got}")
     if not any(isinstance(value, str) for value in listed):
         for kind in (np.int64, np.uint64):
@@ -146,7 +146,7 @@ def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     texts = tuple(map(str, names))
     if len(set(texts)) < d:
         raise LogError(
-            f"feature names are not all different: {first_repeated(texts)!r} is given twice. Rename one"
+            f"feature names are not all different: {brief(first_repeated(texts))} is given twice. Rename one"
         )
     broken = next((text for text in texts if not is_unicode(text)), None)
     if broken is not None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.parsing import load_json, number
+from sparing.log.parsing import brief, load_json, number
 
 _LISTS = (
     pa.types.is_list,
@@ -58,7 +58,7 @@ def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int)
             numbers[position] = np.nan if value is None else _number(value)
         except (TypeError, ValueError, OverflowError):
             raise LogError(
-                f"{name} at row {first_row + position // width} is {value!r}, not a number. Encode text "
+                f"{name} at row {first_row + position // width} is {brief(value)}, not a number. Encode text "
                 "features as numbers first, or choose the feature columns with contexts=[...]"
             ) from None
     return numbers

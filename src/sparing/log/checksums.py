@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.errors import LogError
-from sparing.log.parsing import load_json
+from sparing.log.parsing import brief, load_json
 
 KEY = b"sparing"
 
@@ -48,7 +48,7 @@ def check(
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _sum(name, column) != expected[name]:
             raise LogError(
-                f"column {name!r} of batch {place} is not what was written (its checksum does not match)"
+                f"column {brief(name)} of batch {place} is not what was written (its checksum does not match)"
             )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.limits import DEEPEST_LABEL, LONGEST_NUMBER, check_action_count
-from sparing.log.parsing import first_repeated, is_unicode
+from sparing.log.parsing import brief, first_repeated, is_unicode
 
 LARGEST_NUMBER = 10**LONGEST_NUMBER
 
@@ -41,10 +41,10 @@ def plain(label: Any, depth: int = 0) -> Hashable:
         hash(label)
     except TypeError:
         raise LogError(
-            f"action label {label!r} is not hashable; use a number, a string or a tuple of those"
+            f"action label {brief(label)} is not hashable; use a number, a string or a tuple of those"
         ) from None
     if missing(label):
-        raise LogError(f"action label {label!r} is missing; drop the row, or give the action a name")
+        raise LogError(f"action label {brief(label)} is missing; drop the row, or give the action a name")
     return label
 
 
@@ -58,7 +58,7 @@ def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
     check_action_count(len(names), "the list of actions")
     if len(set(names)) < len(names):
         twice = first_repeated(names)
-        raise LogError(f"action label {twice!r} is given twice (1, 1.0 and True count as one label)")
+        raise LogError(f"action label {brief(twice)} is given twice (1, 1.0 and True count as one label)")
     return names
 
 
@@ -106,10 +106,12 @@ def positions(
         return found
     row, label = bad[0] if rows is None else rows[bad[0]], distinct[codes[bad[0]]]
     if missing(label):
-        raise LogError(f"the {what} at row {row} is missing ({label!r}); drop the row, or give it a name")
-    shown = ", ".join(repr(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
+        raise LogError(
+            f"the {what} at row {row} is missing ({brief(label)}); drop the row, or give it a name"
+        )
+    shown = ", ".join(brief(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
     raise LogError(
-        f"unknown {what} {label!r} at row {row}; known are {shown}. Add it to the list of actions, or drop "
+        f"unknown {what} {brief(label)} at row {row}; known are {shown}. Add it to the list of actions, or drop "
         "the row"
     )
 
@@ -121,7 +123,7 @@ def to_json(label: Hashable) -> Any:
     if isinstance(label, tuple):
         return {"tuple": [to_json(part) for part in label]}
     raise LogError(
-        f"action label {label!r} of type {type(label).__name__} cannot be written to a file; "
+        f"action label {brief(label)} of type {type(label).__name__} cannot be written to a file; "
         "use strings, numbers or tuples of those"
     )
 
@@ -144,7 +146,7 @@ def by_text(names: Sequence[Hashable]) -> dict[str, int]:
     for position, name in enumerate(names):
         if as_text(name) in index:
             raise LogError(
-                f"action labels {names[index[as_text(name)]]!r} and {name!r} are one in a text column"
+                f"action labels {brief(names[index[as_text(name)]])} and {brief(name)} are one in a text column"
             )
         index[as_text(name)] = position
     return index

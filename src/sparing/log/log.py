@@ -12,6 +12,7 @@ from sparing.log import arguments, labels
 from sparing.log.grouping import context_groups, id_groups
 from sparing.log.grouping import context_keys as context_keys
 from sparing.log.limits import feature_error, first_too_large, number_error
+from sparing.log.parsing import brief
 from sparing.log.support import Support
 
 CONTRADICTION = 1e-4
@@ -197,7 +198,7 @@ class Log:
         if outside.any():
             row = int(np.flatnonzero(outside)[0])
             raise LogError(
-                f"action {self.action_names[self.actions[row]]!r} was logged at row {row} but is outside that "
+                f"action {brief(self.action_names[self.actions[row]])} was logged at row {row} but is outside that "
                 f"row's support; {int(outside.sum())} rows in all. Mend the eligible sets or the distribution"
             )
 

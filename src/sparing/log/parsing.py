@@ -12,6 +12,9 @@ DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
 _NUMBER = re.compile(
     r"\s*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf(?:inity)?)\s*", re.I
 )
+BRIEF = 80
+"""Characters of a bad value that an error message repeats."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -49,6 +52,14 @@ def load_json(text: str | bytes, *, constants: bool = False) -> Any:
     if "\\u" in text and not is_unicode(json.dumps(value, ensure_ascii=False)):
         raise ValueError("half of a surrogate pair, such as \\ud800, is no character")
     return value
+
+
+def brief(value: object) -> str:
+    """A value as an error message repeats it: its beginning only, where it is long."""
+    if isinstance(value, int) and abs(value) >= 10**LONGEST_NUMBER:
+        return f"a number of more than {LONGEST_NUMBER} digits"
+    text = repr(value[:BRIEF] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
 
 
 def first_repeated(names: Sequence[Hashable]) -> Hashable:

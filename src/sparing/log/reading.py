@@ -9,7 +9,7 @@ import pyarrow as pa
 from sparing.errors import LogError
 from sparing.log import arrays, formats, labels
 from sparing.log.log import Log
-from sparing.log.parsing import DIGITS, whole_numbers
+from sparing.log.parsing import DIGITS, brief, whole_numbers
 from sparing.log.roles import Columns, find_columns
 from sparing.log.support import Support, SupportBuilder
 from sparing.log.table import Source, open_source
@@ -114,7 +114,7 @@ def _column_labels(source: Source, columns: Columns) -> Sequence[Hashable]:
         return pa.array(texts, pa.string()).cast(kind).to_pylist()
     except pa.ArrowException:
         raise LogError(
-            f"the columns {columns.prefix}* of {source.name} end in {texts[:5]!r}, not in actions, which are "
+            f"the columns {columns.prefix}* of {source.name} end in {brief(texts[:5])}, not in actions, which are "
             f"{kind}. Name one column {columns.prefix}<action> for each, or pass distribution=None"
         ) from None
 
@@ -144,7 +144,7 @@ class _Parts:
             return []
         found = [_named_after(name, by_text) for name in self.names]
         if None in found or len(by_text) != len(self.names):
-            absent = f"; none for {self.names[found.index(None)]!r}" if None in found else ""
+            absent = f"; none for {brief(self.names[found.index(None)])}" if None in found else ""
             raise LogError(
                 f"{len(by_text)} probability columns for {len(self.names)} actions{absent}. "
                 f"Expected one column {self.columns.prefix}<action> for each"

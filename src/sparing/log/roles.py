@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparing.errors import LogError
-from sparing.log.parsing import DIGITS, first_repeated
+from sparing.log.parsing import DIGITS, brief, first_repeated
 from sparing.log.table import Source
 
 ESTIMATED = "estimated_"
 """What a support column's name begins with where its support was estimated."""
-
-SHOWN = 60
-"""Characters of a column's name that an error message repeats."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +47,13 @@ def find_columns(
     names = source.schema.names
     if len(set(names)) < len(names):
         raise LogError(
-            f"{source.name} has two columns {first_repeated(names)!r}; {_has(names)}. Rename one of them"
+            f"{source.name} has two columns {brief(first_repeated(names))}; {_has(names)}. Rename one of them"
         )
     for role, name in (("action", action), ("reward", reward)):
         if name not in names:
-            raise LogError(f"{source.name} has no {role} column {name!r}; {_has(names)}. Pass {role}=NAME")
+            raise LogError(
+                f"{source.name} has no {role} column {brief(name)}; {_has(names)}. Pass {role}=NAME"
+            )
     given = {"action": action, "reward": reward, "propensity": propensity}
     given |= {"eligible": eligible, "context_id": context_id}
     _check_written(source, given, contexts=contexts is None, distribution=distribution == "p_")
@@ -84,7 +83,7 @@ def _check_written(
         by_name = distribution if plain.startswith("p_") else given.get(plain) == plain
         if name not in there and (contexts if name in features else by_name):
             raise LogError(
-                f"{source.name} has no column {name!r}, which its notes list; it is damaged, or the column was "
+                f"{source.name} has no column {brief(name)}, which its notes list; it is damaged, or the column was "
                 "dropped. Write it again, or say what to read: contexts=[...], or None for another column's role"
             )
 
@@ -95,7 +94,7 @@ def _optional(source: Source, role: str, name: str | None, *, default: str) -> s
         return name
     if name == default:
         return None
-    raise LogError(f"{source.name} has no {role} column {name!r}; {_has(names)}")
+    raise LogError(f"{source.name} has no {role} column {brief(name)}; {_has(names)}")
 
 
 def _support_columns(
@@ -153,5 +152,5 @@ def _context_columns(
 
 
 def _has(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name[:SHOWN]) for name in names[:12])
+    shown = ", ".join(brief(name) for name in names[:12])
     return f"it has {shown}{', …' if len(names) > 12 else ''}"

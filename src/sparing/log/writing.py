@@ -13,7 +13,7 @@ from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import checksums, labels
 from sparing.log.log import Log
-from sparing.log.parsing import first_repeated
+from sparing.log.parsing import brief, first_repeated
 from sparing.log.table import METADATA, batch_rows, file_format, notes_text
 
 
@@ -78,7 +78,7 @@ def _context_names(log: Log) -> list[str]:
     if len(set(names)) < len(names):
         twice = str(first_repeated(names))
         raise LogError(
-            f"feature names are not all different but for their x_: {twice[2:]!r} and {twice!r}. Rename one of them"
+            f"feature names are not all different but for their x_: {brief(twice[2:])} and {brief(twice)}. Rename one of them"
         )
     return names
 

@@ -24,6 +24,7 @@ from sparing.log.formats.rows import (
     support_notes,
 )
 from sparing.log.log import Log
+from sparing.log.parsing import brief
 
 CONTEXT_ID = "ContextId"
 
@@ -117,9 +118,9 @@ class _Events:
         if numbers is None:
             return None
         if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
-            raise LogError(f"{where}: a is {numbers!r}; expected a list of action numbers")
+            raise LogError(f"{where}: a is {brief(numbers)}; expected a list of action numbers")
         if len(set(numbers)) < len(numbers):
-            raise LogError(f"{where}: a names an action twice: {numbers!r}")
+            raise LogError(f"{where}: a names an action twice: {brief(numbers)}")
         return self.a.positions(numbers, count, where, settled=self.settled)
 
     def _chosen(self, label: dict[str, Any], ranking: list[int] | None, count: int, where: str) -> int:
@@ -127,7 +128,7 @@ class _Events:
         index, number = label.get("index"), label.get("action")
         for what, value in (("_labelIndex", index), ("_label_Action", number)):
             if value is not None and type(value) is not int:
-                raise LogError(f"{where}: {what} is {value!r}; expected a whole number")
+                raise LogError(f"{where}: {what} is {brief(value)}; expected a whole number")
         position = None
         if number is not None:
             position = self.label.positions([number], count, where, settled=self.settled)[0]

@@ -5,6 +5,7 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log.formats.features import Flattener
+from sparing.log.parsing import brief
 
 AUTOMATIC = "auto"
 FEATURES = "features"
@@ -141,7 +142,7 @@ class Identity:
     def __call__(self, action: Any, position: int, where: str) -> Hashable:
         """An action's label."""
         if not isinstance(action, dict | Mapping):
-            raise LogError(f"{where}: action {position + 1} of _multi is {action!r}; expected an object")
+            raise LogError(f"{where}: action {position + 1} of _multi is {brief(action)}; expected an object")
         if self.rule == AUTOMATIC:
             self.rule = _id_path(action) or FEATURES
         if self.rule == POSITION:
@@ -160,7 +161,7 @@ class Identity:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise LogError(
-                f"{where}: action {position + 1} has {value!r} in the field {self.rule!r} that tells actions "
+                f"{where}: action {position + 1} has {brief(value)} in the field {self.rule!r} that tells actions "
                 f"apart. Choose another with action_id=..., {FEATURES!r} or {POSITION!r}"
             )
         return str(value)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.limits import LARGEST
+from sparing.log.parsing import brief
 from sparing.log.parsing import number as number_in
 
 CONSTANT = "constant"
@@ -78,7 +79,9 @@ class Flattener:
             parts = ((own.get(i, f"{numbered}{i}"), part) for i, part in enumerate(value))
             self._put_all(features, parts, where)
         else:
-            raise LogError(f"{where}: feature {name!r} is {value!r}; expected a number, a text or true/false")
+            raise LogError(
+                f"{where}: feature {brief(name)} is {brief(value)}; expected a number, a text or true/false"
+            )
 
     def _put_all(self, features: dict[str, float], parts: Iterable[tuple[str, Any]], where: str) -> None:
         """Most values by far are floats seen before, spared the other checks."""
@@ -93,8 +96,8 @@ class Flattener:
         known, first = self._kinds.setdefault(name, (kind, where))
         if known != kind:
             raise LogError(
-                f"{where}: feature {name!r} is {value!r}, {kind}, but it is {known} at {first}. "
-                f"Make it one or the other, or leave it out with ignore=[{name!r}]"
+                f"{where}: feature {brief(name)} is {brief(value)}, {kind}, but it is {known} at {first}. "
+                f"Make it one or the other, or leave it out with ignore=[{brief(name)}]"
             )
 
 
@@ -134,9 +137,8 @@ def parsed(text: str, where: str, what: str, name: str | None = None) -> float:
 
 
 def _not_finite(value: Any, where: str, what: str, name: str | None) -> LogError:
-    full = what if name is None else f"{what} {name!r}"
-    shown = repr(value) if not isinstance(value, int) or abs(value) <= LARGEST else "too large"
+    full = what if name is None else f"{what} {brief(name)}"
     return LogError(
-        f"{where}: {full} is {shown}; expected a finite number, at most {LARGEST:g} in size. Mend it, or drop "
+        f"{where}: {full} is {brief(value)}; expected a finite number, at most {LARGEST:g} in size. Mend it, or drop "
         "the event"
     )

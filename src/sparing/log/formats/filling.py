@@ -8,6 +8,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.formats.naming import unknown
+from sparing.log.parsing import brief
 from sparing.log.support import Support, SupportBuilder
 
 ROUNDED = 5e-5
@@ -139,14 +140,14 @@ class Filling:
         """The propensity, which the set or distribution must bear out."""
         if action not in shares:
             raise LogError(
-                f"{event.where}: the logged action {event.action!r} is not among the {len(shares)} available "
+                f"{event.where}: the logged action {brief(event.action)} is not among the {len(shares)} available "
                 "ones. Mend the action or the set"
             )
         twice = (event.eligible or ()).count(event.action) > 1
         if event.probabilities is None:
             if twice and event.propensity is not None:
                 raise LogError(
-                    f"{event.where}: the logged action {event.action!r} is available twice, so that its "
+                    f"{event.where}: the logged action {brief(event.action)} is available twice, so that its "
                     "probability is not known. Tell the two apart with action_id=..."
                 )
             return event.propensity
@@ -199,5 +200,5 @@ class Filling:
 
 def _checked_id(value: object, where: str) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-        raise LogError(f"{where}: context id {value!r}; expected a text or a whole number")
+        raise LogError(f"{where}: context id {brief(value)}; expected a text or a whole number")
     return value if isinstance(value, str) else int(value)

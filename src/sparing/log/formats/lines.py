@@ -7,10 +7,7 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log.files import readable, unpacked
-from sparing.log.parsing import load_json
-
-SHOWN = 60
-"""Characters of a bad line that an error message repeats."""
+from sparing.log.parsing import brief, load_json
 
 LONGEST_LINE = 2**26
 """Bytes that a line may have: one event must fit in memory many times over."""
@@ -44,7 +41,7 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
             line = line.rstrip("\r\n")
             if "\r" in line:
                 raise LogError(
-                    f"{where}: a carriage return within the line {shown(line)}; lines end in a line feed, or in both. "
+                    f"{where}: a carriage return within the line {brief(line)}; lines end in a line feed, or in both. "
                     "Convert the file's line ends"
                 )
             yield where, line
@@ -83,7 +80,7 @@ class Records:
             return load_json(line)
         except ValueError as error:
             raise LogError(
-                f"{where} is not whole JSON ({error}): {shown(line)}; expected {self.expected}. "
+                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
                 "A last line that was cut off can be deleted"
             ) from None
 
@@ -92,8 +89,3 @@ def _listed(source: Any, expected: str) -> list[Any]:
     if not isinstance(source, Iterable):
         raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
     return list(source)
-
-
-def shown(line: str) -> str:
-    """The beginning of a line, for an error message."""
-    return repr(line if len(line) <= SHOWN else line[:SHOWN] + "…")

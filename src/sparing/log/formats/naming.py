@@ -6,7 +6,7 @@ from typing import Any
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.limits import DEEPEST_LABEL
-from sparing.log.parsing import whole_numbers
+from sparing.log.parsing import brief, whole_numbers
 
 COUNTED = 10_000
 """Up to this number, all actions below the largest number are there, though most may be missing from the file."""
@@ -83,7 +83,7 @@ def from_json(value: Any, where: str, depth: int = 0) -> Hashable:
 def set_from_json(values: Any, where: str) -> list[Hashable]:
     """The labels that an event could have taken."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise LogError(f"{where}: the available actions are {values!r}; expected a list of labels")
+        raise LogError(f"{where}: the available actions are {brief(values)}; expected a list of labels")
     return [from_json(value, where) for value in values]
 
 
@@ -102,14 +102,14 @@ def text_notes(names: Sequence[Hashable]) -> list[str]:
         return []
     name, text = names[same.index(False)], back[same.index(False)]
     return [
-        f"Action labels are written as text: {name!r} reads back as {text!r} unless actions=[...] is given."
+        f"Action labels are written as text: {brief(name)} reads back as {brief(text)} unless actions=[...] is given."
     ]
 
 
 def unknown(label: Hashable, index: Mapping[Hashable, int], where: str) -> LogError:
     """The error for a label that is none of the named actions."""
-    some = ", ".join(repr(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
+    some = ", ".join(brief(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
     return LogError(
-        f"{where}: unknown action {label!r}; the {len(index)} known ones are {some}. "
+        f"{where}: unknown action {brief(label)}; the {len(index)} known ones are {some}. "
         "Add it to actions=[...], or drop the event"
     )

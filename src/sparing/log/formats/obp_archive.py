@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError
+from sparing.log.files import first_line
 
 MOST_INFLATED = 1100
 """Bytes that one packed byte can become at most; who claims more is damaged."""
@@ -26,7 +27,7 @@ def arrays_of(path: str | os.PathLike[str], wanted: Container[str]) -> dict[str,
         raise LogError(f"{path} does not exist") from None
     except Exception as error:  # a damaged archive or header fails in a dozen ways
         raise LogError(
-            f"{path} is no .npz of plain arrays, or it is damaged: {error}. Save it with "
+            f"{path} is no .npz of plain arrays, or it is damaged: {first_line(error)}. Save it with "
             "np.savez(path, **{k: v for k, v in feedback.items() if v is not None})"
         ) from None
 

@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 from sparing.errors import LogError
 from sparing.log.files import arrow_stream, readable, unpacked
 from sparing.log.limits import LARGEST
-from sparing.log.parsing import first_repeated
+from sparing.log.parsing import brief, first_repeated
 from sparing.log.table import csv_header
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
@@ -34,7 +34,7 @@ class Table:
             self.header = csv_header(file.read(BLOCK_BYTES))
         if len(set(self.header)) < len(self.header):
             raise LogError(
-                f"{path} has two columns {first_repeated(self.header)!r}. Rename or drop one of them"
+                f"{path} has two columns {brief(first_repeated(self.header))}. Rename or drop one of them"
             )
         missing = [name for name in (ITEM, CLICK) if name not in self.header]
         if missing:
@@ -78,7 +78,7 @@ class Table:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise LogError(
-                f"{self.path.name}, line {line + row}: {name} is {column[row].as_py()!r}; expected a "
+                f"{self.path.name}, line {line + row}: {name} is {brief(column[row].as_py())}; expected a "
                 f"{'whole' if whole else 'finite'} number, at most {limit:g} in size. Mend it, or drop the line"
             )
         return np.asarray(values)

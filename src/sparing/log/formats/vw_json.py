@@ -25,6 +25,7 @@ from sparing.log.formats.rows import (
 )
 from sparing.log.formats.vw_line import label as label_in_text
 from sparing.log.log import Log
+from sparing.log.parsing import brief
 
 EXPECTED = "an object with features and a label, and _multi for the actions' own"
 
@@ -91,7 +92,7 @@ class _Events:
             return None
         number = label.get("action")
         if type(number) is not int or number < 1:
-            raise LogError(f"{where}: the label's action is {number!r}; expected a whole number from 1")
+            raise LogError(f"{where}: the label's action is {brief(number)}; expected a whole number from 1")
         return self._event(where, record, label, number, None)
 
     def _from_list(self, where: str, record: Mapping[str, Any], label: dict[str, Any] | None) -> Event | None:
@@ -161,7 +162,7 @@ def _chosen(label: Mapping[str, Any], count: int, where: str) -> int:
     index, number = label.get("index"), label.get("action")
     for value in (index, number):
         if value is not None and type(value) is not int:
-            raise LogError(f"{where}: the label names action {value!r}; expected a whole number")
+            raise LogError(f"{where}: the label names action {brief(value)}; expected a whole number")
     if index is None and number is None:
         raise LogError(f"{where}: the label names no action; expected _labelIndex or _label_Action")
     chosen = int(index) if index is not None else int(number or 0) - 1

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 from sparing.errors import LogError
 from sparing.log.formats.features import add_feature, parsed
-from sparing.log.formats.lines import shown
 from sparing.log.formats.rows import Row, feature_names
 from sparing.log.log import Log
-from sparing.log.parsing import WHOLE_NUMBER
+from sparing.log.parsing import WHOLE_NUMBER, brief
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
@@ -52,7 +51,7 @@ class Line:
         features: dict[str, float] = {}
         for head, tokens in self.spaces:
             space, colon, weight = head.partition(":")
-            scale = parsed(weight, self.where, f"the weight of namespace {space!r}") if colon else 1.0
+            scale = parsed(weight, self.where, f"the weight of namespace {brief(space)}") if colon else 1.0
             nameless = 0
             for token in tokens:
                 name, colon, text = token.partition(":")
@@ -81,7 +80,7 @@ def split(line: str, where: str) -> Line:
     """Take a line apart at its bars."""
     head, *parts = line.split("|")
     if not parts:
-        raise LogError(f"{where}: no bar in {shown(line)}; expected `action:cost:probability | features`")
+        raise LogError(f"{where}: no bar in {brief(line)}; expected `action:cost:probability | features`")
     tokens = words(head)
     if tokens and tokens[0] in OTHER_TASKS:
         raise LogError(
@@ -92,7 +91,7 @@ def split(line: str, where: str) -> Line:
         tag = tokens.pop().removeprefix("'")
         if tag.count(":") == 2 and not tokens:
             raise LogError(
-                f"{where}: no blank between the label {tag!r} and the bar; Vowpal Wabbit takes that for a tag. "
+                f"{where}: no blank between the label {brief(tag)} and the bar; Vowpal Wabbit takes that for a tag. "
                 "Put a blank before the bar"
             )
     taken = Line(where, tokens, tag)
@@ -113,7 +112,7 @@ def label(token: str, where: str) -> Label:
     number, *numbers = token.split(":")
     if not WHOLE_NUMBER.fullmatch(number) or len(numbers) > 2 or int(number) > LARGEST_ACTION:
         raise LogError(
-            f"{where}: label {shown(token)}; expected action:cost:probability, the action a whole number up to "
+            f"{where}: label {brief(token)}; expected action:cost:probability, the action a whole number up to "
             f"{LARGEST_ACTION}"
         )
     cost = parsed(numbers[0], where, "the cost") if numbers else None
