@@ -1,5 +1,6 @@
 """Ways to spoil a file: byte by byte, number by number, and by what the format is made of."""
 
+import copy
 import io
 import json
 import re
@@ -203,11 +204,11 @@ def _change(record, rng):
                     "id",
                     "_labelIndex",
                 ]
-                record[names[rng.integers(len(names))]] = VALUES[rng.integers(len(VALUES))]
+                record[names[rng.integers(len(names))]] = copy.deepcopy(VALUES[rng.integers(len(VALUES))])
             case 2 if isinstance(record, list):
                 record.append(record[key])
             case _:
-                record[key] = VALUES[rng.integers(len(VALUES))]
+                record[key] = copy.deepcopy(VALUES[rng.integers(len(VALUES))])
         return
 
 

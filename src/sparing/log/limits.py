@@ -42,7 +42,7 @@ def first_too_large(values: np.ndarray) -> int:
 def feature_error(value: float, row: int, column: int, names: Sequence[str] | None) -> LogError:
     """The error for a feature that `first_too_large` found."""
     name = names[column] if names is not None and column < len(names) else f"x_{column}"
-    called = "" if name == f"x_{column}" else f" ({name})"
+    called = "" if name == f"x_{column}" else f" ({name[:80]})"
     return LogError(
         f"context feature {column}{called} at row {row} is {value}; every feature must be {_rule(value)}"
     )

@@ -51,12 +51,17 @@ def load_json(text: str | bytes, *, constants: bool = False) -> Any:
     return value
 
 
+def cut(text: str) -> str:
+    """The beginning of a name, where it is too long for a message."""
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
+
+
 def brief(value: object) -> str:
     """A value as an error message repeats it: its beginning only, where it is long."""
     if isinstance(value, int) and abs(value) >= 10**LONGEST_NUMBER:
         return f"a number of more than {LONGEST_NUMBER} digits"
     text = repr(value[:BRIEF] if isinstance(value, str | bytes) else value)
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
+    return cut(text)
 
 
 def first_repeated(names: Sequence[Hashable]) -> Hashable:

@@ -16,6 +16,7 @@ from sparing.log.formats.open_bandit_table import CLICK, ITEM, POSITION, Table, 
 from sparing.log.formats.open_bandit_writing import write as write
 from sparing.log.limits import check_action_count
 from sparing.log.log import Log
+from sparing.log.parsing import cut
 
 MAX_CATEGORIES = 1000
 
@@ -107,7 +108,7 @@ class _Survey:
         if len(known) > limit:
             if not are_numbers(known):
                 raise LogError(
-                    f"{self.table.path.name}, before line {line + len(column)}: {name} has more than {limit} "
+                    f"{self.table.path.name}, before line {line + len(column)}: {cut(name)} has more than {limit} "
                     "values. Drop the column, or raise max_categories"
                 )
             self.categories[name] = None
@@ -135,7 +136,9 @@ class _Survey:
         elif self.position is not None:
             notes.append(f"Only position {self.position} was read.")
         if numeric := [c.source for c in columns if c.values is None and c.source in table.users]:
-            notes.append(f"User features that are all numbers were kept as numbers: {', '.join(numeric)}.")
+            notes.append(
+                f"User features that are all numbers were kept as numbers: {', '.join(map(cut, numeric))}."
+            )
         left = ["timestamps"] + (["affinities"] if table.affinities and not affinities else [])
         return [*notes, f"Not kept: {' and '.join(left)}."]
 

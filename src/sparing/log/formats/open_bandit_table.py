@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 from sparing.errors import LogError
 from sparing.log.files import arrow_stream, readable, unpacked
 from sparing.log.limits import LARGEST
-from sparing.log.parsing import brief, first_repeated
+from sparing.log.parsing import brief, cut, first_repeated
 from sparing.log.table import csv_header
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
@@ -78,7 +78,7 @@ class Table:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise LogError(
-                f"{self.path.name}, line {line + row}: {name} is {brief(column[row].as_py())}; expected a "
+                f"{self.path.name}, line {line + row}: {cut(name)} is {brief(column[row].as_py())}; expected a "
                 f"{'whole' if whole else 'finite'} number, at most {limit:g} in size. Mend it, or drop the line"
             )
         return np.asarray(values)
