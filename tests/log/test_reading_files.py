@@ -22,7 +22,7 @@ def test_a_table_without_rows(tmp_path, ending):
             read_log(path, **options)
 
 
-@pytest.mark.parametrize("name", ["log.xlsx", "log", "log.parquet.gz"])
+@pytest.mark.parametrize("name", ["log.xlsx", "log", "log.gz"])
 def test_a_wrong_ending(tmp_path, name):
     (tmp_path / name).write_bytes(b"anything")
     with pytest.raises(LogError, match=r"unknown ending '.*'; known are \.parquet, "):

@@ -12,7 +12,10 @@ def convert(
     source: Annotated[Path, typer.Argument(help="The log to read; its format is told by its content.")],
     target: Annotated[Path, typer.Argument(help="Where to write it; the ending says the format.")],
     source_format: Annotated[
-        str, typer.Option("--from", help="Read as: table, obp, open-bandit, vw, vw-adf, dsjson, coba, river.")
+        str,
+        typer.Option(
+            "--from", help="Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river."
+        ),
     ] = "",
     target_format: Annotated[str, typer.Option("--to", help="Write as one of the same.")] = "",
     option: Annotated[

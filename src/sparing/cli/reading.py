@@ -88,7 +88,8 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     import pyarrow as pa
 
     from sparing.errors import LogError
-    from sparing.log.table import WHOLE_NUMBER, open_source
+    from sparing.log.parsing import WHOLE_NUMBER
+    from sparing.log.table import open_source
 
     if not texts:
         return []
@@ -168,9 +169,11 @@ def _value(text: str) -> Any:
     parts = text.split(",")
     if len(parts) > 1:
         return tuple(_value(part) for part in parts)
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    from sparing.log.parsing import WHOLE_NUMBER, number
+
+    if WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    try:
+        return number(text)
+    except ValueError:
+        return text

@@ -9,7 +9,11 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.parsing import brief, first_repeated, is_unicode
 from sparing.log.support import Support, SupportBuilder
+
+ODD_KINDS = {"c": "complex", "M": "dates", "m": "durations", "U": "text", "S": "bytes", "V": "records"}
+"""Kinds of arrays that NumPy turns into numbers, quietly and wrongly, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class EligibleSets:
         lengths: list[int] = []
         for row, labels_of_row in enumerate(eligible):
             if isinstance(labels_of_row, str) or not isinstance(labels_of_row, Iterable):
-                raise LogError(f"eligible at row {row} is {labels_of_row!r}; expected a list of actions")
+                raise LogError(f"eligible at row {row} is {brief(labels_of_row)}; expected a list of actions")
             before = len(members)
             members.extend(labels_of_row)
             lengths.append(len(members) - before)
@@ -61,9 +65,21 @@ def listed(values: Any, what: str) -> Any:
 def floats(values: Any, what: str, *, copy: bool | None = True) -> np.ndarray:
     """Numbers as an array of floats; of the caller's own array a copy, unless `copy` is None."""
     try:
-        return np.array(values, dtype=np.float64, order="C", copy=copy)
-    except (TypeError, ValueError) as error:
-        raise LogError(f"{what} are not all numbers: {error}") from None
+        array = np.asarray(values)
+        odd = _odd(array)
+        if odd is None:
+            return np.array(array, dtype=np.float64, order="C", copy=copy)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LogError(f"{what} are not all numbers: {str(error)[:200]}") from None
+    raise LogError(f"{what} are not all numbers, but {odd}. Turn each into a number first")
+
+
+def _odd(array: np.ndarray) -> str | None:
+    """What an array holds, if it is something that NumPy would make numbers of though it is none."""
+    if array.dtype.kind != "O":
+        return ODD_KINDS.get(array.dtype.kind)
+    kinds = {type(value) for value in array.flat}
+    return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
 
 
 def distributions(values: Any, n: int, k: int) -> np.ndarray:
@@ -95,17 +111,30 @@ def identifiers(values: Any, n: int) -> np.ndarray | None:
     if values is None:
         return None
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuU" and values.shape == (n,):
-        return values.copy()
+        return _whole_text(values.copy())
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     odd = [row for row, value in enumerate(listed) if not isinstance(value, str | int | np.integer)]
     if odd or len(listed) != n:
-        got = f"{listed[odd[0]]!r} at row {odd[0]}" if odd else f"{len(listed)} of them"
+        got = f"{brief(listed[odd[0]])} at row {odd[0]}" if odd else f"{len(listed)} of them"
         raise LogError(f"context ids must be {n} integers or strings; got {got}")
     if not any(isinstance(value, str) for value in listed):
         for kind in (np.int64, np.uint64):
             with contextlib.suppress(OverflowError):
                 return np.array(listed, dtype=kind)
-    return np.array(list(map(str, listed)), dtype=np.str_)
+    return _whole_text(np.array(list(map(str, listed)), dtype=np.str_))
+
+
+def _whole_text(ids: np.ndarray) -> np.ndarray:
+    """The ids as they are, if every character of theirs can be written."""
+    if ids.dtype.kind == "U" and ids.size and ids.dtype.itemsize:
+        codes = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
+        broken = np.flatnonzero(((codes >= 0xD800) & (codes <= 0xDFFF)).any(axis=1))
+        if len(broken):
+            raise LogError(
+                f"context id {str(ids[broken[0]])!a} at row {broken[0]} holds half of a surrogate pair, which is no "
+                "character; rename it"
+            )
+    return ids
 
 
 def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
@@ -114,6 +143,14 @@ def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
         return tuple(f"x_{i}" for i in range(d))
     if len(names) != d:
         raise LogError(f"{len(names)} feature names for {d} features")
-    if len(set(map(str, names))) < d:
-        raise LogError(f"feature names {list(names)!r} are not all different")
-    return tuple(map(str, names))
+    texts = tuple(map(str, names))
+    if len(set(texts)) < d:
+        raise LogError(
+            f"feature names are not all different: {brief(first_repeated(texts))} is given twice. Rename one"
+        )
+    broken = next((text for text in texts if not is_unicode(text)), None)
+    if broken is not None:
+        raise LogError(
+            f"feature name {broken!a} holds half of a surrogate pair, which is no character; rename it"
+        )
+    return texts

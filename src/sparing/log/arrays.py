@@ -1,6 +1,5 @@
 """Arrow columns as NumPy arrays; a value that does not fit is named with its row."""
 
-import json
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.parsing import brief, cut, load_json, number
 
 _LISTS = (
     pa.types.is_list,
@@ -43,8 +43,10 @@ def numbers(column: pa.Array, name: str, *, first_row: int, width: int = 1) -> n
         column = pc.utf8_trim_whitespace(column.cast(pa.string()))
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     try:
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            raise pa.ArrowNotImplementedError("bytes")
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except pa.ArrowException:  # Python reads a little more than Arrow, such as "+1", and finds the row
+    except pa.ArrowException:  # one by one a little more is read, such as "+1", and the row is found
         values = _one_by_one(column.to_pylist(), name, first_row=first_row, width=width)
     return np.asarray(values, dtype=np.float64)
 
@@ -53,13 +55,19 @@ def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int)
     numbers = np.empty(len(values))
     for position, value in enumerate(values):
         try:
-            numbers[position] = np.nan if value is None else float(value)
-        except (TypeError, ValueError):
+            numbers[position] = np.nan if value is None else _number(value)
+        except (TypeError, ValueError, OverflowError):
             raise LogError(
-                f"{name} at row {first_row + position // width} is {value!r}, not a number. Encode text "
+                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number. Encode text "
                 "features as numbers first, or choose the feature columns with contexts=[...]"
             ) from None
     return numbers
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bytes):
+        raise TypeError(value)
+    return number(value) if isinstance(value, str) else float(value)
 
 
 def features(batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> np.ndarray:
@@ -70,7 +78,7 @@ def features(batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> 
         odd = np.flatnonzero(lengths != lengths[0])
         if len(odd):
             raise LogError(
-                f"{names[0]} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
+                f"{cut(names[0])} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
                 f"have {lengths[0]}"
             )
         width = int(lengths[0])
@@ -86,7 +94,7 @@ def _lengths(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
     lengths = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     absent = np.flatnonzero(lengths < 0)
     if len(absent):
-        raise LogError(f"{name} at row {first_row + absent[0]} is missing; fill it in, or drop the row")
+        raise LogError(f"{cut(name)} at row {first_row + absent[0]} is missing; fill it in, or drop the row")
     return lengths
 
 
@@ -94,7 +102,9 @@ def context_ids(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
     """A column of ids, (n,)."""
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise LogError(f"{name} at row {first_row + row} is missing; pass context_id=None, or fill it in")
+        raise LogError(
+            f"{cut(name)} at row {first_row + row} is missing; pass context_id=None, or fill it in"
+        )
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
@@ -161,16 +171,16 @@ def _as_known(label: Any, index: Mapping[Hashable, int]) -> Any:
 def _parsed(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
     """The distinct JSON lists of a text column, and which of them each row has, (n,)."""
     if not is_text(column.type):
-        raise LogError(f"{name} is a column of {column.type}; expected lists of action labels")
+        raise LogError(f"{cut(name)} is a column of {column.type}; expected lists of action labels")
     distinct, codes = labels.encode(column.to_pylist())
     parsed: list[list[Any]] = []
     for code, text in enumerate(distinct):
         try:
-            value = [labels.from_json(label) for label in _list(json.loads(text))]
+            value = [labels.from_json(label) for label in _list(load_json(text, constants=True))]
         except (KeyError, TypeError, ValueError):
             row = first_row + int(np.flatnonzero(codes == code)[0])
             raise LogError(
-                f'{name} at row {row} is {text!r}; expected a JSON list such as ["a", "b"]'
+                f'{cut(name)} at row {row} is {str(text)[:60]!r}; expected a JSON list such as ["a", "b"]'
             ) from None
         parsed.append([label if label is None else labels.plain(label) for label in value])
     return parsed, codes
@@ -183,4 +193,4 @@ def _list(value: Any) -> list[Any]:
 
 
 def _unfit(column: pa.Array, name: str) -> LogError:
-    return LogError(f"{name} holds {column.type}; expected action labels that are text or numbers")
+    return LogError(f"{cut(name)} holds {column.type}; expected action labels that are text or numbers")

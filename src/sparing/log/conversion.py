@@ -7,9 +7,9 @@ from typing import Any
 from sparing.errors import LogError
 from sparing.log import formats
 from sparing.log.log import Log
+from sparing.log.parsing import WHOLE_NUMBER
 from sparing.log.reading import TABLE, read_log
 from sparing.log.table import FORMATS as TABLES
-from sparing.log.table import WHOLE_NUMBER
 from sparing.log.writing import write_log
 
 

@@ -11,6 +11,8 @@ from sparing.errors import LogError
 from sparing.log import arguments, labels
 from sparing.log.grouping import context_groups, id_groups
 from sparing.log.grouping import context_keys as context_keys
+from sparing.log.limits import feature_error, first_too_large, number_error
+from sparing.log.parsing import brief
 from sparing.log.support import Support
 
 CONTRADICTION = 1e-4
@@ -104,7 +106,7 @@ class Log:
         `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
         are given where the distributions may be too many for the support to keep.
         """
-        _check_contexts(contexts)
+        _check_contexts(contexts, feature_names)
         n, d = contexts.shape
         if actions.shape != (n,):
             raise LogError(f"{len(actions)} actions for {n} contexts; expected one a row")
@@ -196,7 +198,7 @@ class Log:
         if outside.any():
             row = int(np.flatnonzero(outside)[0])
             raise LogError(
-                f"action {self.action_names[self.actions[row]]!r} was logged at row {row} but is outside that "
+                f"action {brief(self.action_names[self.actions[row]])} was logged at row {row} but is outside that "
                 f"row's support; {int(outside.sum())} rows in all. Mend the eligible sets or the distribution"
             )
 
@@ -208,28 +210,24 @@ class Log:
         )
 
 
-def _check_contexts(contexts: np.ndarray) -> None:
+def _check_contexts(contexts: np.ndarray, names: Sequence[str] | None) -> None:
     if contexts.ndim != 2 or contexts.shape[1] < 1:
         raise LogError(
             f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
         )
-    if np.isfinite(contexts).all():
+    place = first_too_large(contexts)
+    if place < 0:
         return
-    row, column = np.argwhere(~np.isfinite(contexts))[0]
-    raise LogError(
-        f"context feature {column} at row {row} is {contexts[row, column]}; every feature must be finite. "
-        "Fill it in, or drop the row"
-    )
+    row, column = divmod(place, contexts.shape[1])
+    raise feature_error(contexts[row, column], row, column, names)
 
 
 def _check_vector(values: np.ndarray, n: int, what: str) -> None:
     if values.shape != (n,):
         raise LogError(f"{what} values of shape {values.shape} for {n} contexts; expected ({n},)")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise LogError(
-            f"{what} {values[bad[0]]} at row {bad[0]}; it must be finite. Drop the row, or fill it in"
-        )
+    bad = first_too_large(values)
+    if bad >= 0:
+        raise number_error(what, values[bad], bad)
 
 
 def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:

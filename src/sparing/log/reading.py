@@ -9,9 +9,10 @@ import pyarrow as pa
 from sparing.errors import LogError
 from sparing.log import arrays, formats, labels
 from sparing.log.log import Log
+from sparing.log.parsing import DIGITS, brief, whole_numbers
 from sparing.log.roles import Columns, find_columns
 from sparing.log.support import Support, SupportBuilder
-from sparing.log.table import WHOLE_NUMBER, Source, open_source
+from sparing.log.table import Source, open_source
 
 TABLE = "table"
 """The name of our own format among the others."""
@@ -86,15 +87,25 @@ def names_of(source: Source, columns: Columns, actions: Sequence[Hashable] | Non
     if not seen:
         raise LogError(f"{source.name} has no rows with an action; a log without rows is Log.empty(...)")
     if source.text:
-        return labels.in_order(_numbers_if_whole(list(map(labels.as_text, seen))))
+        return labels.in_order(whole_numbers(map(labels.as_text, seen)))
     return labels.in_order(seen)
+
+
+def feature_names_of(source: Source, columns: Columns) -> list[str] | None:
+    """The features' names: as written, or by their columns; None for a list column."""
+    names = columns.contexts
+    if len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type):
+        return None
+    written = source.notes.get("features", {})
+    features = [written.get(name, _feature_name(name)) for name in names]
+    return features if len(set(features)) == len(features) else list(names)
 
 
 def _column_labels(source: Source, columns: Columns) -> Sequence[Hashable]:
     """What the probability columns are named after, as values of the action column's type."""
     texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
     if source.text:
-        return _numbers_if_whole(texts)
+        return whole_numbers(texts)
     kind = source.schema.field(columns.action).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if arrays.is_text(kind):
@@ -103,14 +114,9 @@ def _column_labels(source: Source, columns: Columns) -> Sequence[Hashable]:
         return pa.array(texts, pa.string()).cast(kind).to_pylist()
     except pa.ArrowException:
         raise LogError(
-            f"the columns {columns.prefix}* of {source.name} end in {texts[:5]!r}, not in actions, which are "
+            f"the columns {columns.prefix}* of {source.name} end in {brief(texts[:5])}, not in actions, which are "
             f"{kind}. Name one column {columns.prefix}<action> for each, or pass distribution=None"
         ) from None
-
-
-def _numbers_if_whole(texts: Sequence[str]) -> Sequence[Hashable]:
-    """Labels that all look like whole numbers are whole numbers: text files cannot tell."""
-    return [int(text) for text in texts] if all(map(WHOLE_NUMBER.fullmatch, texts)) else texts
 
 
 class _Parts:
@@ -138,7 +144,7 @@ class _Parts:
             return []
         found = [_named_after(name, by_text) for name in self.names]
         if None in found or len(by_text) != len(self.names):
-            absent = f"; none for {self.names[found.index(None)]!r}" if None in found else ""
+            absent = f"; none for {brief(self.names[found.index(None)])}" if None in found else ""
             raise LogError(
                 f"{len(by_text)} probability columns for {len(self.names)} actions{absent}. "
                 f"Expected one column {self.columns.prefix}<action> for each"
@@ -196,16 +202,8 @@ class _Parts:
             logged_probabilities=_joined(self.logged) if self.logged else None,
             support=support,
             context_ids=_joined(self.ids) if self.ids else None,
-            feature_names=self._feature_names(),
+            feature_names=feature_names_of(self.source, columns),
         )
-
-    def _feature_names(self) -> list[str] | None:
-        names = self.columns.contexts
-        if len(names) == 1 and arrays.is_list(self.source.schema.field(names[0]).type):
-            return None
-        written = self.source.notes.get("features", {})
-        features = [written.get(name, _feature_name(name)) for name in names]
-        return features if len(set(features)) == len(features) else list(names)
 
 
 def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:
@@ -217,7 +215,7 @@ def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:
 
 
 def _feature_name(column: str) -> str:
-    return column if column[2:].isdigit() else column.removeprefix("x_")
+    return column if DIGITS.fullmatch(column[2:]) else column.removeprefix("x_")
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Which columns of a table play which role in a log."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparing.errors import LogError
+from sparing.log.parsing import DIGITS, brief, first_repeated
 from sparing.log.table import Source
 
 ESTIMATED = "estimated_"
@@ -45,12 +46,18 @@ def find_columns(
     """Match the roles to the columns that are there; a default name that is not there is left out."""
     names = source.schema.names
     if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise LogError(f"{source.name} has two columns {twice!r}; {_has(names)}. Rename one of them")
+        raise LogError(
+            f"{source.name} has two columns {brief(first_repeated(names))}; {_has(names)}. Rename one of them"
+        )
     for role, name in (("action", action), ("reward", reward)):
         if name not in names:
-            raise LogError(f"{source.name} has no {role} column {name!r}; {_has(names)}. Pass {role}=NAME")
-    others = {action, reward, propensity, eligible, context_id}
+            raise LogError(
+                f"{source.name} has no {role} column {brief(name)}; {_has(names)}. Pass {role}=NAME"
+            )
+    given = {"action": action, "reward": reward, "propensity": propensity}
+    given |= {"eligible": eligible, "context_id": context_id}
+    _check_written(source, given, contexts=contexts is None, distribution=distribution == "p_")
+    others = set(given.values())
     features = _context_columns(source, contexts, others)
     prefix, table, sets = _support_columns(source, distribution, eligible, others.union(features))
     return Columns(
@@ -66,13 +73,28 @@ def find_columns(
     )
 
 
+def _check_written(
+    source: Source, given: Mapping[str, str | None], *, contexts: bool, distribution: bool
+) -> None:
+    """Refuse a file that has lost a column which its notes list and which would be read by its default name."""
+    there, features = set(source.schema.names), source.notes.get("features", {})
+    for name in source.notes.get("columns", ()):
+        plain = name.removeprefix(ESTIMATED)
+        by_name = distribution if plain.startswith("p_") else given.get(plain) == plain
+        if name not in there and (contexts if name in features else by_name):
+            raise LogError(
+                f"{source.name} has no column {brief(name)}, which its notes list; it is damaged, or the column was "
+                "dropped. Write it again, or say what to read: contexts=[...], or None for another column's role"
+            )
+
+
 def _optional(source: Source, role: str, name: str | None, *, default: str) -> str | None:
     names = source.schema.names
     if name is None or name in names:
         return name
     if name == default:
         return None
-    raise LogError(f"{source.name} has no {role} column {name!r}; {_has(names)}")
+    raise LogError(f"{source.name} has no {role} column {brief(name)}; {_has(names)}")
 
 
 def _support_columns(
@@ -113,10 +135,10 @@ def _context_columns(
             raise LogError(f"{source.name} has no context column {missing or chosen!r}; {_has(names)}")
         return chosen
     written = source.notes.get("features", {})
-    if written and all(name in names for name in written):
+    if written:
         return tuple(written)
     features = [name for name in names if name.startswith("x_") and name not in others]
-    if features and all(name[2:].isdigit() for name in features):
+    if features and all(DIGITS.fullmatch(name[2:]) for name in features):
         features.sort(key=lambda name: int(name[2:]))
     if features:
         return tuple(features)
@@ -130,5 +152,5 @@ def _context_columns(
 
 
 def _has(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
+    shown = ", ".join(brief(name) for name in names[:12])
     return f"it has {shown}{', …' if len(names) > 12 else ''}"

@@ -1,9 +1,11 @@
 """Where a table comes from: a file of some format, or a table in memory."""
 
+import codecs
 import csv
+import io
 import json
 import os
-import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import checksums, files, labels
+from sparing.log.files import DAMAGE, first_line, readable
+from sparing.log.parsing import load_json
 
 BATCH_ROWS = 131_072
 """Rows that are read or written at a time, fewer where a row is wide."""
@@ -26,7 +30,6 @@ CSV_BLOCK = 2**24
 """Bytes of a text file that are parsed at a time; a row must fit."""
 
 METADATA = b"sparing"
-WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 
 FORMATS = {
     ".parquet": "parquet",
@@ -54,14 +57,27 @@ class Source:
         if raw is None:
             return {}
         try:
-            notes = json.loads(raw)
+            notes = load_json(raw, constants=True)
+            whole = notes.pop("check", None) in (None, _check(notes))
             actions = [labels.from_json(value) for value in notes["actions"]]
             features = {str(column): str(name) for column, name in dict(notes["features"]).items()}
-        except (KeyError, TypeError, ValueError):
+            columns = list(map(str, notes.get("columns", features)))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            whole = False
+        if not whole:
             raise LogError(
                 f"{self.name} has damaged notes on its actions in its metadata. Write it again with write_log"
             ) from None
-        return {"actions": actions, "features": features}
+        return {"actions": actions, "features": features, "columns": columns}
+
+
+def notes_text(notes: Mapping[str, Any]) -> str:
+    """Notes as they are written, with a checksum by which damage is told."""
+    return json.dumps({**notes, "check": _check(notes)}, ensure_ascii=False)
+
+
+def _check(notes: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(notes, ensure_ascii=False).encode())
 
 
 def open_source(source: Any) -> Source:
@@ -95,7 +111,7 @@ def _table(source: Any) -> pa.Table:
         return pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise LogError(
-            f"the {type(source).__name__} does not make a table: {_first_line(error)}. Every column needs one "
+            f"the {type(source).__name__} does not make a table: {first_line(error)}. Every column needs one "
             "type and the same length; labels of several types go through Log.from_arrays"
         ) from None
 
@@ -109,23 +125,29 @@ def _column(values: Any) -> Any:
 
 def file_format(path: Path) -> str:
     """Tell a table's format by its ending."""
+    return _format_of(path, path.suffix.lower())
+
+
+def _format_of(path: Path, ending: str) -> str:
     try:
-        return FORMATS[path.suffix.lower()]
+        return FORMATS[ending]
     except KeyError:
         raise LogError(f"{path}: unknown ending {path.suffix!r}; known are {', '.join(FORMATS)}") from None
 
 
 def _open_file(path: Path) -> Source:
-    kind = file_format(path)
+    kind = _format_of(path, files.ending(path))
     if not path.is_file():
         raise LogError(f"{path} does not exist or is not a file")
     if path.stat().st_size == 0:
         raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     try:
+        if kind != "csv" and files.is_packed(path):
+            raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
         source = {"parquet": _parquet, "csv": _csv, "arrow": _arrow}[kind](path)
         _ = source.schema.names  # decodes them, or finds that they are no text
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise LogError(f"{path} cannot be read as {kind}: {_first_line(error)}") from None
+    except DAMAGE as error:
+        raise LogError(f"{path} cannot be read as {kind}: {first_line(error)}") from None
     return source
 
 
@@ -143,6 +165,10 @@ def _parquet(path: Path) -> Source:
                 yield batch
 
     with pq.ParquetFile(path) as file:
+        metadata = file.metadata
+        rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+        if rows != metadata.num_rows:
+            raise LogError(f"{path} is damaged: {metadata.num_rows} rows, but {rows} in its parts")
         return Source(str(path), file.schema_arrow, batches)
 
 
@@ -150,9 +176,13 @@ def _arrow(path: Path) -> Source:
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with readable(path), pa.memory_map(str(path)) as memory:
             reader = pa.ipc.open_file(memory)
-            for i in range(reader.num_record_batches):
-                batch = reader.get_batch(i).select(list(columns))
+            count = reader.num_record_batches
+            places = {name: j for j, name in enumerate(reader.schema.names)}
+            for i in range(count):
+                whole, metadata = reader.get_batch_with_custom_metadata(i)
+                batch = whole.select(list(columns))
                 batch.validate(full=True)
+                checksums.check(batch, metadata, places, place=i, count=count)
                 for start in range(0, batch.num_rows, batch_rows(len(columns))):
                     yield batch.slice(start, batch_rows(len(columns)))
 
@@ -164,8 +194,8 @@ def _csv(path: Path) -> Source:
     """Every cell is read as text; its role decides what it must parse to."""
     import pyarrow.csv as pc
 
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = next(csv.reader(file), [])
+    with files.unpacked(path) as file:
+        header = csv_header(file.read(CSV_BLOCK))
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         options = pc.ConvertOptions(
@@ -177,8 +207,9 @@ def _csv(path: Path) -> Source:
         )
         with (
             readable(path),
+            files.arrow_stream(path) as stream,
             pc.open_csv(
-                path,
+                stream,
                 read_options=pc.ReadOptions(block_size=CSV_BLOCK),
                 parse_options=pc.ParseOptions(newlines_in_values=True),
                 convert_options=options,
@@ -189,19 +220,7 @@ def _csv(path: Path) -> Source:
     return Source(str(path), pa.schema([(name, pa.string()) for name in header]), batches, text=True)
 
 
-class readable:  # noqa: N801 (a context manager read as a word)
-    """Turn Arrow's errors while reading a file into ours."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, pa.ArrowException | OSError):
-            raise LogError(f"{self.path} is truncated or damaged: {_first_line(error)}") from None
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def csv_header(head: bytes) -> list[str]:
+    """The names in the first row of a text file, of which these are the first bytes."""
+    text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+    return next(csv.reader(io.StringIO(text, newline=""), strict=True), [])

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from sparing.archive import replacing
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import checksums, labels
 from sparing.log.log import Log
-from sparing.log.table import METADATA, batch_rows, file_format
+from sparing.log.parsing import brief, first_repeated
+from sparing.log.table import METADATA, batch_rows, file_format, notes_text
 
 
 def write_log(log: Log, path: str | os.PathLike[str]) -> None:
@@ -27,16 +28,19 @@ def write_log(log: Log, path: str | os.PathLike[str]) -> None:
     kind = file_format(target)
     schema = _schema(log, text=kind == "csv")
     with replacing(target) as part, _writer(part, kind, schema) as writer:
-        for batch in _batches(log, schema):
-            writer.write_batch(batch)
+        count = len(_parts(log, schema))
+        for place, batch in enumerate(_batches(log, schema)):
+            if kind == "arrow":
+                writer.write_batch(batch, custom_metadata=checksums.of_batch(batch, place, count))
+            else:
+                writer.write_batch(batch)
 
 
 def _writer(path: Path, kind: str, schema: pa.Schema) -> Any:
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        plain = [name for name in schema.names if schema.field(name).type == pa.float64()]
-        dictionary = [name for name in schema.names if name not in plain]
+        dictionary = [field.name for field in schema if field.type != pa.float64()]
         return pq.ParquetWriter(path, schema, use_dictionary=dictionary, write_page_checksum=True)
     if kind == "csv":
         import pyarrow.csv as pc
@@ -63,15 +67,19 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
     notes = {
         "actions": [labels.to_json(name) for name in log.action_names],
         "features": dict(zip(contexts, log.feature_names, strict=True)),
+        "columns": list(columns),
     }
-    metadata = None if text else {METADATA: json.dumps(notes, ensure_ascii=False)}
+    metadata = None if text else {METADATA: notes_text(notes)}
     return pa.schema(list(columns.items()), metadata=metadata)
 
 
 def _context_names(log: Log) -> list[str]:
     names = [name if name.startswith("x_") else f"x_{name}" for name in log.feature_names]
     if len(set(names)) < len(names):
-        raise LogError(f"feature names {list(log.feature_names)!r} are not all different but for their x_")
+        twice = str(first_repeated(names))
+        raise LogError(
+            f"feature names are not all different but for their x_: {brief(twice[2:])} and {brief(twice)}. Rename one of them"
+        )
     return names
 
 
@@ -83,25 +91,33 @@ def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
     return pa.string()
 
 
+def _parts(log: Log, schema: pa.Schema) -> list[slice]:
+    """The rows of each batch."""
+    step = batch_rows(max(len(schema), log.n_actions if log.support.known else 0))
+    return [slice(start, min(start + step, log.n_rows)) for start in range(0, log.n_rows, step)]
+
+
 def _batches(log: Log, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     label = schema.field("action").type
     texts = map(labels.as_text, log.action_names)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
-    step = batch_rows(log.n_actions if log.support.known else len(schema))
-    for start in range(0, log.n_rows, step):
-        rows = slice(start, min(start + step, log.n_rows))
-        arrays: list[Any] = [np.ascontiguousarray(column) for column in log.contexts[rows].T]
-        arrays += [dictionary.take(pa.array(log.actions[rows])), log.rewards[rows]]
-        if log.propensities is not None:
-            arrays.append(log.propensities[rows])
-        distribution = log.support.distribution(rows) if log.support.known else None
-        if distribution is not None:
-            arrays += [np.ascontiguousarray(column) for column in distribution.T]
-        elif log.support.known:
-            arrays.append(_sets(log.support.mask(rows), dictionary, text=schema.metadata is None))
-        if log.context_ids is not None:
-            arrays.append(pa.array(log.context_ids[rows].tolist(), type=schema.field("context_id").type))
-        yield pa.record_batch([pa.array(array) for array in arrays], schema=schema)
+    for rows in _parts(log, schema):
+        yield _batch(log, schema, rows, dictionary)
+
+
+def _batch(log: Log, schema: pa.Schema, rows: slice, dictionary: pa.Array) -> pa.RecordBatch:
+    arrays: list[Any] = [np.ascontiguousarray(column) for column in log.contexts[rows].T]
+    arrays += [dictionary.take(pa.array(log.actions[rows])), log.rewards[rows]]
+    if log.propensities is not None:
+        arrays.append(log.propensities[rows])
+    distribution = log.support.distribution(rows) if log.support.known else None
+    if distribution is not None:
+        arrays += [np.ascontiguousarray(column) for column in distribution.T]
+    elif log.support.known:
+        arrays.append(_sets(log.support.mask(rows), dictionary, text=schema.metadata is None))
+    if log.context_ids is not None:
+        arrays.append(pa.array(log.context_ids[rows].tolist(), type=schema.field("context_id").type))
+    return pa.record_batch([pa.array(array) for array in arrays], schema=schema)
 
 
 def _sets(mask: np.ndarray, dictionary: pa.Array, *, text: bool) -> pa.Array:

@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from sparing.errors import LogError, SettingError
 from sparing.log import arrays, formats, labels
-from sparing.log.reading import names_of
+from sparing.log.files import ending, readable
+from sparing.log.limits import feature_error, first_too_large, number_error
+from sparing.log.reading import feature_names_of, names_of
 from sparing.log.roles import Columns, find_columns
-from sparing.log.table import Source, batch_rows, file_format, open_source, readable
+from sparing.log.table import FORMATS, Source, batch_rows, open_source
 from sparing.offline.statistics import Statistics, Summary
 
 SHARDS = 64
@@ -92,6 +94,7 @@ class _Reading:
     index: dict[Hashable, int]
     n_actions: int
     n_features: int
+    feature_names: list[str] | None
     file: _Parquet | None
 
     def batches(self, shard: Shard) -> Iterator[pa.RecordBatch]:
@@ -161,7 +164,9 @@ def summarise(
     index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
     if table.text or table.notes:
         index.update(labels.by_text(names).items())
-    reading = _Reading(table, columns, index, len(names), _width(table, columns), file)
+    reading = _Reading(
+        table, columns, index, len(names), _width(table, columns), feature_names_of(table, columns), file
+    )
     statistics = _sums(reading, threads)
     if not statistics.n_rows:
         raise _no_rows(table)
@@ -170,7 +175,7 @@ def summarise(
 
 def _parquet(source: Any) -> _Parquet | None:
     """The file, where the source is a path to Parquet."""
-    if not isinstance(source, str | os.PathLike) or file_format(Path(source)) != "parquet":
+    if not isinstance(source, str | os.PathLike) or FORMATS.get(ending(Path(source))) != "parquet":
         return None
     import pyarrow.parquet as pq
 
@@ -253,23 +258,21 @@ def _sum_shard(reading: _Reading, shard: Shard) -> Statistics:
         actions = arrays.indices(batch.column(columns.action), columns.action, reading.index, rows=rows)
         rewards = _numbers(batch, columns.reward, row)
         contexts = reading.contexts(batch, row)
-        bad = tiles.add(contexts, actions, rewards)
-        if bad >= 0:
-            raise _not_finite(contexts, rewards, bad, row)
+        _check_sizes(contexts, rewards, row, reading.feature_names)
+        tiles.add(contexts, actions, rewards)
         row += batch.num_rows
     return tiles.sums()
 
 
-def _not_finite(
-    contexts: np.ndarray | list[np.ndarray], rewards: np.ndarray, bad: int, first_row: int
-) -> LogError:
-    x = contexts[bad] if isinstance(contexts, np.ndarray) else np.array([column[bad] for column in contexts])
-    odd = np.flatnonzero(~np.isfinite(x))
-    if len(odd):
-        return LogError(
-            f"context feature {odd[0]} at row {first_row + bad} is {x[odd[0]]}; every feature must be finite. "
-            "Fill it in, or drop the row"
-        )
-    return LogError(
-        f"reward {rewards[bad]} at row {first_row + bad}; it must be finite. Drop the row, or fill it in"
-    )
+def _check_sizes(
+    contexts: np.ndarray | list[np.ndarray], rewards: np.ndarray, first_row: int, names: Sequence[str] | None
+) -> None:
+    """Refuse what a log refuses: numbers that are not finite, or too large to be summed."""
+    columns = list(contexts.T) if isinstance(contexts, np.ndarray) else contexts
+    for j, column in enumerate(columns):
+        bad = first_too_large(column)
+        if bad >= 0:
+            raise feature_error(column[bad], first_row + bad, j, names)
+    bad = first_too_large(rewards)
+    if bad >= 0:
+        raise number_error("reward", rewards[bad], first_row + bad)

@@ -8,6 +8,7 @@ from dsjson_events import event, multi
 
 from sparing.errors import LogError
 from sparing.log import Log
+from sparing.log.conversion import read_any
 from sparing.log.formats import dsjson
 
 
@@ -110,8 +111,43 @@ def test_lines_without_label_and_lines_not_to_learn_from():
     assert any("1 events marked _skipLearn" in note for note in notes)
 
 
-def test_thinned_events_are_noted():
-    assert any("1 events have a pdrop" in note for note in read(event(pdrop=0.5), event(pdrop=0.0))[1])
+def test_events_dropped_at_one_rate_are_noted():
+    """Equal weights 1/(1 − pdrop) leave every average as it is."""
+    log, notes = read(event(pdrop=0.5), event(pdrop=0.5))
+    assert log.n_rows == 2
+    assert any("0.5 were dropped (pdrop)" in note for note in notes)
+
+
+def test_events_dropped_at_different_rates_are_refused_or_ignored_on_demand():
+    events = [event(pdrop=0.5), event(pdrop=0.0)]
+    with pytest.raises(LogError, match=r"row 1: pdrop is 0\.0, but 0\.5 at row 0.*pdrop='ignore'"):
+        read(*events)
+    log, notes = dsjson.read(events, pdrop="ignore")
+    assert log.n_rows == 2
+    assert any("rates up to 0.5" in note and "no weights" in note for note in notes)
+
+
+@pytest.mark.parametrize("share", [1.0, -0.5, 2])
+def test_a_logged_event_was_not_dropped(share):
+    with pytest.raises(LogError, match=r"row 0: pdrop is .*must be in \[0, 1\)"):
+        read(event(pdrop=share))
+
+
+@pytest.mark.parametrize(
+    "line", ["[CHECKPOINT INFO LINE] 2021-02-04", "[1, 2]", "1:0:0.5 | a", "[" * 100_000]
+)
+def test_lines_that_are_no_objects_are_skipped_and_counted(line, tmp_path):
+    """Vowpal Wabbit reads on behind them, so must we."""
+    path = tmp_path / "log.dsjson"
+    path.write_text("\n".join([line, json.dumps(event()), line, json.dumps(event())]) + "\n")
+    log, notes = read_any(path)
+    assert log.n_rows == 2
+    assert "2 lines that are not JSON objects were skipped." in notes
+
+
+def test_continuous_actions_are_named():
+    with pytest.raises(LogError, match=r"row 0: an action out of a continuous range \(_label_ca\)"):
+        read({"_label_ca": {"action": 185.1, "cost": 0.6, "pdf_value": 6e-05}, "c": {"x": 1}})
 
 
 def test_rounded_distributions_are_scaled():

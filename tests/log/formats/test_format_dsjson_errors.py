@@ -63,9 +63,9 @@ def test_a_field_of_two_kinds():
     [
         ('{"_label_cost":-1.0,"_label_prob', "line 2 is not whole JSON"),
         ('{"_label_cost":NaN}', "line 2 is not whole JSON .NaN is not a number"),
-        ("[1, 2]", "line 2: list"),
-        ("1:0:0.5 | a", "line 2 is not whole JSON"),
-        ("[" * 100_000, "line 2"),
+        ('{"c":' * 600 + "1" + "}" * 600, "line 2 is not whole JSON .nested more than 100 deep"),
+        ('{"c":' * 100_000, "line 2 is not whole JSON .nested more than 100 deep"),
+        ('{"c":"\\ud800"}', "line 2 is not whole JSON .half of a surrogate pair"),
     ],
 )
 def test_bad_lines_are_named(line, message, tmp_path):

@@ -42,8 +42,8 @@ def test_namespaces_weights_plain_features_and_repeats(file):
 
 
 def test_unlabelled_lines_are_skipped_and_counted(file):
-    log, notes = vw_text.read(file("| a\n\n1:1:0.5 | a\n3 | a\n'only |b\n"))
-    assert log.n_rows == 1
+    log, notes = vw_text.read(file("| a\n\n1:1:0.5 | a\n2:1:0.5 | b\n3 | a\n'only |b\n"))
+    assert log.n_rows == 2
     assert any("3 unlabelled lines" in note for note in notes)
 
 
@@ -91,7 +91,7 @@ def test_a_byte_order_mark_and_other_line_ends(file):
         ("1:0:0.5 | a:inf\n", "line 1: feature 'a' is 'inf'"),
         ("1:0:0.5 | a:\n", "line 1: feature 'a' is ''"),
         ("1:0:0.5 | a:1_0\n", "line 1: feature 'a' is '1_0'"),
-        ("1:0:0.5 | :3\n", "line 1: feature ':3' has no name"),
+        ("1:0:0.5 | :x\n", "line 1: feature '0' is 'x'"),
         ("1:0:0.5 |n:x a\n", "weight of namespace 'n'"),
         ("1.5:0:0.5 | a\n", "line 1: label '1.5:0:0.5'"),
         ("1:0:0.5:2 | a\n", "line 1: label"),

@@ -8,7 +8,7 @@ import pytest
 import vowpalwabbit as vw
 
 from sparing.log import Log
-from sparing.log.formats import FORMATS, dsjson, vw_adf, vw_text
+from sparing.log.formats import FORMATS, dsjson, vw_adf, vw_json, vw_text
 from sparing.log.formats.coba import to_interactions
 
 LABEL = vw.LabelType.CONTEXTUAL_BANDIT
@@ -96,6 +96,24 @@ def test_dsjson_lines(log, tmp_path):
     for i, (shared, *actions) in enumerate(parsed("--cb_adf --dsjson", lines)):
         check_event(log, i, shared, actions)
     assert i == log.n_rows - 1
+
+
+def test_json_lines(log, tmp_path):
+    vw_json.write(log, tmp_path / "log.json")
+    lines = (tmp_path / "log.json").read_text().splitlines()
+    for i, (shared, *actions) in enumerate(parsed("--cb_adf --json", lines)):
+        check_event(log, i, shared, actions)
+    assert i == log.n_rows - 1
+
+
+def test_features_without_a_name_are_those_named_by_their_place():
+    """The tool's own hashes agree, in the bits that it uses."""
+    texts = ["1:1:0.5 |f a :5 b :6", "1:1:0.5 |f a 0:5 b 1:6"]
+    [nameless, numbered] = [
+        [(place % 2**18, value) for place, value in example.iter_features()]
+        for example in parsed("--cb 3 --bit_precision 18", texts)
+    ]
+    assert nameless == numbered
 
 
 def check_event(log, i, shared, actions):

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sparing.errors import LogError
-from sparing.log.formats import coba, dsjson, obp, open_bandit, river, sniffing, vw_adf, vw_text
+from sparing.log.files import ending as ending_of
+from sparing.log.files import readable, unpacked
+from sparing.log.formats import coba, dsjson, obp, open_bandit, river, sniffing, vw_adf, vw_json, vw_text
 from sparing.log.formats.lines import is_path
 from sparing.log.log import Log
 
@@ -97,6 +99,16 @@ FORMATS: dict[str, Format] = {
             dsjson.write,
         ),
         Format(
+            "vw-json",
+            "Vowpal Wabbit's --json lines",
+            "",
+            JSON_ENDINGS,
+            sniffing.vw_json,
+            lambda source: _first(source, lambda item: isinstance(item, Mapping) and _is_vw_json(item)),
+            vw_json.read,
+            vw_json.write,
+        ),
+        Format(
             "coba",
             "coba's logged interactions",
             "",
@@ -123,6 +135,10 @@ FORMATS: dict[str, Format] = {
 }
 
 
+def _is_vw_json(item: Mapping[Any, Any]) -> bool:
+    return "_multi" in item or any(str(key).startswith("_label") for key in item)
+
+
 def _first(source: Any, test: Callable[[Any], bool]) -> bool:
     return (
         isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 0 and test(source[0])
@@ -136,11 +152,14 @@ def detect(source: Any) -> Format | None:
     path = Path(source)
     if not path.is_file():
         return None
-    with path.open("rb") as file:
+    with readable(path), unpacked(path) as file:
         head = file.read(HEAD_BYTES)
-    ending = path.suffix.lower()
+    ending = ending_of(path)
     likely = [each for each in FORMATS.values() if ending in each.endings] or list(FORMATS.values())
-    return next((each for each in likely if each.sniff(head)), None)
+    own = (
+        each for each in likely if each.ending and each.ending == ending
+    )  # says best what is wrong with it
+    return next((each for each in likely if each.sniff(head)), next(own, None))
 
 
 def to_write(path: str | os.PathLike[str]) -> Format | None:

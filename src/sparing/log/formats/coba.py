@@ -3,6 +3,8 @@
 import json
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from sparing.archive import replacing
@@ -22,11 +24,15 @@ from sparing.log.formats.rows import (
 )
 from sparing.log.log import Log
 
+POSITION = "position"
+ADVICE = "If they are the same few with changing features, action_id='position' tells them by their place."
+
 
 def read(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
+    action_id: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Iterable[str] = (),
     max_features: int = MAX_FEATURES,
@@ -34,25 +40,56 @@ def read(
     """Read interactions from a list of dicts, or from a file with one JSON object a line.
 
     `actions` of an interaction are those it could have taken. An action that is a list is the tuple of its
-    parts; one that is an object is named by its features. A field `context_id` is kept.
+    parts; one that is an object is named by its features; `action_id="position"` tells them by their place
+    among the interaction's actions, from 1. A field `context_id` is kept.
     """
+    if action_id not in (None, POSITION):
+        raise LogError(
+            f"action_id={action_id!r}; of coba's interactions it can only be {POSITION!r}, or None"
+        )
     records = Records(source, "an object with context, action and reward")
     flatten = Flattener(ignore=ignore)
-    described = False
+    kinds: set[str] = set()
+    most = 1
 
     def events() -> Iterator[Event]:
-        nonlocal described
+        nonlocal most
         for where, record in records:
             event = _event(record, where, flatten)
-            described = described or isinstance(record["action"], Mapping)
-            yield event
+            kinds.add(_kind(record["action"]))
+            most = max(most, len(event.eligible or ()))
+            yield event if action_id is None else _by_position(event)
 
     log, notes = build(
         events, name=records.name, actions=actions, features=features, max_features=max_features
     )
-    if described:
+    if "object" in kinds:
         notes.append("Features of actions are used as their names only.")
+    elif "numbers" in kinds and log.n_actions > most:
+        notes.append(
+            f"Actions are lists of features, used as their names: {log.n_actions} actions in all, though no row has "
+            f"more than {most}. {ADVICE}"
+        )
     return log, notes
+
+
+def _kind(action: Any) -> str:
+    """What an action is written as: an object or numbers, which are its features, or a label."""
+    if isinstance(action, Mapping):
+        return "object"
+    listed = isinstance(action, list | tuple) and len(action) > 0
+    return "numbers" if listed and all(isinstance(part, Real) for part in action) else "label"
+
+
+def _by_position(event: Event) -> Event:
+    """The event with its actions named by their place, from 1."""
+    eligible = list(event.eligible or ())
+    if eligible.count(event.action) != 1:
+        raise LogError(
+            f"{event.where}: the logged action stands {eligible.count(event.action)} times among the actions; "
+            "action_id='position' needs it once"
+        )
+    return replace(event, action=eligible.index(event.action) + 1, eligible=list(range(1, len(eligible) + 1)))
 
 
 def _event(record: Any, where: str, flatten: Flattener) -> Event:

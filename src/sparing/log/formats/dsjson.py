@@ -8,7 +8,7 @@ from typing import Any
 from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.dsjson_event import AUTOMATIC, Identity, Numbering, at, label_of
+from sparing.log.formats.dsjson_event import AUTOMATIC, REFUSE, Dropping, Identity, Numbering, at, label_of
 from sparing.log.formats.events import MAX_FEATURES, build
 from sparing.log.formats.features import Flattener, finite
 from sparing.log.formats.filling import Event
@@ -24,6 +24,7 @@ from sparing.log.formats.rows import (
     support_notes,
 )
 from sparing.log.log import Log
+from sparing.log.parsing import brief
 
 CONTEXT_ID = "ContextId"
 
@@ -36,6 +37,7 @@ def read(
     features: Sequence[str] | None = None,
     ignore: Iterable[str] = (),
     context_id: str | None = CONTEXT_ID,
+    pdrop: str = REFUSE,
     max_features: int = MAX_FEATURES,
 ) -> tuple[Log, list[str]]:
     """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
@@ -44,8 +46,10 @@ def read(
     out, as Vowpal Wabbit does. `action_id` says what tells an action: a field such as "i.id", "features"
     (all of them), "position", or "auto": the first field called id or else `_tag` that the first event's
     actions have, else their features. `context_id` names a field of the event ("c.user.id", "EventId").
+    Events whose `pdrop` differs stand for different numbers of events, 1/(1 − pdrop), and a log has no weights:
+    they are refused, unless `pdrop` is "ignore".
     """
-    events = _Events(source, action_id, Flattener(ignore=ignore, hidden=True), context_id)
+    events = _Events(source, action_id, Flattener(ignore=ignore, hidden=True), context_id, Dropping(pdrop))
     log, notes = build(
         events.walk,
         name=events.records.name,
@@ -60,28 +64,23 @@ def read(
 class _Events:
     """The events of a file. The first walk settles how actions are numbered, the second relies on it."""
 
-    def __init__(self, source: Any, action_id: str, flatten: Flattener, context_id: str | None) -> None:
-        self.records = Records(source, "an object with _label_cost, a, p and c")
+    def __init__(
+        self, source: Any, action_id: str, flatten: Flattener, context_id: str | None, dropping: Dropping
+    ) -> None:
+        self.records = Records(source, "an object with _label_cost, a, p and c", objects_only=True)
+        self.dropping = dropping
         self.identity = Identity(action_id)
         self.flatten = flatten
         self.context_id = context_id
         self.a, self.label = Numbering("a"), Numbering("_label_Action")
         self.settled = False
-        self.unlabelled = self.unlearnt = self.thinned = self.found_ids = 0
+        self.unlabelled = self.unlearnt = self.found_ids = 0
 
     def walk(self) -> Iterator[Event]:
         """One event for each labelled line that is not marked as not to be learnt from."""
-        self.unlabelled = self.unlearnt = self.thinned = self.found_ids = 0
+        self.unlabelled = self.unlearnt = self.found_ids = 0
         for where, record in self.records:
-            if not isinstance(record, dict):
-                raise LogError(
-                    f"{where}: {type(record).__name__} {str(record)[:40]!r}; expected {self.records.expected}"
-                )
-            if "_outcomes" in record:
-                raise LogError(
-                    f"{where}: several decisions in one event (ccb or slates); a bandit log has one"
-                )
-            label = label_of(record)
+            label = label_of(record, where, self.records.expected)
             if label is None:
                 self.unlabelled += 1
             elif record.get("_skipLearn"):
@@ -98,8 +97,7 @@ class _Events:
         eligible = [self.identity(action, position, where) for position, action in enumerate(multi)]
         ranking = self._ranking(record, len(multi), where)
         chosen = self._chosen(label, ranking, len(multi), where)
-        if finite(record.get("pdrop") or 0, where, "pdrop") > 0:
-            self.thinned += 1
+        self.dropping.see(finite(record.get("pdrop") or 0, where, "pdrop"), where)
         share = label.get("probability")
         ids = at(record, self.context_id) if self.context_id else None
         self.found_ids += ids is not None
@@ -120,9 +118,9 @@ class _Events:
         if numbers is None:
             return None
         if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
-            raise LogError(f"{where}: a is {numbers!r}; expected a list of action numbers")
+            raise LogError(f"{where}: a is {brief(numbers)}; expected a list of action numbers")
         if len(set(numbers)) < len(numbers):
-            raise LogError(f"{where}: a names an action twice: {numbers!r}")
+            raise LogError(f"{where}: a names an action twice: {brief(numbers)}")
         return self.a.positions(numbers, count, where, settled=self.settled)
 
     def _chosen(self, label: dict[str, Any], ranking: list[int] | None, count: int, where: str) -> int:
@@ -130,7 +128,7 @@ class _Events:
         index, number = label.get("index"), label.get("action")
         for what, value in (("_labelIndex", index), ("_label_Action", number)):
             if value is not None and type(value) is not int:
-                raise LogError(f"{where}: {what} is {value!r}; expected a whole number")
+                raise LogError(f"{where}: {what} is {brief(value)}; expected a whole number")
         position = None
         if number is not None:
             position = self.label.positions([number], count, where, settled=self.settled)[0]
@@ -161,12 +159,9 @@ class _Events:
             notes.append(f"{self.unlabelled} lines without a label were skipped.")
         if self.unlearnt:
             notes.append(f"{self.unlearnt} events marked _skipLearn were skipped.")
-        if self.thinned:
-            notes.append(
-                f"{self.thinned} events have a pdrop above 0: others like them were dropped. The log has no "
-                "weights, so that averages over it are not averages over the traffic."
-            )
-        return notes
+        if self.records.skipped:
+            notes.append(f"{self.records.skipped} lines that are not JSON objects were skipped.")
+        return [*notes, *self.dropping.notes()]
 
 
 def _probabilities(

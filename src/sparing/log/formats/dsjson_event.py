@@ -5,10 +5,12 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log.formats.features import Flattener
+from sparing.log.parsing import brief
 
 AUTOMATIC = "auto"
 FEATURES = "features"
 POSITION = "position"
+REFUSE, IGNORE = "refuse", "ignore"
 LABEL = {
     "_label_cost": "cost",
     "_label_probability": "probability",
@@ -17,12 +19,22 @@ LABEL = {
 }
 
 
-def label_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+def label_of(record: Any, where: str, expected: str) -> dict[str, Any] | None:
     """A label's cost, probability, action and index, in either style, or None where there is no cost.
 
-    The fields stand in the event (`_label_cost`, …, in any case of letters) or in an object `_label`.
+    The fields stand in the event (`_label_cost`, …, in any case of letters) or in an object `_label`. An event
+    that is no single choice among listed actions is refused.
     """
-    label = {LABEL[key.lower()]: value for key, value in record.items() if key.lower() in LABEL}
+    if not isinstance(record, dict | Mapping):
+        raise LogError(f"{where}: {type(record).__name__} {str(record)[:40]!r}; expected {expected}")
+    if "_outcomes" in record:
+        raise LogError(f"{where}: several decisions in one event (ccb or slates); a bandit log has one")
+    if "_label_ca" in record:
+        raise LogError(
+            f"{where}: an action out of a continuous range (_label_ca); a bandit log has a list of actions. Cut the "
+            "range into a few, and write each event with the one it fell in"
+        )
+    label = {LABEL[str(key).lower()]: value for key, value in record.items() if str(key).lower() in LABEL}
     nested = record.get("_label")
     if isinstance(nested, Mapping):
         label |= {str(key).lower(): value for key, value in nested.items()}
@@ -36,6 +48,47 @@ def at(record: Any, path: str) -> Any:
             return None
         record = record.get(key)
     return record
+
+
+class Dropping:
+    """The share of events like each that was dropped from the log (`pdrop`), which must be one for all."""
+
+    def __init__(self, rule: str) -> None:
+        if rule not in (REFUSE, IGNORE):
+            raise LogError(f"pdrop={rule!r}; expected {REFUSE!r} or {IGNORE!r}")
+        self.rule = rule
+        self.first: tuple[float, str] | None = None
+        self.top, self.differ = 0.0, False
+
+    def see(self, share: float, where: str) -> None:
+        """Take note of one event's pdrop."""
+        if not 0 <= share < 1:
+            raise LogError(
+                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
+            )
+        known, place = self.first = self.first or (share, where)
+        self.top = max(self.top, share)
+        self.differ = self.differ or share != known
+        if share != known and self.rule == REFUSE:
+            raise LogError(
+                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
+                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
+                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
+                "(sparing convert --option pdrop=ignore)"
+            )
+
+    def notes(self) -> list[str]:
+        """What dropped events mean for the log."""
+        if self.differ:
+            return [
+                f"Events were dropped at rates up to {self.top:g} (pdrop) that differ, and the log has no weights: "
+                "averages over it are not averages over the traffic."
+            ]
+        if self.top:
+            return [
+                f"Of all events alike, {self.top:g} were dropped (pdrop): counts are smaller, averages the same."
+            ]
+        return []
 
 
 class Numbering:
@@ -89,7 +142,7 @@ class Identity:
     def __call__(self, action: Any, position: int, where: str) -> Hashable:
         """An action's label."""
         if not isinstance(action, dict | Mapping):
-            raise LogError(f"{where}: action {position + 1} of _multi is {action!r}; expected an object")
+            raise LogError(f"{where}: action {position + 1} of _multi is {brief(action)}; expected an object")
         if self.rule == AUTOMATIC:
             self.rule = _id_path(action) or FEATURES
         if self.rule == POSITION:
@@ -108,7 +161,7 @@ class Identity:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise LogError(
-                f"{where}: action {position + 1} has {value!r} in the field {self.rule!r} that tells actions "
+                f"{where}: action {position + 1} has {brief(value)} in the field {self.rule!r} that tells actions "
                 f"apart. Choose another with action_id=..., {FEATURES!r} or {POSITION!r}"
             )
         return str(value)

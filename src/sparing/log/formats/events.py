@@ -9,6 +9,7 @@ from sparing.log.formats.features import CONSTANT
 from sparing.log.formats.filling import Event, Filling
 from sparing.log.formats.naming import Naming, by_label
 from sparing.log.log import Log
+from sparing.log.parsing import brief
 
 MAX_FEATURES = 10_000
 """Features beyond which a context is taken to hold an id by mistake."""
@@ -126,7 +127,7 @@ class _Survey:
         if len(self.columns) > self.max_features:
             field, values = Counter(name.partition("=")[0] for name in self.columns).most_common(1)[0]
             raise LogError(
-                f"{event.where}: more than {self.max_features} features; {field!r} alone has {values}. "
+                f"{event.where}: more than {self.max_features} features; {brief(field)} alone has {values}. "
                 "Leave it out (ignore=[...]), choose features=[...], or raise max_features"
             )
 

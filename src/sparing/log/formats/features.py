@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError
+from sparing.log.limits import LARGEST
+from sparing.log.parsing import brief
+from sparing.log.parsing import number as number_in
 
 CONSTANT = "constant"
 """The one feature, always 1, of a log without contexts: a linear model needs something to stand on."""
@@ -76,13 +79,15 @@ class Flattener:
             parts = ((own.get(i, f"{numbered}{i}"), part) for i, part in enumerate(value))
             self._put_all(features, parts, where)
         else:
-            raise LogError(f"{where}: feature {name!r} is {value!r}; expected a number, a text or true/false")
+            raise LogError(
+                f"{where}: feature {brief(name)} is {brief(value)}; expected a number, a text or true/false"
+            )
 
     def _put_all(self, features: dict[str, float], parts: Iterable[tuple[str, Any]], where: str) -> None:
         """Most values by far are floats seen before, spared the other checks."""
         numbers = self._numbers
         for name, part in parts:
-            if type(part) is float and name in numbers and name not in features and math.isfinite(part):
+            if type(part) is float and name in numbers and name not in features and abs(part) <= LARGEST:
                 features[name] = part
             else:
                 self._put(features, name, part, where)
@@ -91,8 +96,8 @@ class Flattener:
         known, first = self._kinds.setdefault(name, (kind, where))
         if known != kind:
             raise LogError(
-                f"{where}: feature {name!r} is {value!r}, {kind}, but it is {known} at {first}. "
-                f"Make it one or the other, or leave it out with ignore=[{name!r}]"
+                f"{where}: feature {brief(name)} is {brief(value)}, {kind}, but it is {known} at {first}. "
+                f"Make it one or the other, or leave it out with ignore=[{brief(name)}]"
             )
 
 
@@ -102,15 +107,15 @@ def add_feature(features: dict[str, float], name: str, value: float) -> None:
 
 
 def finite(value: Any, where: str, what: str, name: str | None = None) -> float:
-    """A number as a float; anything else, and NaN or an infinity, is refused with its place."""
-    if type(value) is float and math.isfinite(value):
+    """A number as a float; anything else, NaN, an infinity or one too large is refused with its place."""
+    if type(value) is float and abs(value) <= LARGEST:
         return value
     if not isinstance(value, bool | np.bool_) and isinstance(value, Real):
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
-        if math.isfinite(number):
+        if abs(number) <= LARGEST:
             return number
     raise _not_finite(value, where, what, name)
 
@@ -123,14 +128,17 @@ def reward_of(value: Any, where: str) -> float:
 def parsed(text: str, where: str, what: str, name: str | None = None) -> float:
     """A number written in a text file."""
     try:
-        number = float(text)
+        number = number_in(text)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number) or "_" in text:
+    if not abs(number) <= LARGEST:
         raise _not_finite(text, where, what, name)
     return number
 
 
 def _not_finite(value: Any, where: str, what: str, name: str | None) -> LogError:
-    full = what if name is None else f"{what} {name!r}"
-    return LogError(f"{where}: {full} is {value!r}; expected a finite number. Mend it, or drop the event")
+    full = what if name is None else f"{what} {brief(name)}"
+    return LogError(
+        f"{where}: {full} is {brief(value)}; expected a finite number, at most {LARGEST:g} in size. Mend it, or drop "
+        "the event"
+    )

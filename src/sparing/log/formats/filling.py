@@ -8,6 +8,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.formats.naming import unknown
+from sparing.log.parsing import brief
 from sparing.log.support import Support, SupportBuilder
 
 ROUNDED = 5e-5
@@ -67,7 +68,7 @@ class Filling:
         self._builder = SupportBuilder(n_actions) if sets else None
         self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // n_actions))
         self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self._pending: list[dict[int, float]] = []
+        self._pending: list[dict[int, float] | None] = []
         self._row = self._scaled = self._merged = 0
 
     def add(self, event: Event) -> None:
@@ -82,7 +83,7 @@ class Filling:
             propensity = self._checked(event, shares, action)
             self._pending.append(shares)
         elif self._builder is not None:
-            self._pending.append(dict.fromkeys(range(self._builder.n_actions), 1.0))
+            self._pending.append(None)
         if propensity is not None and not 0 < propensity <= 1:
             raise LogError(
                 f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
@@ -139,14 +140,14 @@ class Filling:
         """The propensity, which the set or distribution must bear out."""
         if action not in shares:
             raise LogError(
-                f"{event.where}: the logged action {event.action!r} is not among the {len(shares)} available "
+                f"{event.where}: the logged action {brief(event.action)} is not among the {len(shares)} available "
                 "ones. Mend the action or the set"
             )
         twice = (event.eligible or ()).count(event.action) > 1
         if event.probabilities is None:
             if twice and event.propensity is not None:
                 raise LogError(
-                    f"{event.where}: the logged action {event.action!r} is available twice, so that its "
+                    f"{event.where}: the logged action {brief(event.action)} is available twice, so that its "
                     "probability is not known. Tell the two apart with action_id=..."
                 )
             return event.propensity
@@ -168,7 +169,10 @@ class Filling:
             return
         table = np.zeros((len(self._pending), self._builder.n_actions))
         for row, shares in enumerate(self._pending):
-            table[row, list(shares)] = list(shares.values())
+            if shares is None:  # nothing was listed: it could have taken any
+                table[row] = 1.0
+            else:
+                table[row, list(shares)] = list(shares.values())
         if self._distributions:
             self._builder.add_distribution(table)
         else:
@@ -196,5 +200,5 @@ class Filling:
 
 def _checked_id(value: object, where: str) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-        raise LogError(f"{where}: context id {value!r}; expected a text or a whole number")
+        raise LogError(f"{where}: context id {brief(value)}; expected a text or a whole number")
     return value if isinstance(value, str) else int(value)

@@ -1,15 +1,16 @@
 """Lines of text and JSON records, one at a time, each with the place it stands at for error messages."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sparing.errors import LogError
+from sparing.log.files import readable, unpacked
+from sparing.log.parsing import brief, load_json
 
-SHOWN = 60
-"""Characters of a bad line that an error message repeats."""
+LONGEST_LINE = 2**26
+"""Bytes that a line may have: one event must fit in memory many times over."""
 
 
 def is_path(source: Any) -> bool:
@@ -18,13 +19,18 @@ def is_path(source: Any) -> bool:
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
-    """Each line of a UTF-8 file without its end, with its place: («log.vw, line 3», «1:0:0.5 | a»)."""
+    """Each line of a UTF-8 file without its end, with its place: («log.vw, line 3», «1:0:0.5 | a»).
+
+    A file packed by gzip is unpacked on the way.
+    """
     target = Path(path)
     if not target.is_file():
         raise LogError(f"{target} does not exist or is not a file")
-    with target.open("rb") as file:
-        for number, raw in enumerate(file, 1):
+    with readable(target), unpacked(target) as file:
+        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
             where = f"{target.name}, line {number}"
+            if len(raw) > LONGEST_LINE:
+                raise LogError(f"{where} has more than {LONGEST_LINE:,} bytes; expected an event a line")
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -32,14 +38,24 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
                     f"{where}: byte {error.start} is not UTF-8; the file is damaged, compressed or of another "
                     "encoding. Unpack it, or convert it to UTF-8"
                 ) from None
-            yield where, line.rstrip("\r\n")
+            line = line.rstrip("\r\n")
+            if "\r" in line:
+                raise LogError(
+                    f"{where}: a carriage return within the line {brief(line)}; lines end in a line feed, or in both. "
+                    "Convert the file's line ends"
+                )
+            yield where, line
 
 
 class Records:
-    """JSON values, one a line of a file, or the items of a sequence; can be walked more than once."""
+    """JSON values, one a line of a file, or the items of a sequence; can be walked more than once.
 
-    def __init__(self, source: Any, expected: str) -> None:
-        self.expected = expected
+    `objects_only`: lines that do not begin with a brace are skipped and counted, as Vowpal Wabbit does.
+    """
+
+    def __init__(self, source: Any, expected: str, *, objects_only: bool = False) -> None:
+        self.expected, self.objects_only = expected, objects_only
+        self.skipped = 0
         self.source = source
         if is_path(source):
             self.name = Path(source).name
@@ -52,18 +68,19 @@ class Records:
             for row, item in enumerate(self.source):
                 yield f"row {row}", item
             return
+        self.skipped = 0
         for where, line in text_lines(self.source):
-            if line.strip():
+            if self.objects_only and line.strip() and not line.lstrip().startswith("{"):
+                self.skipped += 1
+            elif line.strip():
                 yield where, self._parsed(line, where)
 
     def _parsed(self, line: str, where: str) -> Any:
         try:
-            return json.loads(line, parse_constant=_refuse)
-        except RecursionError:
-            raise LogError(f"{where}: nested too deeply; expected {self.expected}") from None
+            return load_json(line)
         except ValueError as error:
             raise LogError(
-                f"{where} is not whole JSON ({error}): {shown(line)}; expected {self.expected}. "
+                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
                 "A last line that was cut off can be deleted"
             ) from None
 
@@ -72,12 +89,3 @@ def _listed(source: Any, expected: str) -> list[Any]:
     if not isinstance(source, Iterable):
         raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
     return list(source)
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number")
-
-
-def shown(line: str) -> str:
-    """The beginning of a line, for an error message."""
-    return repr(line if len(line) <= SHOWN else line[:SHOWN] + "…")

@@ -1,13 +1,18 @@
 """Which action a label in a file means."""
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.limits import DEEPEST_LABEL
+from sparing.log.parsing import brief, whole_numbers
 
-WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+COUNTED = 10_000
+"""Up to this number, all actions below the largest number are there, though most may be missing from the file."""
+
+SPARSE = 10
+"""Beyond it, as long as at least one in so many occurs."""
 
 Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
 Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
@@ -27,24 +32,46 @@ def by_text(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
 
 
 def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
-    """Labels are the numbers 1..K; names that the caller gives stand for them in order."""
-    top = max(label for label in seen if isinstance(label, int))
-    names = labels.action_names(range(1, top + 1) if given is None else given)
-    return names, {i + 1: i for i in range(len(names))}
+    """Labels are the numbers 1..K, or ids where they are sparse; names that the caller gives stand for 1..K."""
+    if given is not None:
+        names = labels.action_names(given)
+        return names, {i + 1: i for i in range(len(names))}
+    names = numbered({label for label in seen if isinstance(label, int)}, first=1)
+    return names, {name: i for i, name in enumerate(names)}
 
 
-def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
-    """Texts that are all whole numbers, as numbers; otherwise as they are."""
-    listed = list(texts)
-    return [int(text) for text in listed] if all(map(WHOLE.fullmatch, listed)) else list(listed)
+def numbered(seen: set[int], *, first: int) -> tuple[Hashable, ...]:
+    """Names for numbers that count from `first`: all up to the largest, or, where most are missing, those seen.
+
+    One large number among few is an id; it must not make as many actions.
+    """
+    top = max(seen)
+    if top - first < max(COUNTED, SPARSE * len(seen)):
+        return labels.action_names(range(first, top + 1))
+    return labels.in_order(seen)
 
 
-def from_json(value: Any, where: str) -> Hashable:
+def numbered_note(names: Sequence[Hashable], *, first: int) -> str:
+    """Says which of the two it was."""
+    last = first + len(names) - 1
+    if names[-1] == last:
+        return f"Actions are named {first} to {last}, the largest number in the file."
+    return (
+        f"Action numbers reach {names[-1]}, but only {len(names)} occur: those are the actions. Name all of them "
+        f"in order with actions=[...] if there are more."
+    )
+
+
+def from_json(value: Any, where: str, depth: int = 0) -> Hashable:
     """A label out of JSON: a list is a tuple, an object (features of an action) its text."""
-    if type(value) is str or type(value) is int:
+    if type(value) is str and value.isascii():
+        return value
+    if type(value) is int and abs(value) < labels.LARGEST_NUMBER:
         return value
     if isinstance(value, list | tuple):
-        return tuple(from_json(part, where) for part in value)
+        if depth == DEEPEST_LABEL:
+            raise LogError(f"{where}: an action is nested more than {DEEPEST_LABEL} deep; expected a label")
+        return tuple(from_json(part, where, depth + 1) for part in value)
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={value[key]}" for key in sorted(value, key=str))
     try:
@@ -56,7 +83,7 @@ def from_json(value: Any, where: str) -> Hashable:
 def set_from_json(values: Any, where: str) -> list[Hashable]:
     """The labels that an event could have taken."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise LogError(f"{where}: the available actions are {values!r}; expected a list of labels")
+        raise LogError(f"{where}: the available actions are {brief(values)}; expected a list of labels")
     return [from_json(value, where) for value in values]
 
 
@@ -75,14 +102,14 @@ def text_notes(names: Sequence[Hashable]) -> list[str]:
         return []
     name, text = names[same.index(False)], back[same.index(False)]
     return [
-        f"Action labels are written as text: {name!r} reads back as {text!r} unless actions=[...] is given."
+        f"Action labels are written as text: {brief(name)} reads back as {brief(text)} unless actions=[...] is given."
     ]
 
 
 def unknown(label: Hashable, index: Mapping[Hashable, int], where: str) -> LogError:
     """The error for a label that is none of the named actions."""
-    some = ", ".join(repr(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
+    some = ", ".join(brief(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
     return LogError(
-        f"{where}: unknown action {label!r}; the {len(index)} known ones are {some}. "
+        f"{where}: unknown action {brief(label)}; the {len(index)} known ones are {some}. "
         "Add it to actions=[...], or drop the event"
     )

@@ -1,10 +1,7 @@
 """Open Bandit Pipeline's `bandit_feedback`: a dict of arrays, in memory or as .npz (nothing pickled)."""
 
 import os
-import zipfile
-import zlib
 from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +9,19 @@ import numpy as np
 from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.arguments import floats
 from sparing.log.formats.lines import is_path
+from sparing.log.formats.obp_archive import arrays_of
 from sparing.log.formats.rows import has_sets
+from sparing.log.limits import check_action_count
 from sparing.log.log import Log
 from sparing.log.support import Support, SupportBuilder
 
 READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")
 BATCH_ROWS = 65_536
+
+EXACT = 2.0**53
+"""Whole numbers up to here are told apart by floats."""
 
 
 def read(
@@ -39,6 +42,7 @@ def read(
     n_actions = _count(fields, "n_actions", int(chosen.max(initial=-1)) + 1)
     if _count(fields, "n_rounds", len(chosen)) != len(chosen):
         raise LogError(f"n_rounds is {fields['n_rounds']}, but there are {len(chosen)} actions")
+    check_action_count(n_actions, "n_actions" if "n_actions" in fields else "the largest action")
     outside = np.flatnonzero((chosen < 0) | (chosen >= n_actions))
     if len(outside):
         raise LogError(f"action {chosen[outside[0]]} at row {outside[0]}; expected 0 to {n_actions - 1}")
@@ -46,13 +50,13 @@ def read(
     if len(names) != n_actions:
         raise LogError(f"{len(names)} names in actions=[...] for {n_actions} actions")
     rows, slot, notes = _at_position(fields, len(chosen), position)
-    pscore = fields.get("pscore")
+    n = len(chosen)
     log = Log.from_indices(
-        _floats(fields["context"], "context")[rows],
+        _rounds(fields, "context", n, axes=2)[rows],
         chosen[rows].astype(np.int32),
-        _floats(fields["reward"], "reward")[rows],
+        _rounds(fields, "reward", n)[rows],
         names,
-        propensities=None if pscore is None else _floats(pscore, "pscore")[rows],
+        propensities=_rounds(fields, "pscore", n)[rows] if "pscore" in fields else None,
         support=_support(fields.get("pi_b"), (len(chosen), n_actions), rows, slot),
     )
     if "pi_b" not in fields:
@@ -71,36 +75,23 @@ def _fields(source: Any) -> dict[str, Any]:
         raise LogError(
             f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
         )
-    try:
-        with Path(source).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] if name in READ else () for name in archive.files}
-    except FileNotFoundError:
-        raise LogError(f"{source} does not exist") from None
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        AttributeError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    return arrays_of(source, READ)
+
+
+def _rounds(fields: Mapping[str, Any], name: str, n: int, *, axes: int = 1) -> np.ndarray:
+    """A field with a value, or a row of values, for each of the n rounds."""
+    values = floats(fields[name], f"the values of {name}")
+    if values.ndim != axes or len(values) != n:
+        expected = f"({n},)" if axes == 1 else f"({n}, features)"
         raise LogError(
-            f"{source} is no .npz of plain arrays, or it is damaged: {error}. Save it with "
-            "np.savez(path, **{k: v for k, v in feedback.items() if v is not None})"
-        ) from None
-
-
-def _floats(values: Any, what: str) -> np.ndarray:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LogError(f"{what} is not all numbers: {error}") from None
+            f"{name} has shape {values.shape}; expected {expected}, for each of the {n} actions one"
+        )
+    return values
 
 
 def _whole(values: Any, what: str) -> np.ndarray:
-    numbers = _floats(values, what)
-    bad = np.flatnonzero(numbers != np.floor(numbers)) if numbers.ndim == 1 else None
+    numbers = floats(values, f"the values of {what}")
+    bad = np.flatnonzero(~(np.abs(numbers) <= EXACT) | (numbers % 1 != 0)) if numbers.ndim == 1 else None
     if bad is None or len(bad):
         got = f"has shape {numbers.shape}" if bad is None else f"is {numbers[bad[0]]} at row {bad[0]}"
         raise LogError(f"{what} {got}; expected one whole number a row")
@@ -142,7 +133,7 @@ def _at_position(
 def _support(pi_b: Any, shape: tuple[int, int], rows: slice | np.ndarray, slot: int | None) -> Support | None:
     if pi_b is None:
         return None
-    table = _floats(pi_b, "pi_b")
+    table = floats(pi_b, "the values of pi_b")
     table = table[:, :, None] if table.ndim == 2 else table
     if table.ndim != 3 or table.shape[:2] != shape or (table.shape[2] > 1 and slot is None):
         raise LogError(

@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.formats.naming import numbered
 from sparing.log.formats.open_bandit_table import CLICK, ITEM, POSITION, Table, are_numbers
 from sparing.log.formats.open_bandit_writing import write as write
+from sparing.log.limits import check_action_count
 from sparing.log.log import Log
+from sparing.log.parsing import cut
 
 MAX_CATEGORIES = 1000
 
@@ -31,17 +34,23 @@ def read(
     User features are one-hot (`user_feature_0=<value>`, values sorted), unless every value is a number.
     Of several positions `position` selects one; otherwise all rows are read and the position is one-hot
     too, because clicks and propensities depend on it. `affinities` adds the user's affinity to each item.
-    `actions` names the items 0..K−1; K is the number of affinity columns, else the largest item + 1.
+    `actions` names the items 0..K−1; K is the number of affinity columns, else the largest item + 1. Where items
+    are large and sparse, those that occur are the actions.
     """
     table = Table(Path(source))
     survey = _Survey(table, position, max_categories)
-    n_items = len(table.affinities) or survey.top_item + 1
-    names = labels.action_names(range(n_items) if actions is None else actions)
+    if actions is not None:
+        names = labels.action_names(actions)
+    elif table.affinities:
+        names = labels.action_names(range(len(table.affinities)))
+    else:
+        names = numbered(survey.items, first=0)
+    known = range(len(names)) if actions is not None else names
     columns = survey.columns(affinities=affinities)
-    log = _fill(survey, columns, names)
+    log = _fill(survey, columns, names, np.array(known, dtype=np.int64))
     notes = survey.notes(columns, affinities=affinities)
     if actions is None and not table.affinities:
-        notes.append(f"No affinity columns: {n_items} items, as far as they were logged.")
+        notes.append(f"No affinity columns: {len(names)} items, as far as they were logged.")
     return log, notes
 
 
@@ -64,14 +73,15 @@ class _Survey:
         if position is not None and table.position is None:
             raise LogError(f"position={position}, but {table.path} has no column {POSITION}; leave it out")
         self.table, self.position = table, position
-        self.rows, self.top_item = 0, -1
+        self.rows = 0
+        self.items: set[int] = set()
         self.positions: set[int] = set()
         self.categories: dict[str, set[str] | None] = {name: set() for name in table.users}
         for line, batch in table.batches([ITEM, table.position, *table.users]):
             keep = self.kept(batch, line)
             self.rows += int(keep.sum())
-            items = table.numbers(batch, ITEM, line, whole=True)
-            self.top_item = max(self.top_item, int(items.max(initial=-1)))
+            self.items.update(np.unique(table.items(batch, line)).tolist())
+            check_action_count(len(self.items), f"{table.path.name}, column {ITEM}")
             for name in table.users:
                 self._see(name, batch.column(name).filter(pa.array(keep)), max_categories, line)
         if not self.rows:
@@ -98,7 +108,7 @@ class _Survey:
         if len(known) > limit:
             if not are_numbers(known):
                 raise LogError(
-                    f"{self.table.path.name}, before line {line + len(column)}: {name} has more than {limit} "
+                    f"{self.table.path.name}, before line {line + len(column)}: {cut(name)} has more than {limit} "
                     "values. Drop the column, or raise max_categories"
                 )
             self.categories[name] = None
@@ -126,13 +136,15 @@ class _Survey:
         elif self.position is not None:
             notes.append(f"Only position {self.position} was read.")
         if numeric := [c.source for c in columns if c.values is None and c.source in table.users]:
-            notes.append(f"User features that are all numbers were kept as numbers: {', '.join(numeric)}.")
+            notes.append(
+                f"User features that are all numbers were kept as numbers: {', '.join(map(cut, numeric))}."
+            )
         left = ["timestamps"] + (["affinities"] if table.affinities and not affinities else [])
         return [*notes, f"Not kept: {' and '.join(left)}."]
 
 
-def _fill(survey: _Survey, columns: list[_Column], names: tuple[Hashable, ...]) -> Log:
-    """The second walk."""
+def _fill(survey: _Survey, columns: list[_Column], names: tuple[Hashable, ...], known: np.ndarray) -> Log:
+    """The second walk; `known` (K,) are the actions' items, in rising order."""
     table = survey.table
     features = [name for column in columns for name in column.names]
     if not features:
@@ -146,14 +158,15 @@ def _fill(survey: _Survey, columns: list[_Column], names: tuple[Hashable, ...]) 
     for line, batch in table.batches(wanted):
         keep = survey.kept(batch, line)
         part = slice(start, start + int(keep.sum()))
-        items = table.numbers(batch, ITEM, line, whole=True)
-        outside = np.flatnonzero((items < 0) | (items >= len(names)))
+        items = table.items(batch, line)
+        places = np.searchsorted(known, items)
+        outside = np.flatnonzero(known[np.minimum(places, len(known) - 1)] != items)
         if len(outside):
             raise LogError(
-                f"{table.path.name}, line {line + outside[0]}: {ITEM} {items[outside[0]]:.0f}; expected 0 to "
-                f"{len(names) - 1}"
+                f"{table.path.name}, line {line + outside[0]}: {ITEM} {items[outside[0]]}; expected {known[0]} to "
+                f"{known[-1]}"
             )
-        actions[part] = items[keep]
+        actions[part] = places[keep]
         rewards[part] = table.numbers(batch, CLICK, line)[keep]
         if propensities is not None and table.propensity:
             propensities[part] = table.propensities(batch, line)[keep]

@@ -1,6 +1,5 @@
 """The columns of an Open Bandit CSV, batch by batch."""
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,11 +9,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from sparing.errors import LogError
+from sparing.log.files import arrow_stream, readable, unpacked
+from sparing.log.limits import LARGEST
+from sparing.log.parsing import brief, cut, first_repeated
+from sparing.log.table import csv_header
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
 PROPENSITY = ("propensity_score", "action_prob")
 USER, AFFINITY = "user_feature_", "user-item_affinity_"
 BLOCK_BYTES = 16 * 2**20
+
+EXACT = 2.0**53
+"""Whole numbers up to here are told apart by floats."""
 
 
 class Table:
@@ -24,9 +30,12 @@ class Table:
         self.path = path
         if not path.is_file():
             raise LogError(f"{path} does not exist or is not a file")
-        with path.open("rb") as file:
-            first = file.readline()
-        self.header = next(csv.reader([first.decode("utf-8-sig", errors="replace")]), [])
+        with readable(path), unpacked(path) as file:
+            self.header = csv_header(file.read(BLOCK_BYTES))
+        if len(set(self.header)) < len(self.header):
+            raise LogError(
+                f"{path} has two columns {brief(first_repeated(self.header))}. Rename or drop one of them"
+            )
         missing = [name for name in (ITEM, CLICK) if name not in self.header]
         if missing:
             raise LogError(
@@ -47,29 +56,42 @@ class Table:
         )
         blocks = pa_csv.ReadOptions(block_size=BLOCK_BYTES)
         line = 2
-        try:
-            with pa_csv.open_csv(self.path, read_options=blocks, convert_options=options) as reader:
-                for batch in reader:
-                    yield line, batch
-                    line += batch.num_rows
-        except (pa.ArrowInvalid, OSError) as error:
-            raise LogError(f"{self.path} is truncated or damaged: {str(error).splitlines()[0]}") from None
+        with (
+            readable(self.path),
+            arrow_stream(self.path) as stream,
+            pa_csv.open_csv(stream, read_options=blocks, convert_options=options) as reader,
+        ):
+            for batch in reader:
+                yield line, batch
+                line += batch.num_rows
 
     def numbers(self, batch: pa.RecordBatch, name: str, line: int, *, whole: bool = False) -> np.ndarray:
-        """A column as finite numbers."""
+        """A column as numbers, finite and not too large to be exact (`whole`) or to be summed."""
+        limit = EXACT if whole else LARGEST
         column = pc.utf8_trim_whitespace(batch.column(name))
         try:
             values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-            bad = ~np.isfinite(values) | ((values != np.floor(values)) if whole else False)
+            bad = ~(np.abs(values) <= limit)
+            bad |= np.fmod(values, 1, where=~bad, out=np.zeros(len(values))) != 0 if whole else False
         except pa.ArrowInvalid:
             bad = np.array([not are_numbers([text]) for text in column.to_pylist()])
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise LogError(
-                f"{self.path.name}, line {line + row}: {name} is {column[row].as_py()!r}; expected a "
-                f"{'whole' if whole else 'finite'} number. Mend it, or drop the line"
+                f"{self.path.name}, line {line + row}: {cut(name)} is {brief(column[row].as_py())}; expected a "
+                f"{'whole' if whole else 'finite'} number, at most {limit:g} in size. Mend it, or drop the line"
             )
         return np.asarray(values)
+
+    def items(self, batch: pa.RecordBatch, line: int) -> np.ndarray:
+        """The items of a batch, which count from 0."""
+        values = self.numbers(batch, ITEM, line, whole=True)
+        bad = np.flatnonzero(values < 0)
+        if len(bad):
+            raise LogError(
+                f"{self.path.name}, line {line + bad[0]}: {ITEM} {values[bad[0]]:.0f}; expected 0 or more"
+            )
+        return values.astype(np.int64)
 
     def propensities(self, batch: pa.RecordBatch, line: int) -> np.ndarray:
         """The propensities of a batch, each in (0, 1]."""

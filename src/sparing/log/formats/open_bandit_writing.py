@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sparing.archive import replacing
-from sparing.log.formats.naming import WHOLE
 from sparing.log.formats.open_bandit_table import (
     AFFINITY,
     CLICK,
@@ -19,6 +18,7 @@ from sparing.log.formats.open_bandit_table import (
     are_numbers,
 )
 from sparing.log.log import Log
+from sparing.log.parsing import WHOLE_NUMBER
 
 ONE_HOT = re.compile(rf"({USER}[0-9]+|{POSITION})=([^\r\n]*)")
 NUMBER = re.compile(rf"(?:{USER}|{AFFINITY})[0-9]+")
@@ -73,7 +73,7 @@ def _reads_back(groups: Groups) -> bool:
         values = [value for value, _ in members if value is not None]
         if len(values) not in (0, len(members)) or values != sorted(set(values)):
             return False
-        if name == POSITION and (len(values) < 2 or not all(map(WHOLE.fullmatch, values))):
+        if name == POSITION and (len(values) < 2 or not all(map(WHOLE_NUMBER.fullmatch, values))):
             return False
         if name != POSITION and values and are_numbers(values):
             return False

@@ -9,6 +9,7 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.log import Log
+from sparing.log.parsing import brief
 
 BATCH_CELLS = 2**20
 
@@ -124,5 +125,5 @@ def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[
     bad = [name for name in names if not usable(name)]
     if not bad:
         return names, []
-    note = f"Feature names are written as x_0, x_1, … because {bad[0]!r} cannot be written."
+    note = f"Feature names are written as x_0, x_1, … because {brief(bad[0])} cannot be written."
     return [f"x_{i}" for i in range(len(names))], [note]

@@ -2,11 +2,15 @@
 
 import re
 
+from sparing.log.parsing import load_json
+
 NUMBER = rb"[-+0-9.eE]+"
 TAG = rb"(?:'[^ \t|]*|[^ \t|:']+)?"
 CB_LINE = re.compile(rb"[ \t]*(?:[0-9]+(?::%b){0,2}[ \t]+)*%b[ \t]*\|" % (NUMBER, TAG))
 LABELLED_LINE = re.compile(rb"[ \t]*(?:[0-9]+[ \t]+)*[0-9]+:%b" % NUMBER)
+OTHER_TASK = re.compile(rb"[ \t]*(?:ccb|slates|ca)[ \t][^|]*\|")
 SHARED_LINE = re.compile(rb"shared[ \t|]")
+CONTEXT = re.compile(rb'"c"\s*:\s*\{')
 OBP_MEMBER = re.compile(
     rb"(?:n_rounds|n_actions|context|action|position|reward|pscore|pi_b|action_context|expected_reward)\.npy"
 )
@@ -30,30 +34,60 @@ def vw_text(head: bytes) -> bool:
 
 
 def vw_adf(head: bytes) -> bool:
-    """A shared line, or lines with bars in blocks."""
+    """A shared line, or lines with bars in blocks of which none has two labels and one has lines without."""
     lines = _lines(head)
-    if lines and SHARED_LINE.match(lines[0]):
+    if lines and (SHARED_LINE.match(lines[0]) or OTHER_TASK.match(lines[0])):
         return True
-    blocks = [block.strip() for block in re.split(rb"\r?\n[ \t]*\r?\n", head) if block.strip()]
-    return _is_vw(lines) and len(blocks) > 1 and any(b"\n" in block for block in blocks)
+    blocks = [_lines(block + b"\n") for block in re.split(rb"\r?\n[ \t]*\r?\n", head)]
+    labels = [[LABELLED_LINE.match(line) is not None for line in block] for block in blocks]
+    return (
+        _is_vw(lines)
+        and all(sum(each) < 2 for each in labels)
+        and any(0 < sum(each) < len(each) for each in labels)
+    )
 
 
 def dsjson(head: bytes) -> bool:
-    """An object with a label or a list of actions."""
-    first = _first(head)
-    return first.startswith(b"{") and (b'"_label' in first or b'"_multi"' in first)
+    """An object with a label or a list of actions, which is in its context `c`."""
+    first = _first_object(head)
+    return _is_labelled(first) and _in_context(first)
+
+
+def vw_json(head: bytes) -> bool:
+    """An object with a label or a list of actions that is itself the context."""
+    first = _first_object(head)
+    return _is_labelled(first) and not _in_context(first)
 
 
 def coba(head: bytes) -> bool:
     """An object with a context, an action and a reward."""
     first = _first(head)
     parts = (b'"context"', b'"action"', b'"reward"')
-    return first.startswith(b"{") and all(part in first for part in parts) and not dsjson(head)
+    return first.startswith(b"{") and all(part in first for part in parts) and not _is_labelled(first)
 
 
 def river(head: bytes) -> bool:
     """A list that begins with a list."""
     return re.match(rb"\[\s*\[", _first(head)) is not None
+
+
+def _first_object(head: bytes) -> bytes:
+    """The first line that is a JSON object: Vowpal Wabbit skips others."""
+    return next((line.strip() for line in _lines(head) if line.lstrip().startswith(b"{")), b"")
+
+
+def _is_labelled(first: bytes) -> bool:
+    return b'"_label' in first or b'"_multi"' in first or b'"_outcomes"' in first
+
+
+def _in_context(first: bytes) -> bool:
+    """Whether the list of actions is inside an object `c`; where the line is cut off, whether there is one."""
+    try:
+        record = load_json(first)
+    except ValueError:
+        return CONTEXT.search(first) is not None
+    context = record.get("c") if isinstance(record, dict) else None
+    return isinstance(context, dict) and "_multi" not in record
 
 
 def _is_vw(lines: list[bytes]) -> bool:

@@ -5,15 +5,22 @@ from dataclasses import dataclass, field
 
 from sparing.errors import LogError
 from sparing.log.formats.features import add_feature, parsed
-from sparing.log.formats.lines import shown
-from sparing.log.formats.naming import WHOLE
 from sparing.log.formats.rows import Row, feature_names
 from sparing.log.log import Log
+from sparing.log.parsing import WHOLE_NUMBER, brief
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
 ESCAPES = str.maketrans(ESCAPED)
 UNESCAPE = re.compile("|".join(ESCAPED.values()))
+LARGEST_ACTION = 2**32 - 1
+OTHER_TASKS = {
+    "ccb": "several decisions in one event (ccb); a bandit log has one",
+    "slates": "several decisions in one event (slates); a bandit log has one",
+    "ca": "actions out of a continuous range (ca); a bandit log has a list of actions",
+}
+"""What Vowpal Wabbit's label begins with in tasks that are no contextual bandit, in words."""
+
 CONSTANT_NOTE = "Vowpal Wabbit adds a constant feature of its own; none was added to the contexts."
 
 
@@ -37,17 +44,19 @@ class Line:
     spaces: list[tuple[str, list[str]]] = field(default_factory=list)
 
     def features(self) -> dict[str, float]:
-        """Values by name; `namespace^feature` outside the nameless namespace."""
+        """Values by name; `namespace^feature` outside the nameless namespace.
+
+        Features without a name are numbered from 0 in their namespace, as Vowpal Wabbit does.
+        """
         features: dict[str, float] = {}
         for head, tokens in self.spaces:
             space, colon, weight = head.partition(":")
-            scale = parsed(weight, self.where, f"the weight of namespace {space!r}") if colon else 1.0
+            scale = parsed(weight, self.where, f"the weight of namespace {brief(space)}") if colon else 1.0
+            nameless = 0
             for token in tokens:
                 name, colon, text = token.partition(":")
                 if not name:
-                    raise LogError(
-                        f"{self.where}: feature {token!r} has no name; expected name or name:value"
-                    )
+                    name, nameless = str(nameless), nameless + 1
                 value = parsed(text, self.where, "feature", name) if colon else 1.0
                 full = unescape(f"{space}^{name}" if space else name)
                 add_feature(features, full, value if scale == 1 else value * scale)
@@ -71,14 +80,18 @@ def split(line: str, where: str) -> Line:
     """Take a line apart at its bars."""
     head, *parts = line.split("|")
     if not parts:
-        raise LogError(f"{where}: no bar in {shown(line)}; expected `action:cost:probability | features`")
+        raise LogError(f"{where}: no bar in {brief(line)}; expected `action:cost:probability | features`")
     tokens = words(head)
+    if tokens and tokens[0] in OTHER_TASKS:
+        raise LogError(
+            f"{where}: {OTHER_TASKS[tokens[0]]}. Write each decision as an event of --cb_adf first"
+        )
     tag = None
     if tokens and (tokens[-1].startswith("'") or head[-1] not in BLANKS):
         tag = tokens.pop().removeprefix("'")
         if tag.count(":") == 2 and not tokens:
             raise LogError(
-                f"{where}: no blank between the label {tag!r} and the bar; Vowpal Wabbit takes that for a tag. "
+                f"{where}: no blank between the label {brief(tag)} and the bar; Vowpal Wabbit takes that for a tag. "
                 "Put a blank before the bar"
             )
     taken = Line(where, tokens, tag)
@@ -96,12 +109,11 @@ def words(text: str) -> list[str]:
 
 def label(token: str, where: str) -> Label:
     """Read `action`, `action:cost` or `action:cost:probability`."""
-    if ":" not in token and WHOLE.fullmatch(token):
-        return Label(int(token), None, None)
     number, *numbers = token.split(":")
-    if not WHOLE.fullmatch(number) or len(numbers) > 2:
+    if not WHOLE_NUMBER.fullmatch(number) or len(numbers) > 2 or int(number) > LARGEST_ACTION:
         raise LogError(
-            f"{where}: label {token!r}; expected action:cost:probability, the action a whole number"
+            f"{where}: label {brief(token)}; expected action:cost:probability, the action a whole number up to "
+            f"{LARGEST_ACTION}"
         )
     cost = parsed(numbers[0], where, "the cost") if numbers else None
     return Label(int(number), cost, parsed(numbers[1], where, "the probability") if numbers[1:] else None)

@@ -8,7 +8,7 @@ from sparing.errors import LogError
 from sparing.log.formats.events import MAX_FEATURES, build
 from sparing.log.formats.filling import Event
 from sparing.log.formats.lines import text_lines
-from sparing.log.formats.naming import by_number
+from sparing.log.formats.naming import by_number, numbered_note
 from sparing.log.formats.rows import distribution_notes, has_sets, need_propensities, rows
 from sparing.log.formats.vw_line import (
     CONSTANT_NOTE,
@@ -34,7 +34,8 @@ def read(
 ) -> tuple[Log, list[str]]:
     """Read `--cb` lines: reward = −cost, features that a line does not name are 0.
 
-    `actions` names the actions 1..K in order; without it their names are 1..K, K the largest logged.
+    `actions` names the actions 1..K in order; without it their names are 1..K, K the largest logged, or, where
+    numbers are large and sparse, those that occur.
     Further actions in a line's label are the ones it could have taken. `context_id="tag"` takes the
     lines' tags for context ids.
     """
@@ -49,7 +50,7 @@ def read(
         alone_means_all=True,
     )
     if actions is None:
-        notes.append(f"Actions are named 1 to {log.n_actions}, the largest number in the file.")
+        notes.append(numbered_note(log.action_names, first=1))
     return log, [*notes, *lines.notes()]
 
 
@@ -70,20 +71,25 @@ class _Lines:
     def events(self) -> Iterator[Event]:
         """One event for each labelled line."""
         self.unlabelled = self.listing = self.tagged = self.rows = 0
+        blocks = _BlockEvidence()
         for where, text in text_lines(self.source):
             if not text.strip():
+                blocks.end()
                 continue
             line = split(text, where)
             if line.labels == ["shared"]:
                 raise LogError(f"{where}: a shared line; this is the format for --cb_adf (format='vw-adf')")
             self.tagged += line.tag is not None
             labels = [label(token, where) for token in line.labels]
-            if any(each.cost is not None for each in labels):
+            costs = any(each.cost is not None for each in labels)
+            blocks.see(where, costs)
+            if costs:
                 self.rows += 1
                 self.listing += len(labels) > 1
                 yield self._event(line, labels)
             else:
                 self.unlabelled += 1
+        blocks.check()
 
     def _event(self, line: Line, labels: list[Label]) -> Event:
         chosen = [(each, -each.cost) for each in labels if each.cost is not None]
@@ -116,6 +122,38 @@ class _Lines:
         if self.tagged and not self.tags:
             notes.append(f"The tags of {self.tagged} lines were left out; context_id='tag' keeps them.")
         return notes
+
+
+class _BlockEvidence:
+    """Whether lines stand in blocks with one label each, as only `--cb_adf` has them.
+
+    Such a file would be read as `--cb` without a word: one line of each event, the other actions skipped.
+    """
+
+    def __init__(self) -> None:
+        self.labelled = self.unlabelled = 0
+        self.block = ""
+        self.single = True
+
+    def see(self, where: str, labelled: bool) -> None:
+        """Take note of one line."""
+        self.labelled += labelled
+        self.unlabelled += not labelled
+        self.single = self.single and self.labelled < 2
+        if self.labelled and self.unlabelled and not self.block:
+            self.block = where
+
+    def end(self) -> None:
+        """Take note of a blank line."""
+        self.labelled = self.unlabelled = 0
+
+    def check(self) -> None:
+        """Refuse a file in which no block has two labels and some block has a line without one."""
+        if self.single and self.block:
+            raise LogError(
+                f"{self.block}: one line with a label among lines without: these are blocks of --cb_adf, a line an "
+                "action. Read them with format='vw-adf'; if they are --cb lines, delete those without a label"
+            )
 
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
