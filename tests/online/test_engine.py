@@ -37,8 +37,10 @@ def random_sets(
 
 def choice(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ahead=False):
     """What compiled code decides by a plan, in one of the two views."""
-    table = sets.desk.ahead if ahead else sets.desk.settled
-    return choosing.choose(table, plan, x, eligible, threshold, logged)
+    sets.arrays.plan[:] = plan
+    sets.desk.scratch.known[:] = threshold, logged
+    action, reason, *rest = choosing.choose(sets.desk.ahead if ahead else sets.desk.settled, x, eligible)
+    return action, choosing.EXPLORE if reason == choosing.UNSURE else reason, *rest
 
 
 def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):

@@ -103,12 +103,12 @@ def _checked(learner: "Learner", contexts: np.ndarray) -> np.ndarray:
         )
     # A copy that may be written to where the caller's may not: compiled code tells the two apart.
     rows = np.require(given, dtype=np.float64, requirements=["C", "W", "A"])
-    unfit = ~(np.abs(rows) <= running.LARGEST)
+    unfit = ~(np.abs(rows) <= choosing.LARGEST)
     if unfit.any():
         row, feature = (int(i) for i in np.argwhere(unfit)[0])
         raise DecisionError(
             f"feature {feature} of context {row} is {rows[row, feature]}; every feature must be finite, and at "
-            f"most {running.LARGEST:g} in size. Fill it in, or scale the features"
+            f"most {choosing.LARGEST:g} in size. Fill it in, or scale the features"
         )
     return rows
 

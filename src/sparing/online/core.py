@@ -11,7 +11,7 @@ from sparing.errors import DecisionError
 from sparing.online import kernels
 from sparing.online.decision import ALWAYS, UNASKED, Chances, Drawn, Proposal
 from sparing.online.engine import choosing, luck, running, sampling
-from sparing.online.engine.running import LARGEST
+from sparing.online.engine.choosing import LARGEST
 from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import KERNELS, REASONS, compiled_plan, log_memory
@@ -25,9 +25,6 @@ EXPLORE, SPOT_CHECK, PENDING = (
 CALLS = (EXPLORE, SPOT_CHECK)
 EVERYONE = np.empty(0, dtype=np.bool_)
 """Stands for a mask that leaves nobody out."""
-
-NOWHERE = (math.nan, 0)
-"""The threshold and the answer of a context that is not in the log."""
 
 NUMBERS = "biufO"
 """NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
@@ -61,11 +58,10 @@ class Core:
         self._explorer = EXPLORERS[explore]
         self._random = explore == "sampled" or spot_check > 0
         self.plan = compiled_plan(self)
-        self._freely: Any = running.decide_freely
-        self._among: Any = lambda t, x, allowed: running.decide_by_log(t, x, allowed, *NOWHERE)
+        self._kernel: Any = None
         if self.plan is not None:
             sets.arrays.plan[:] = self.plan
-            self._freely, self._among = KERNELS.get(self.plan.first, (self._freely, self._among))
+            self._kernel = KERNELS.get(self.plan.first, choosing.by_log)
         self._plain = self.plan is not None and not self._random and log_memory(self) is None
         self._lucky = self._random or self.plan is None  # rules in Python may draw
         self._beats = log_memory(self)
@@ -173,14 +169,20 @@ class Core:
         about, or that what is open will tell (`pending`)."""
         if self.plan is None:
             return self._choose_by_view(x, allowed, context_id, key, spot_check)
-        table = self.sets.desk.settled
-        action, code, mean, spread = self._plan_round(table, x, allowed, context_id)
-        if self._waiting and code == choosing.EXPLORE and action >= 0:
-            table = self.sets.desk.ahead
-            action, code, mean, spread = self._plan_round(table, x, allowed, context_id)
-            code = choosing.PENDING if code else code
+        desk = self.sets.desk
+        table = desk.settled
+        if self._beats is not None:
+            desk.scratch.known[:] = self._beats.find(x, context_id)
+        action, code, mean, spread = self._kernel(table, x, allowed)
+        if self._waiting and code in (choosing.EXPLORE, choosing.UNSURE) and action >= 0:
+            table = desk.ahead
+            action, code, mean, spread = self._kernel(table, x, allowed)
+            code = code if code in (choosing.EXPLORE, choosing.UNSURE) else choosing.PENDING
         if action < 0:
-            raise self._refused(x, action)
+            raise self._unfit(x, -1 - action)
+        if code == choosing.UNSURE:
+            self._must_fit(x, action)
+            code = choosing.EXPLORE
         if not self._random:
             return action, REASONS[code], mean, spread, UNASKED if code else ALWAYS
         if code == choosing.EXPLORE and self.explore == "sampled":
@@ -191,18 +193,10 @@ class Core:
         if luck_says == luck.AS_PLANNED:
             return action, REASONS[code], mean, spread, chances
         if luck_says == luck.ELSEWHERE:
-            action, share = choosing.other_than(table, self.plan, x, allowed, action, key)
+            action, share = choosing.other_than(table, x, allowed, action, key)
             mean, spread = sampling.value(table, x, action)
             chances = Chances(*2 * (spot_check * luck.APART * share,))
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances))
-
-    def _plan_round(
-        self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None
-    ) -> choosing.Choice:
-        """What compiled code says to a context in one view."""
-        if self._beats is not None:
-            return running.decide_by_log(table, x, allowed, *self._beats.find(x, context_id))
-        return self._freely(table, x) if not len(allowed) else self._among(table, x, allowed)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
@@ -213,9 +207,13 @@ class Core:
 
     def _checked(self, x: np.ndarray, choice: Choice) -> Choice:
         """The choice, unless it is a call that could not be learnt from exactly."""
-        if choice[1] in CALLS and not self.sets.learnable(choice[0], x):
-            raise self._inexact(x, choice[0])
+        if choice[1] in CALLS:
+            self._must_fit(x, choice[0])
         return choice
+
+    def _must_fit(self, x: np.ndarray, action: int) -> None:
+        if not self.sets.learnable(action, x):
+            raise self._inexact(x, action)
 
     def _sample(self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
         """The action that one draw from the posterior favours."""
@@ -327,22 +325,17 @@ class Core:
         if len(large):
             raise self._unfit(x, int(large[0]))
 
-    def _refused(self, x: np.ndarray, action: int) -> DecisionError:
-        """What compiled code says with an action below 0."""
-        return self._inexact(x) if -1 - action == len(x) else self._unfit(x, -1 - action)
-
     def _unfit(self, x: np.ndarray, feature: int) -> DecisionError:
         return DecisionError(
             f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
             f"{LARGEST:g} in size. Fill it in, or scale the features"
         )
 
-    def _inexact(self, x: np.ndarray, action: int | None = None) -> DecisionError:
-        of = "an action" if action is None else f"action {self.action_names[action]!r}"
+    def _inexact(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))
         return DecisionError(
             f"a reward in this context could not be learnt exactly: beside ridge={self.sets.ridge:g}, feature "
-            f"{largest} = {x[largest]:g} makes the matrix of {of} singular in double precision. Scale the features to "
+            f"{largest} = {x[largest]:g} makes the matrix of action {self.action_names[action]!r} singular in double precision. Scale the features to "
             "sizes around 1, or pass a larger ridge"
         )
 

@@ -14,8 +14,8 @@ from sparing.offline.policy import GreedyPolicy
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.core import EVERYONE, EXPLORE, SPOT_CHECK, Core
 from sparing.online.decision import ALWAYS, UNASKED, Chances, Decision, Drawn, OpenDecision, Proposal
-from sparing.online.engine import luck
-from sparing.online.engine.running import LARGEST
+from sparing.online.engine import choosing, luck
+from sparing.online.engine.choosing import LARGEST
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import REASONS
 from sparing.online.rules import SkipRule
@@ -100,9 +100,12 @@ class Learner(Core):
                 self._settle_fresh()
             number = self.rounds
             if self._plain and eligible is None and not self._waiting:
-                action, code, mean, spread = self._freely(self.sets.desk.settled, context)
+                action, code, mean, spread = self._kernel(self.sets.desk.settled, context, EVERYONE)
                 if action < 0:
-                    raise self._refused(context, action)
+                    raise self._unfit(context, -1 - action)
+                if code == choosing.UNSURE:
+                    self._must_fit(context, action)
+                    code = choosing.EXPLORE
                 chances: Chances | Drawn
                 reason, chances = (REASONS[code], UNASKED) if code else (EXPLORE, ALWAYS)
             else:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparing.online.engine import choosing, running
+from sparing.online.engine import choosing
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, Supported
 
@@ -23,11 +23,8 @@ EXPLORERS = {
 }
 
 
-KERNELS = {
-    choosing.CERTIFIED: (running.decide_freely_by_certificate, running.decide_by_certificate),
-    choosing.CONFIDENT: (running.decide_freely_by_doubt, running.decide_by_doubt),
-}
-"""What decides one round by the first rule, among all actions or some; the log's rules take its answers too."""
+KERNELS = {choosing.CERTIFIED: choosing.by_certificate, choosing.CONFIDENT: choosing.by_doubt}
+"""What decides one round, by the first rule; for all others it is `by_log`."""
 
 
 def compiled_plan(learner: "Core") -> choosing.Plan | None:

@@ -15,7 +15,7 @@ from sparing.log import labels
 from sparing.offline.assumptions import SMALLEST, Assumptions
 from sparing.offline.radius import RADII
 from sparing.online.decision import Chances, Decision, OpenDecision
-from sparing.online.engine.running import LARGEST
+from sparing.online.engine.choosing import LARGEST
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor

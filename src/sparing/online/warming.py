@@ -31,5 +31,5 @@ def warm_up(learner: "Learner") -> None:
     if twin.plan is not None and twin.spot_check:
         desk = twin.sets.desk
         luck.key_of(twin.key, 0)
-        choosing.other_than(desk.settled, twin.plan, contexts[0], everyone, 0, 0)
+        choosing.other_than(desk.settled, contexts[0], everyone, 0, 0)
         sampling.value(desk.settled, contexts[0], 0)

@@ -1,6 +1,5 @@
 """Ours, through the public names; and the compiled step behind them, called as plain kernels are."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ def step(worlds: Any, spec: dict[str, Any]) -> Any:
 def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
     """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
     from sparing.online.core import EVERYONE
-    from sparing.online.engine import bounding, opening, running
+    from sparing.online.engine import bounding, choosing, opening
 
     class Compiled(worlds.Agent):  # type: ignore[misc]
         def __init__(self, rounds: Any) -> None:
@@ -37,7 +36,7 @@ def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
             self.table = self.learner.sets.desk.settled
 
         def step(self, x: Any, means: Any, noise: float) -> None:
-            action, _, _, _ = running.decide_by_log(self.table, x, EVERYONE, math.nan, 0)
+            action, _, _, _ = choosing.by_log(self.table, x, EVERYONE)
             bounding.keep_bounds(self.table, opening.absorb(self.table, action, x, means[action] + noise))
 
     return worlds.Steps(spec, Compiled)

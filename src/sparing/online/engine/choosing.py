@@ -10,11 +10,12 @@ import numpy as np
 
 from sparing.compiled import compiled
 from sparing.online.engine.doubting import doubt, plain_sum, sure
+from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
-from sparing.online.engine.memory import FROZEN, SLOT, counts, rows
+from sparing.online.engine.memory import FROZEN, KNOWN, PLAN, SETTLED, SLOT, counts, rows, vector
 from sparing.online.engine.search import ahead, best_mean, leading, look, mean_and_spread
 
-EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING = range(7)
+EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE = range(8)
 LEADER, WIDER, WIDER_RIVAL, SAMPLED = range(4)
 
 Choice = tuple[int, int, float, float]
@@ -22,6 +23,10 @@ Choice = tuple[int, int, float, float]
 
 UNLIKELY = 1e-6
 """The doubt that every action is drawn with at least where a spot check draws another than planned."""
+
+
+LARGEST = 1e100
+"""The largest feature or reward taken in: squares and sums of larger ones overflow."""
 
 
 class Plan(NamedTuple):
@@ -37,28 +42,55 @@ class Plan(NamedTuple):
 
 
 @compiled
-def choose(
-    t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> Choice:
-    """Choose by whatever rules the plan has; `eligible` is empty for everyone."""
-    if plan.first == CONFIDENT:
-        return by_doubt(t, plan, x, eligible)
-    if plan.first == CERTIFIED:
-        return by_certificate(t, plan, x, eligible)
-    return by_log(t, plan, x, eligible, threshold, logged)
+def plan_of(numbers: np.ndarray) -> Plan:
+    """A plan from an array of its numbers."""
+    first, second, explore = int(numbers[0]), int(numbers[1]), int(numbers[2])
+    return Plan(first, second, explore, numbers[3], numbers[4], numbers[5], numbers[6])
 
 
 @compiled
-def by_log(
-    t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> Choice:
+def unfit(x: np.ndarray) -> int:
+    """The first feature that is not finite or too large; −1 if there is none."""
+    for i in range(len(x)):
+        if not abs(x[i]) <= LARGEST:
+            return i
+    return -1
+
+
+@compiled
+def in_doubt(t: np.ndarray, x: np.ndarray, choice: Choice) -> Choice:
+    """A call; one that a bound cannot show to be learnable gets the reason UNSURE."""
+    action, _, mean, spread = choice
+    slot, settled = counts(t, SLOT)[action], counts(t, SETTLED)[action]
+    if bound_after(t, slot, x) <= CONDITION and bound_after(t, settled, x) <= CONDITION:
+        return action, EXPLORE, mean, spread
+    return action, UNSURE, mean, spread
+
+
+@compiled
+def choose(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
+    """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
+    first = int(vector(t, PLAN)[0])
+    if first == CONFIDENT:
+        return by_doubt(t, x, eligible)
+    if first == CERTIFIED:
+        return by_certificate(t, x, eligible)
+    return by_log(t, x, eligible)
+
+
+@compiled
+def by_log(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
-    threshold is what the log earned in this context (NaN where it is not in the log), logged its action.
+    `known` must hold what the log earned here. An unfit feature i gives action −1 − i, as in the other two.
     """
+    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
     if plan.first == EXPLORE and plan.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
     leader, top, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
+    threshold, logged = vector(t, KNOWN)[0], int(vector(t, KNOWN)[1])
     for turn in range(2):
         rule = plan.first if turn == 0 else plan.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
@@ -66,24 +98,30 @@ def by_log(
             return logged, LOG_BEATS, mean, spread
         if rule == SUPPORTED and counts(t, FROZEN)[counts(t, SLOT)[leader]]:
             return leader, SUPPORTED, mean, spread
-    return leader, EXPLORE, mean, spread
+    return in_doubt(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def by_certificate(t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray) -> Choice:
+def by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
     """The leader, without a call where no rival's top is above its bottom by more than the tolerance."""
+    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
     leader, _, mean, spread, rival, rival_top, rival_spread = leading(t, x, plan.optimism, eligible, True)
     if plan.tolerance > -math.inf and (rival < 0 or rival_top - (mean - spread) <= plan.tolerance):
         return leader, CERTIFIED, mean, spread
     if plan.explore == WIDER and rival >= 0 and rival_spread > spread:
+        leader = rival
         mean, spread = mean_and_spread(t, counts(t, SLOT)[rival], x)
-        return rival, EXPLORE, mean, spread
-    return leader, EXPLORE, mean, spread
+    return in_doubt(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def by_doubt(t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray) -> Choice:
+def by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
     """The best mean, without a call where the doubts about it stay within the limit."""
+    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
     norm = look(t, x, 1.0, eligible)
     best, _ = best_mean(t, x, norm, eligible)
     if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit):
@@ -94,9 +132,9 @@ def by_doubt(t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray) -> 
     if plan.explore == WIDER_RIVAL:
         action = wider_rival(t, x, eligible, best)
         mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
-        return action, EXPLORE, mean, spread
-    leader, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
-    return leader, EXPLORE, mean, spread
+    else:
+        action, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
+    return in_doubt(t, x, (action, EXPLORE, mean, spread))
 
 
 @compiled
@@ -116,16 +154,16 @@ def wider_rival(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, best: int) -
 
 @compiled
 def other_than(
-    t: np.ndarray, plan: Plan, x: np.ndarray, eligible: np.ndarray, planned: int, key: int
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, planned: int, key: int
 ) -> tuple[int, float]:
     """Draw another action than planned, in proportion to the doubts; it, and its chance among the others.
 
     The best mean has the share that no doubt takes. Nobody else: −1.
     """
-    norm = look(t, x, 1.0, eligible)
+    norm, tolerance = look(t, x, 1.0, eligible), plan_of(vector(t, PLAN)).tolerance
     best, _ = best_mean(t, x, norm, eligible)
     mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
-    left = 1.0 - plain_sum(t, x, eligible, best, plan.tolerance, mean, spread)
+    left = 1.0 - plain_sum(t, x, eligible, best, tolerance, mean, spread)
     total, last = 0.0, -1
     odds = np.zeros(rows(t, SLOT))
     for action in range(len(odds)):
@@ -134,7 +172,7 @@ def other_than(
         odds[action] = left
         if action != best:
             rival_mean, rival_spread = mean_and_spread(t, counts(t, SLOT)[action], x)
-            odds[action] = doubt(mean - rival_mean + plan.tolerance, math.sqrt(spread**2 + rival_spread**2))
+            odds[action] = doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]
         last = action

@@ -130,15 +130,21 @@ def factor_all(t: np.ndarray) -> int:
 @compiled
 def fits(t: np.ndarray, slot: int, x: np.ndarray) -> bool:
     """Whether V + xxᵀ stays within CONDITION."""
-    d = len(x)
+    bound = bound_after(t, slot, x)
+    if bound <= CONDITION or len(x) == 1:
+        return bound < math.inf
+    return not math.isnan(tried(t, slot, x))
+
+
+@compiled
+def bound_after(t: np.ndarray, slot: int, x: np.ndarray) -> float:
+    """A number that the condition of V + xxᵀ does not exceed: V⁻¹ only falls."""
+    d, total, k = len(x), 0.0, 0
     gram, inverse = matrix(t, GRAM)[slot], matrix(t, INVERSE)[slot]
-    total, k = 0.0, 0
-    for i in range(d):  # V⁻¹ only falls, so this is a bound
+    for i in range(d):
         total += (gram[k] + x[i] * x[i]) * inverse[k]
         k += d - i
-    if total <= CONDITION or d == 1:
-        return total < math.inf
-    return not math.isnan(tried(t, slot, x))
+    return total
 
 
 @compiled

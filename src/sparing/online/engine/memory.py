@@ -65,6 +65,7 @@ class Scratch(NamedTuple):
     middle: np.ndarray  # (C,) x·θ̂ to single precision
     width: np.ndarray  # (C,) half-widths at x
     upper: np.ndarray  # (C,) no set's top at x lies above
+    known: np.ndarray  # (2,) what the log earned in this context (NaN where it was not), and its action
     marks: np.ndarray  # the marks below
     everyone: np.ndarray  # (0,) a mask that leaves nobody out
 
@@ -129,6 +130,7 @@ KINDS: dict[str, Any] = {
     MIDDLE,
     WIDTH,
     UPPER,
+    KNOWN,
     MARKS,
     EVERYONE,
     SETTLED,
@@ -247,7 +249,7 @@ def _scratch(capacity: int, d: int) -> Scratch:
         "trial": (2, p),
         **dict.fromkeys(("products", "rough_products"), (p,)),
         "rough_x": (d,),
-        "marks": (2,),
+        **dict.fromkeys(("known", "marks"), (2,)),
         "everyone": (0,),
     }
     return Scratch(*(_zeros(name, shapes.get(name, (capacity,))) for name in Scratch._fields))

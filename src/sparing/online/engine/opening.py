@@ -1,6 +1,7 @@
 """Which slots an action has: settled with the rewards that came, and ahead with the calls that are open."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,7 @@ from sparing.online.engine.memory import (
 )
 
 REFUSED, FULL = -1, -2
+BLANK: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
 
 
 @compiled
@@ -92,7 +94,7 @@ def first_untouched(t: np.ndarray, slots: np.ndarray, place: int) -> int:
 def touch(t: np.ndarray, action: int) -> int:
     """Give an action a slot of its own in the settled view, as slot 0 has it. There must be room."""
     slot, counters = take_slot(t), counts(t, COUNTERS)
-    copy_slot(t, 0, slot, action)
+    copy_slot(t, BLANK, slot, action)
     settled, ahead = counts(t, SETTLED), counts(t, AHEAD)
     settled[action] = slot
     counters[TOUCHED] += 1
@@ -113,7 +115,7 @@ def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> int:
     if counts(t, FROZEN)[slot]:
         return slot  # a point is never learnt further
     if slot == 0:
-        if not fits(t, 0, x):
+        if not fits(t, BLANK, x):
             return REFUSED
         if counts(t, COUNTERS)[USED] == rows(t, THETA) and counts(t, COUNTERS)[FREE] == 0:
             return FULL

@@ -12,13 +12,10 @@ from sparing.online.engine.choosing import (
     PENDING,
     SAMPLED,
     SPOT_CHECK,
-    Choice,
-    Plan,
-    by_certificate,
-    by_doubt,
-    by_log,
+    UNSURE,
     choose,
     other_than,
+    plan_of,
 )
 from sparing.online.engine.learning import fits
 from sparing.online.engine.luck import AS_PLANNED, ELSEWHERE, checks, key_of, normals
@@ -28,6 +25,7 @@ from sparing.online.engine.memory import (
     EVERYONE,
     FREE,
     INVERSE,
+    KNOWN,
     NUMBERS,
     PLAN,
     SETTLED,
@@ -44,91 +42,21 @@ from sparing.online.engine.memory import (
 from sparing.online.engine.opening import absorb
 from sparing.online.engine.sampling import sampled
 
-LARGEST = 1e100
-"""The largest feature or reward taken in: squares and sums of larger ones overflow."""
-
 CALLS, SURPRISES, NOISE, MISFIT, LIMIT = range(5)
 """The noise monitor's numbers: calls seen, Σ (r − m)²/(σ² + s²), σ, misfit, and the quantile it tests with."""
 
 
 @compiled
-def plan_of(numbers: np.ndarray) -> Plan:
-    """A plan from an array of its numbers."""
-    first, second, explore = int(numbers[0]), int(numbers[1]), int(numbers[2])
-    return Plan(first, second, explore, numbers[3], numbers[4], numbers[5], numbers[6])
-
-
-@compiled
-def unfit(x: np.ndarray) -> int:
-    """The first feature that is not finite or too large; −1 if there is none."""
-    for i in range(len(x)):
-        if not abs(x[i]) <= LARGEST:
-            return i
-    return -1
-
-
-@compiled
 def learnable(t: np.ndarray, action: int, x: np.ndarray) -> bool:
     """Whether a reward in this context could be learnt exactly."""
-    return fits(t, counts(t, SLOT)[action], x) and fits(t, counts(t, SETTLED)[action], x)
+    slot, settled = counts(t, SLOT)[action], counts(t, SETTLED)[action]
+    return fits(t, slot, x) and (slot == settled or fits(t, settled, x))
 
 
 @compiled
-def checked(t: np.ndarray, plan: Plan, x: np.ndarray, choice: Choice) -> Choice:
-    """The choice, unless it is a call that could not be learnt from; a sampled one is not made yet."""
-    if choice[1] == EXPLORE and plan.explore != SAMPLED and not learnable(t, choice[0], x):
-        return -1 - len(x), 0, 0.0, 0.0
-    return choice
-
-
-@compiled
-def decide_by_log(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, threshold: float, logged: int
-) -> Choice:
-    """Choose for one context by the plan in the table.
-
-    An unfit feature i gives action −1 − i, a call that could not be learnt exactly −1 − d.
-    """
-    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
-    if wrong >= 0:
-        return -1 - wrong, 0, 0.0, 0.0
-    return checked(t, plan, x, by_log(t, plan, x, eligible, threshold, logged))
-
-
-@compiled
-def decide_by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
-    """The same, where the rule is `certified`."""
-    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
-    if wrong >= 0:
-        return -1 - wrong, 0, 0.0, 0.0
-    return checked(t, plan, x, by_certificate(t, plan, x, eligible))
-
-
-@compiled
-def decide_by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
-    """The same, where the rule is `confident`."""
-    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
-    if wrong >= 0:
-        return -1 - wrong, 0, 0.0, 0.0
-    return checked(t, plan, x, by_doubt(t, plan, x, eligible))
-
-
-@compiled
-def decide_freely(t: np.ndarray, x: np.ndarray) -> Choice:
-    """By the log's rules among all actions, and without the log's answers: fewer arguments, less time."""
-    return decide_by_log(t, x, flags(t, EVERYONE), math.nan, 0)
-
-
-@compiled
-def decide_freely_by_certificate(t: np.ndarray, x: np.ndarray) -> Choice:
-    """The same, where the rule is `certified`."""
-    return decide_by_certificate(t, x, flags(t, EVERYONE))
-
-
-@compiled
-def decide_freely_by_doubt(t: np.ndarray, x: np.ndarray) -> Choice:
-    """The same, where the rule is `confident`."""
-    return decide_by_doubt(t, x, flags(t, EVERYONE))
+def is_call(reason: int) -> bool:
+    """Whether a planned round asks for a reward."""
+    return reason in (EXPLORE, UNSURE)
 
 
 @compiled
@@ -144,15 +72,14 @@ def decide_rows(
     spreads: np.ndarray,
 ) -> None:
     """Choose for each context (n, d) from the two views of one desk, learning nothing."""
-    plan, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
+    everyone = flags(t, EVERYONE)
     waiting = counts(t, COUNTERS)[TWINS] > 0
     for i in range(len(contexts)):
-        action, reason, mean, spread = choose(t, plan, contexts[i], everyone, thresholds[i], answers[i])
-        if waiting and reason == EXPLORE:
-            action, reason, mean, spread = choose(
-                ahead, plan, contexts[i], everyone, thresholds[i], answers[i]
-            )
-            reason = PENDING if reason != EXPLORE else EXPLORE
+        vector(t, KNOWN)[0], vector(t, KNOWN)[1] = thresholds[i], answers[i]
+        action, reason, mean, spread = choose(t, contexts[i], everyone)
+        if waiting and is_call(reason):
+            action, reason, mean, spread = choose(ahead, contexts[i], everyone)
+            reason = EXPLORE if is_call(reason) else PENDING
         actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread
 
 
@@ -211,7 +138,9 @@ def run(
         if budget == 0 or counts(t, COUNTERS)[USED] - counts(t, COUNTERS)[FREE] == capacity:
             return now, budget
         x, round_key = contexts[now], key_of(key, before + now)
-        action, reason, _, _ = choose(t, plan, x, everyone, thresholds[now], answers[now])
+        vector(t, KNOWN)[0], vector(t, KNOWN)[1] = thresholds[now], answers[now]
+        action, reason, _, _ = choose(t, x, everyone)
+        reason = EXPLORE if is_call(reason) else reason
         if reason == EXPLORE and plan.explore == SAMPLED:
             normals(round_key, luck)
             action = sampled(t, x, luck, everyone)
@@ -219,7 +148,7 @@ def run(
             check = checks(round_key, plan.spot_check, others)
             reason = reason if check == AS_PLANNED else SPOT_CHECK
             if check == ELSEWHERE:
-                action, _ = other_than(t, plan, x, everyone, action, round_key)
+                action, _ = other_than(t, x, everyone, action, round_key)
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             if not learnable(t, action, x):
                 return now, budget
