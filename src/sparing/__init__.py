@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparing.log import write_log as write_log
     from sparing.offline.evaluation import Estimate as Estimate
     from sparing.offline.evaluation import Evaluation as Evaluation
-    from sparing.offline.evaluation import evaluate as evaluate
+    from sparing.offline.evaluation.evaluate import evaluate as evaluate
     from sparing.offline.learning import learn as learn
     from sparing.offline.learning import load_policy as load_policy
     from sparing.offline.learning import save_policy as save_policy

@@ -27,6 +27,7 @@ def compiled_loosely(function: Function) -> Function:
 def _compile(function: Any, **more: Any) -> Any:
     import numba
 
+    _announce()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **more}
     fast: Any
     try:
@@ -37,6 +38,13 @@ def _compile(function: Any, **more: Any) -> Any:
         _stamp(fast, Path(function.__code__.co_filename).parent)
         _forgive_full_disks(fast)
     return fast
+
+
+@functools.cache
+def _announce() -> None:
+    from sparing import announcing
+
+    announcing.watch()
 
 
 def _stamp(fast: Any, folder: Path) -> None:

@@ -39,7 +39,9 @@ def choice(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ah
     """What compiled code decides by a plan, in one of the two views."""
     sets.arrays.plan[:] = plan
     sets.desk.scratch.known[:] = threshold, logged
-    action, reason, *rest = choosing.choose(sets.desk.ahead if ahead else sets.desk.settled, x, eligible)
+    action, reason, *rest = choosing.choose(
+        sets.desk.ahead if ahead else sets.desk.settled, x, eligible, sets.bounds
+    )
     return action, choosing.EXPLORE if reason == choosing.UNSURE else reason, *rest
 
 
@@ -197,7 +199,7 @@ def test_no_set_reaches_above_its_bounds(bounds):
     for step in range(4000):
         x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
         if step % 10 == 0:
-            norm = search.look(sets.desk.settled, x, 1.7, NOBODY_OUT)
+            norm = search.look(sets.desk.settled, x, 1.7, NOBODY_OUT, sets.bounds)
             search.evaluate(sets.desk.settled, x, mean, spread)
             top, slot = mean + 1.7 * spread, sets.arrays.slot
             assert (sets.desk.scratch.upper[slot] >= top)[slot > 0].all()
@@ -310,7 +312,7 @@ def repeat(table, contexts, rewards, start):
     running.run(
         table, contexts[order], means, np.zeros(len(order)), False,
         np.full(len(order), np.nan), np.zeros(len(order), dtype=np.int64), nobody, 0, 0,
-        0, len(order), -1, np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64),
+        0, len(order), -1, np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64), 1,
     )  # fmt: skip
 
 

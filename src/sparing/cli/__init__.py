@@ -1,10 +1,11 @@
 """The command line: one command, one file, one library call."""
 
+import os
 import sys
 
 import typer
 
-from sparing.cli import audit, bench, convert, demo, evaluate, learn, plan, reproduce, terminal
+from sparing.cli import audit, bench, convert, demo, evaluate, learn, plan, reproduce, terminal, warm_up
 from sparing.errors import SparingError, StoppedError
 
 INTERRUPTED = 130
@@ -27,6 +28,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("learn")(learn.learn)
 app.command("plan")(plan.plan)
 app.command("reproduce")(reproduce.reproduce)
+app.command("warm-up")(warm_up.warm_up)
 
 
 @app.callback(invoke_without_command=True)
@@ -42,6 +44,7 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 def main() -> None:
     """Run the command line; our errors become one line and exit code 2."""
     terminal.prepare()
+    os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
         app()
     except StoppedError as error:

@@ -74,6 +74,7 @@ def decide_many(
             codes[part],
             means[part],
             spreads[part],
+            learner.sets.bounds,
         )
 
     workers = min(threads or os.cpu_count() or 1, -(-n // PART))

@@ -173,10 +173,10 @@ class Core:
         table = desk.settled
         if self._beats is not None:
             desk.scratch.known[:] = self._beats.find(x, context_id)
-        action, code, mean, spread = self._kernel(table, x, allowed)
+        action, code, mean, spread = self._kernel(table, x, allowed, self.sets.bounds)
         if self._waiting and code in (choosing.EXPLORE, choosing.UNSURE) and action >= 0:
             table = desk.ahead
-            action, code, mean, spread = self._kernel(table, x, allowed)
+            action, code, mean, spread = self._kernel(table, x, allowed, self.sets.bounds)
             code = code if code in (choosing.EXPLORE, choosing.UNSURE) else choosing.PENDING
         if action < 0:
             raise self._unfit(x, -1 - action)
@@ -193,7 +193,7 @@ class Core:
         if luck_says == luck.AS_PLANNED:
             return action, REASONS[code], mean, spread, chances
         if luck_says == luck.ELSEWHERE:
-            action, share = choosing.other_than(table, x, allowed, action, key)
+            action, share = choosing.other_than(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = sampling.value(table, x, action)
             chances = Chances(*2 * (spot_check * luck.APART * share,))
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances))
@@ -219,7 +219,7 @@ class Core:
         """The action that one draw from the posterior favours."""
         normals = np.empty(self.n_actions)
         luck.normals(key, normals)
-        action = sampling.sampled(table, x, normals, allowed)
+        action = sampling.sampled(table, x, normals, allowed, self.sets.bounds)
         mean, spread = sampling.value(table, x, action)
         return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread)
 
@@ -229,7 +229,9 @@ class Core:
         """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
         room = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
-        found, _, blanks, first = sampling.rivals(table, x, action, REACH, allowed, who, means, spreads)
+        found, _, blanks, first = sampling.rivals(
+            table, x, action, REACH, allowed, who, means, spreads, self.sets.bounds
+        )
         own, alike = Rival(mean, spread, int(self.priority[action])), None
         if blanks:
             alike = blanks, Rival(*sampling.value(table, x, first), int(self.priority[first]))

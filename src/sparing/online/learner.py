@@ -100,7 +100,9 @@ class Learner(Core):
                 self._settle_fresh()
             number = self.rounds
             if self._plain and eligible is None and not self._waiting:
-                action, code, mean, spread = self._kernel(self.sets.desk.settled, context, EVERYONE)
+                action, code, mean, spread = self._kernel(
+                    self.sets.desk.settled, context, EVERYONE, self.sets.bounds
+                )
                 if action < 0:
                     raise self._unfit(context, -1 - action)
                 if code == choosing.UNSURE:

@@ -91,7 +91,7 @@ class ConfidenceSets:
     def _hold(self, arrays: memory.Sets) -> None:
         self.arrays = arrays
         self.desk = memory.Desk(arrays)
-        self._bounded = len(arrays.near) > 0
+        self.bounds = 1 if len(arrays.near) else None
 
     def _map(self) -> None:
         """Say where each action's slots are, from what the slots say of themselves."""
@@ -130,7 +130,7 @@ class ConfidenceSets:
         self._bound()
 
     def _bound(self) -> None:
-        if self._bounded:
+        if self.bounds is not None:
             bounding.choose_metric(self.desk.settled)
 
     def _tell(self) -> None:
@@ -266,7 +266,7 @@ class ConfidenceSets:
         if slot == opening.FULL:
             self.make_room()
             slot = opening.absorb(self.desk.settled, action, x, reward)
-        if self._bounded and slot > 0:
+        if self.bounds is not None and slot > 0:
             bounding.keep_bounds(self.desk.settled, slot)
         return slot > 0
 
@@ -288,7 +288,7 @@ class ConfidenceSets:
         self._keep_bounds(int(self.arrays.ahead[action]))
 
     def _keep_bounds(self, slot: int) -> None:
-        if self._bounded and slot > 0:
+        if self.bounds is not None and slot > 0:
             bounding.keep_bounds(self.desk.settled, slot)
 
     @property

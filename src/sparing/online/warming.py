@@ -1,35 +1,96 @@
 """Compiling ahead: every entry that a round can reach, once, so that no round has to wait."""
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparing.errors import SparingError
 
 if TYPE_CHECKING:
+    from sparing.log import Log
     from sparing.online.learner import Learner
+
+LEARNERS = (
+    "moful",
+    "eps_moful",
+    "eps_moful_ips",
+    "warm_started",
+    "certified",
+    "confident",
+    "linucb",
+    "lints",
+)
+SIZES = ((4, 2), (120, 10))
+"""Actions and features of a problem without bounds, and of one with them."""
 
 
 def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, take back, many at once; the copy is dropped."""
-    twin = learner.copy()
-    rng, everyone = np.random.default_rng(0), np.ones(learner.n_actions, dtype=np.bool_)
-    contexts = rng.random((3, learner.n_features))
-    for x in contexts:
-        with contextlib.suppress(SparingError):
-            proposal = twin.propose(x, allowed=everyone, luck=b"warm")
-            twin.begin(proposal.action, x)
-            predicted = twin.begin(proposal.action, x)
-            twin.propose(x)
-            twin.cancel(proposal.action, x, predicted)
-            twin.finish(proposal.action, x, predicted, predicted)
-            twin.decide(x)
-    twin.decide_many(contexts)
     from sparing.online.engine import choosing, luck, sampling
 
+    twin = learner.copy()
+    everyone = np.ones(learner.n_actions, dtype=np.bool_)
+    contexts = np.random.default_rng(0).random((3, learner.n_features))
+    for x in contexts:
+        with contextlib.suppress(SparingError):
+            action = twin.propose(x, allowed=everyone, luck=b"warm").action
+            first, second = twin.begin(action, x), twin.begin(action, x)
+            twin.propose(x)
+            twin.sets.learnable(action, x)
+            twin.cancel(action, x, second)
+            twin.finish(action, x, first, first)
+            twin.decide(x)
+    twin.decide_many(contexts)
+    table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
     if twin.plan is not None and twin.spot_check:
-        desk = twin.sets.desk
-        luck.key_of(twin.key, 0)
-        choosing.other_than(desk.settled, contexts[0], everyone, 0, 0)
-        sampling.value(desk.settled, contexts[0], 0)
+        luck.checks(luck.key_of(twin.key, 0), twin.spot_check, True)
+        choosing.other_than(table, x, everyone, 0, 0, bounds)
+        sampling.value(table, x, 0)
+    if twin.explore == "sampled":
+        normals = np.zeros(twin.n_actions)
+        luck.normals(luck.key_of(twin.key, 0), normals)
+        sampling.sampled(table, x, normals, everyone, bounds)
+
+
+def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
+    """Compile what every learner needs, small and large, one by one and in whole runs; how many kernels that were."""
+    from numba.core import event
+
+    from sparing.online import algorithms
+
+    total = len(LEARNERS) * len(SIZES)
+    with event.install_recorder("numba:compile") as recorder:
+        for place, (n_actions, n_features) in enumerate(SIZES):
+            log = _log(n_actions, n_features)
+            for number, name in enumerate(LEARNERS):
+                if progress is not None:
+                    progress(place * len(LEARNERS) + number, total)
+                warm_up(getattr(algorithms, name)(log, **_settings(name, log)))
+        if progress is not None:
+            progress(total, total)
+    return sum(1 for _, what in recorder.buffer if what.is_end)
+
+
+def _log(n_actions: int, n_features: int) -> "Log":
+    from sparing.log import Log
+
+    rng = np.random.default_rng(0)
+    actions = np.repeat(np.arange(n_actions), 3)
+    contexts = rng.random((len(actions), n_features))
+    chances = np.full((len(actions), n_actions), 1 / n_actions)
+    return Log.from_arrays(
+        contexts, actions, rng.random(len(actions)), distribution=chances, action_names=range(n_actions)
+    )
+
+
+def _settings(name: str, log: "Log") -> dict[str, Any]:
+    from sparing.auditing.supported import given
+
+    settings: dict[str, Any] = {"noise": 1.0, "theta_bound": 1.0, "context_bound": 1.0}
+    if name.startswith("eps"):
+        settings["supported"] = given({log.action_names[0]: np.zeros(log.n_features)})
+    if name == "confident":
+        settings["prior_scale"] = 1.0
+    return settings

@@ -73,6 +73,7 @@ class Fused:
                 left,
                 actions,
                 codes,
+                sets.bounds,
             )
             part = codes[before:done]
             called[before:done] = (part == choosing.EXPLORE) | (part == choosing.SPOT_CHECK)

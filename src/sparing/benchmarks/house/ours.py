@@ -36,8 +36,10 @@ def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
             self.table = self.learner.sets.desk.settled
 
         def step(self, x: Any, means: Any, noise: float) -> None:
-            action, _, _, _ = choosing.by_log(self.table, x, EVERYONE)
-            bounding.keep_bounds(self.table, opening.absorb(self.table, action, x, means[action] + noise))
+            action, _, _, _ = choosing.by_log(self.table, x, EVERYONE, self.learner.sets.bounds)
+            slot = opening.absorb(self.table, action, x, means[action] + noise)
+            if self.learner.sets.bounds is not None:
+                bounding.keep_bounds(self.table, slot)
 
     return worlds.Steps(spec, Compiled)
 

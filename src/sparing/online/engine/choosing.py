@@ -13,7 +13,7 @@ from sparing.online.engine.doubting import doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
 from sparing.online.engine.memory import FROZEN, KNOWN, PLAN, SETTLED, SLOT, counts, rows, vector
-from sparing.online.engine.search import ahead, best_mean, leading, look, mean_and_spread
+from sparing.online.engine.search import Bounds, ahead, best_mean, leading, look, mean_and_spread
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE = range(8)
 LEADER, WIDER, WIDER_RIVAL, SAMPLED = range(4)
@@ -68,18 +68,18 @@ def in_doubt(t: np.ndarray, x: np.ndarray, choice: Choice) -> Choice:
 
 
 @compiled
-def choose(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
+def choose(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
     first = int(vector(t, PLAN)[0])
     if first == CONFIDENT:
-        return by_doubt(t, x, eligible)
+        return by_doubt(t, x, eligible, bounds)
     if first == CERTIFIED:
-        return by_certificate(t, x, eligible)
-    return by_log(t, x, eligible)
+        return by_certificate(t, x, eligible, bounds)
+    return by_log(t, x, eligible, bounds)
 
 
 @compiled
-def by_log(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
+def by_log(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
     `known` must hold what the log earned here. An unfit feature i gives action −1 − i, as in the other two.
@@ -89,7 +89,7 @@ def by_log(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
         return -1 - wrong, 0, 0.0, 0.0
     if plan.first == EXPLORE and plan.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, top, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
+    leader, top, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False, bounds)
     threshold, logged = vector(t, KNOWN)[0], int(vector(t, KNOWN)[1])
     for turn in range(2):
         rule = plan.first if turn == 0 else plan.second
@@ -102,12 +102,14 @@ def by_log(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
 
 
 @compiled
-def by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
+def by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, without a call where no rival's top is above its bottom by more than the tolerance."""
     wrong, plan = unfit(x), plan_of(vector(t, PLAN))
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
-    leader, _, mean, spread, rival, rival_top, rival_spread = leading(t, x, plan.optimism, eligible, True)
+    leader, _, mean, spread, rival, rival_top, rival_spread = leading(
+        t, x, plan.optimism, eligible, True, bounds
+    )
     if plan.tolerance > -math.inf and (rival < 0 or rival_top - (mean - spread) <= plan.tolerance):
         return leader, CERTIFIED, mean, spread
     if plan.explore == WIDER and rival >= 0 and rival_spread > spread:
@@ -117,14 +119,14 @@ def by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice
 
 
 @compiled
-def by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
+def by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The best mean, without a call where the doubts about it stay within the limit."""
     wrong, plan = unfit(x), plan_of(vector(t, PLAN))
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
-    norm = look(t, x, 1.0, eligible)
+    norm = look(t, x, 1.0, eligible, bounds)
     best, _ = best_mean(t, x, norm, eligible)
-    if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit):
+    if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit, bounds):
         mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
         return best, CONFIDENT, mean, spread
     if plan.explore == SAMPLED:
@@ -133,7 +135,7 @@ def by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray) -> Choice:
         action = wider_rival(t, x, eligible, best)
         mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
     else:
-        action, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False)
+        action, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False, bounds)
     return in_doubt(t, x, (action, EXPLORE, mean, spread))
 
 
@@ -154,13 +156,13 @@ def wider_rival(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, best: int) -
 
 @compiled
 def other_than(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, planned: int, key: int
+    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, planned: int, key: int, bounds: Bounds
 ) -> tuple[int, float]:
     """Draw another action than planned, in proportion to the doubts; it, and its chance among the others.
 
     The best mean has the share that no doubt takes. Nobody else: −1.
     """
-    norm, tolerance = look(t, x, 1.0, eligible), plan_of(vector(t, PLAN)).tolerance
+    norm, tolerance = look(t, x, 1.0, eligible, bounds), plan_of(vector(t, PLAN)).tolerance
     best, _ = best_mean(t, x, norm, eligible)
     mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
     left = 1.0 - plain_sum(t, x, eligible, best, tolerance, mean, spread)

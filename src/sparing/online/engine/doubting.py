@@ -22,7 +22,15 @@ from sparing.online.engine.memory import (
     rows,
     vector,
 )
-from sparing.online.engine.search import ABOVE, BLANK, SMALL, highest_mean, mean_and_spread, shared_width
+from sparing.online.engine.search import (
+    ABOVE,
+    BLANK,
+    SMALL,
+    Bounds,
+    highest_mean,
+    mean_and_spread,
+    shared_width,
+)
 
 CLOSE = 1e-9
 """Sums nearer than this (relatively) to the limit are added up in the plain order."""
@@ -48,6 +56,7 @@ def sure(
     leader: int,
     tolerance: float,
     limit: float,
+    bounds: Bounds,
 ) -> bool:
     """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; `look` must have seen x.
 
@@ -60,12 +69,14 @@ def sure(
     rest, beyond = 0.0, NEGLIGIBLE * limit / rows(t, SLOT)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
     known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
-    bounded = rows(t, NEAR) > 0 and norm > SMALL
-    reach = shared_width(t) if bounded else 0.0
+    bounded, reach = bounds is not None and norm > SMALL, 0.0
+    if bounds is not None:
+        reach = shared_width(t)
     for slot in range(1, counts(t, COUNTERS)[USED]):
         if vector(t, UPPER)[slot] == -math.inf or counts(t, ACTION)[slot] == leader:
             continue
-        if bounded:
+        rival_mean, rival_spread = vector(t, MIDDLE)[slot], vector(t, WIDTH)[slot]
+        if bounds is not None and bounded:
             near = rough_matrix(t, NEAR)[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
@@ -73,8 +84,6 @@ def sure(
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        else:
-            rival_mean, rival_spread = vector(t, MIDDLE)[slot], vector(t, WIDTH)[slot]
         gap, scale = mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2)
         if gap > far * scale and gap > 0.0:
             rest += beyond

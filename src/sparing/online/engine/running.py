@@ -41,6 +41,7 @@ from sparing.online.engine.memory import (
 )
 from sparing.online.engine.opening import absorb
 from sparing.online.engine.sampling import sampled
+from sparing.online.engine.search import Bounds
 
 CALLS, SURPRISES, NOISE, MISFIT, LIMIT = range(5)
 """The noise monitor's numbers: calls seen, Σ (r − m)²/(σ² + s²), σ, misfit, and the quantile it tests with."""
@@ -70,15 +71,16 @@ def decide_rows(
     reasons: np.ndarray,
     means: np.ndarray,
     spreads: np.ndarray,
+    bounds: Bounds,
 ) -> None:
     """Choose for each context (n, d) from the two views of one desk, learning nothing."""
     everyone = flags(t, EVERYONE)
     waiting = counts(t, COUNTERS)[TWINS] > 0
     for i in range(len(contexts)):
         vector(t, KNOWN)[0], vector(t, KNOWN)[1] = thresholds[i], answers[i]
-        action, reason, mean, spread = choose(t, contexts[i], everyone)
+        action, reason, mean, spread = choose(t, contexts[i], everyone, bounds)
         if waiting and is_call(reason):
-            action, reason, mean, spread = choose(ahead, contexts[i], everyone)
+            action, reason, mean, spread = choose(ahead, contexts[i], everyone, bounds)
             reason = EXPLORE if is_call(reason) else PENDING
         actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread
 
@@ -126,6 +128,7 @@ def run(
     budget: int,
     actions: np.ndarray,
     reasons: np.ndarray,
+    bounds: Bounds,
 ) -> tuple[int, int]:
     """Decide and learn from round `start` up to `stop`; rounds done and calls left of the budget.
 
@@ -139,16 +142,16 @@ def run(
             return now, budget
         x, round_key = contexts[now], key_of(key, before + now)
         vector(t, KNOWN)[0], vector(t, KNOWN)[1] = thresholds[now], answers[now]
-        action, reason, _, _ = choose(t, x, everyone)
+        action, reason, _, _ = choose(t, x, everyone, bounds)
         reason = EXPLORE if is_call(reason) else reason
         if reason == EXPLORE and plan.explore == SAMPLED:
             normals(round_key, luck)
-            action = sampled(t, x, luck, everyone)
+            action = sampled(t, x, luck, everyone, bounds)
         elif plan.spot_check > 0.0:
             check = checks(round_key, plan.spot_check, others)
             reason = reason if check == AS_PLANNED else SPOT_CHECK
             if check == ELSEWHERE:
-                action, _ = other_than(t, x, everyone, action, round_key)
+                action, _ = other_than(t, x, everyone, action, round_key, bounds)
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             if not learnable(t, action, x):
                 return now, budget
@@ -159,6 +162,8 @@ def run(
             if len(monitor):
                 mean, width = predict(t, action, x)
                 vector(t, NUMBERS)[COMMON] = observe(monitor, reward, mean, width)
-            keep_bounds(t, absorb(t, action, x, reward))
+            slot = absorb(t, action, x, reward)
+            if bounds is not None:
+                keep_bounds(t, slot)
         actions[now], reasons[now] = action, reason
     return stop, budget

@@ -22,7 +22,6 @@ from sparing.online.engine.memory import (
     columns,
     counts,
     rough_matrix,
-    rows,
     vector,
 )
 from sparing.online.engine.search import (
@@ -30,6 +29,7 @@ from sparing.online.engine.search import (
     BLANK,
     NOBODY,
     SMALL,
+    Bounds,
     ahead,
     highest_mean,
     look,
@@ -46,12 +46,12 @@ def value(t: np.ndarray, x: np.ndarray, action: int) -> tuple[float, float]:
 
 
 @compiled
-def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray) -> int:
+def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> int:
     """The eligible action with the largest mean + spread·z_a, given standard normal numbers z (K,)."""
-    norm = look(t, x, 0.0, eligible)
+    norm = look(t, x, 0.0, eligible, bounds)
     used, slots, action = counts(t, COUNTERS)[USED], counts(t, SLOT), counts(t, ACTION)
     upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
-    scored = rows(t, NEAR) == 0 or not norm > SMALL
+    scored = bounds is None or not norm > SMALL
     best, highest = -1, -math.inf
     if counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]] < len(slots):
         mean, spread = mean_and_spread(t, BLANK, x)
@@ -61,7 +61,7 @@ def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndar
                 if ahead(t, score, a, highest, best):
                     best, highest = a, score
     first = 0
-    if not scored:
+    if bounds is not None and not scored:
         reach, d = shared_width(t), columns(t, THETA)
         for slot in range(1, used):
             if upper[slot] != -math.inf:
@@ -94,13 +94,14 @@ def rivals(
     who: np.ndarray,
     means: np.ndarray,
     spreads: np.ndarray,
+    bounds: Bounds,
 ) -> tuple[int, int, int, int]:
     """Write the touched rivals whose mean + reach·spread is not below the action's mean − reach·spread.
 
     Returns how many they are, how many rivals there are in all, how many of these are untouched, and which of
     the untouched ties go to (−1 if there is none).
     """
-    look(t, x, reach, eligible)
+    look(t, x, reach, eligible, bounds)
     slots, mine = counts(t, SLOT), counts(t, ACTION)
     mean, spread = mean_and_spread(t, slots[action], x)
     low, found, touched = mean - reach * spread, 0, 0

@@ -71,6 +71,9 @@ BLANK: Any = np.int64(0)
 ABOVE = 1.0 + 1e-9
 """Covers the rounding of a few operations in double precision."""
 
+Bounds = int | None
+"""1 where there are bounds, None where a problem is too small for them: then their code is not even compiled."""
+
 
 @compiled
 def mean_and_spread(t: np.ndarray, slot: int, x: np.ndarray) -> tuple[float, float]:
@@ -113,22 +116,31 @@ def evaluate(t: np.ndarray, x: np.ndarray, mean: np.ndarray, spread: np.ndarray)
 
 
 @compiled
-def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray) -> float:
+def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds: Bounds) -> float:
     """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
     x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`. Where
     there are no bounds, all slots are scored at once and `upper` is infinite.
     """
-    d, used = len(x), counts(t, COUNTERS)[USED]
-    upper, middles = vector(t, UPPER), vector(t, MIDDLE)
+    upper, used = vector(t, UPPER), counts(t, COUNTERS)[USED]
     outer(x, vector(t, PRODUCTS))
     norm = math.sqrt(dot(x, x))
-    if not norm > SMALL or rows(t, NEAR) == 0:
+    if bounds is None or not norm > SMALL:
         score_all(t, x)
         for slot in range(used):
             upper[slot] = math.inf
         leave_out(t, eligible)
         return norm
+    reach_all(t, x, norm, optimism)
+    leave_out(t, eligible)
+    return norm
+
+
+@compiled
+def reach_all(t: np.ndarray, x: np.ndarray, norm: float, optimism: float) -> None:
+    """Write `middle` and `upper` for every slot from single-precision means and the shared width."""
+    d, used = len(x), counts(t, COUNTERS)[USED]
+    upper, middles = vector(t, UPPER), vector(t, MIDDLE)
     rough_x, nears = rough_vector(t, ROUGH_X), rough_matrix(t, NEAR)
     for i in range(d):
         rough_x[i] = np.float32(x[i] / norm)
@@ -145,8 +157,6 @@ def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray) ->
         if not top <= most:
             highest, most = slot, top
     counts(t, MARKS)[HIGHEST] = highest
-    leave_out(t, eligible)
-    return norm
 
 
 @compiled
@@ -207,13 +217,13 @@ def ahead(t: np.ndarray, score: float, action: int, other: float, rival: int) ->
 
 @compiled
 def leading(
-    t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool
+    t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: Bounds
 ) -> tuple[int, float, float, float, int, float, float]:
     """The eligible action with the highest top and, if `two`, the next one, found exactly.
 
     Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
     """
-    norm = look(t, x, optimism, eligible)
+    norm = look(t, x, optimism, eligible, bounds)
     used = counts(t, COUNTERS)[USED]
     upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
     action, order, priority = counts(t, ACTION), counts(t, ORDER), counts(t, PRIORITY)
@@ -228,7 +238,7 @@ def leading(
             place = untouched(t, eligible, place)
             if place < len(order):
                 second, second_top, second_spread = order[place], first_top, first_spread
-    scored = rows(t, NEAR) == 0 or not norm > SMALL
+    scored = bounds is None or not norm > SMALL
     highest = 0 if scored else counts(t, MARKS)[HIGHEST]
     ready = False
     for turn in range(used):
@@ -236,13 +246,10 @@ def leading(
         if slot == 0 or (turn == highest and turn > 0):
             continue
         cut = second_top if two else first_top
-        if scored:
-            mean, spread = middle[slot], width[slot]
-            if mean + optimism * spread < cut or upper[slot] == -math.inf:
-                continue
-        else:
-            if upper[slot] < cut or upper[slot] == -math.inf:
-                continue
+        if upper[slot] < cut or upper[slot] == -math.inf:
+            continue
+        mean, spread = middle[slot], width[slot]
+        if bounds is not None and not scored:
             if turn > 0 and rows(t, QUICK) > 0:
                 ready = ready or prepare_quick(t, norm)
                 if ruled_out(t, slot, norm, optimism, cut):
