@@ -13,8 +13,8 @@ import zlib
 
 import numpy as np
 import pytest
-import reader_mutations as spoil
 
+from fuzz import reader_mutations as spoil
 from sparing.errors import SparingError
 from sparing.log import Log
 from sparing.log.conversion import read_any, write_any

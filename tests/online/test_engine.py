@@ -108,7 +108,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
     seen, fixed, waiting = set(), rng.random((4, d)), []
     for step in range(STEPS):
         x = rng.random(d) if step % 3 else fixed[rng.integers(4)]
-        x = x * 10.0 ** rng.choice([0, 0, 0, -3, 6, -60, 60]) if step % 10 == 0 else x
+        x = x * 10.0 ** rng.choice([0, 0, 0, -3, 6, -40, 40]) if step % 10 == 0 else x
         x = np.zeros(d) if step % 97 == 0 else x
         eligible = NOBODY_OUT
         if step % 4 == 1:
@@ -127,11 +127,12 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
             waiting.append((action, row, sets.begin(action, row)))
         elif step % 7 == 3 and waiting:
             opened, row, predicted = waiting.pop(rng.integers(len(waiting)))
+            left = [(other, value) for action, other, value in waiting if action == opened]
             if rng.random() < 0.5:
-                sets.take_back(opened, row, predicted)
+                sets.take_back(opened, row, predicted, left)
             else:
                 sets.absorb(opened, row, 1.0)
-                sets.settle(opened, row, 1.0 - predicted)
+                sets.settle(opened, row, 1.0, predicted, left)
         if (reason == choosing.EXPLORE or step % 5 == 0) and not sets.frozen[action]:
             # Rewards on a grid and repeated contexts make sets that differ in the last bits, or not at all.
             sets.absorb(action, x if np.abs(x).max() < 1e3 else fixed[0], float(rng.integers(-1, 2)))

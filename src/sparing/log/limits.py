@@ -9,8 +9,8 @@ from sparing.errors import LogError
 MAX_ACTIONS = 1_000_000
 """Actions a log may have: everything that is kept for each of them must fit in memory."""
 
-LARGEST = 1e100
-"""The largest size of a feature or a reward: sums of products of two of them stay finite."""
+LARGEST = 1e50
+"""The largest size of a feature or a reward: sums of products of four of them stay finite."""
 
 DEEPEST_JSON = 100
 """Levels of lists and objects within one another that JSON may have."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import SettingError
+from sparing.log.limits import LARGEST
 from sparing.offline.radius import RADII
 from sparing.offline.regression import residual_noise, ridge_regression
 from sparing.offline.statistics import Statistics
 
-SMALLEST, LARGEST = 1e-100, 1e100
-"""The sizes of settings: squares and sums of others underflow or overflow."""
+SMALLEST = 1e-50
+"""The smallest setting that is not 0: products of smaller ones underflow."""
 
 
 @dataclass(frozen=True)

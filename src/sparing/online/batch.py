@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparing.errors import DecisionError
+from sparing.log.limits import LARGEST
 from sparing.online.engine import choosing, running
 from sparing.online.planning import REASONS
 
@@ -104,12 +105,12 @@ def _checked(learner: "Learner", contexts: np.ndarray) -> np.ndarray:
         )
     # A copy that may be written to where the caller's may not: compiled code tells the two apart.
     rows = np.require(given, dtype=np.float64, requirements=["C", "W", "A"])
-    unfit = ~(np.abs(rows) <= choosing.LARGEST)
+    unfit = ~(np.abs(rows) <= LARGEST)
     if unfit.any():
         row, feature = (int(i) for i in np.argwhere(unfit)[0])
         raise DecisionError(
             f"feature {feature} of context {row} is {rows[row, feature]}; every feature must be finite, and at "
-            f"most {choosing.LARGEST:g} in size. Fill it in, or scale the features"
+            f"most {LARGEST:g} in size. Fill it in, or scale the features"
         )
     return rows
 

@@ -2,21 +2,21 @@
 
 import hashlib
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import DecisionError
+from sparing.log.limits import LARGEST
 from sparing.online import kernels
 from sparing.online.decision import ALWAYS, UNASKED, Chances, Drawn, Proposal
 from sparing.online.engine import choosing, luck, running, sampling
-from sparing.online.engine.choosing import LARGEST
 from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import KERNELS, REASONS, compiled_plan, log_memory
 from sparing.online.rules import SkipRule, View
-from sparing.online.sets import ConfidenceSets
+from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
 
 EXPLORE, SPOT_CHECK, PENDING = (
@@ -54,7 +54,7 @@ class Core:
         self.sets, self.rules = sets, tuple(rules)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.monitor, self.reward_range = spot_check, monitor, reward_range
-        self._waiting = {int(a): int(sets.waiting[a]) for a in np.flatnonzero(sets.waiting)}
+        self._waiting: dict[int, list[OpenCall]] = {}
         self._explorer = EXPLORERS[explore]
         self._random = explore == "sampled" or spot_check > 0
         self.plan = compiled_plan(self)
@@ -118,7 +118,7 @@ class Core:
         context, value, number = self._context(x), self._reward(reward), self._known(action)
         with self._turns.door:
             self._turns.wait()
-            self._must_wait(number)
+            self._must_wait(number, context, predicted)
             self._finish(number, context, value, float(predicted))
 
     def cancel(self, action: int, x: Sequence[float] | np.ndarray, predicted: float) -> None:
@@ -126,7 +126,7 @@ class Core:
         context, number = self._context(x), self._known(action)
         with self._turns.door:
             self._turns.wait()
-            self._must_wait(number)
+            self._must_wait(number, context, predicted)
             self._cancel(number, context, float(predicted))
 
     def digest(self) -> str:
@@ -137,30 +137,46 @@ class Core:
         predicted = self.sets.begin(action, x)
         if math.isnan(predicted):
             raise self._inexact(x, action)
-        if self.sets.waiting_for(action):
-            self._waiting[action] = self._waiting.get(action, 0) + 1
+        self._waiting.setdefault(action, []).append((x, predicted))
         return predicted
 
     def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
-        sets = self.sets
-        if self.monitor is not None:
+        sets, monitor = self.sets, self.monitor
+        if monitor is not None:
             mean, width = running.predict(sets.desk.settled, action, x)
-            self.monitor.observe(reward, mean, width)
-            sets.scale_constant(self.monitor.noise * self.monitor.inflation)
         if not sets.absorb(action, x, reward):
             raise self._inexact(x, action)
+        if monitor is not None:
+            monitor.observe(reward, mean, width)
+            sets.scale_constant(monitor.noise * monitor.inflation)
         if predicted is not None:
-            sets.settle(action, x, reward - predicted)
-            self._closed(action)
+            sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
 
     def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
-        self.sets.take_back(action, x, predicted)
-        self._closed(action)
+        self.sets.take_back(action, x, predicted, self._closed(action, x, predicted))
 
-    def _closed(self, action: int) -> None:
-        left = self._waiting.pop(action, 0) - 1
-        if left > 0:
-            self._waiting[action] = left
+    def _closed(self, action: int, x: np.ndarray, predicted: float) -> list[OpenCall]:
+        """Strike a call off the open ones of its action; those that are left."""
+        calls = self._waiting[action]
+        place = next(
+            i for i, (other, value) in enumerate(calls) if value == predicted and np.array_equal(other, x)
+        )
+        del calls[place]
+        if not calls:
+            del self._waiting[action]
+        return calls
+
+    def reopen(self, calls: Iterable[tuple[int, np.ndarray, float]]) -> None:
+        """Take over the open calls (action, x, predicted) of a saved learner, whose sets know of them."""
+        for action, x, predicted in calls:
+            self._waiting.setdefault(action, []).append((x, predicted))
+        found = np.array([len(self._waiting.get(action, ())) for action in range(self.n_actions)])
+        if not np.array_equal(np.where(self.sets.frozen, 0, found), self.sets.waiting):
+            raise ValueError("the open calls are not those that the sets know of")
+
+    def open_calls(self) -> list[tuple[int, np.ndarray, float]]:
+        """Every call that waits for its reward: its action by index, its context, what was predicted."""
+        return [(action, x, predicted) for action, calls in self._waiting.items() for x, predicted in calls]
 
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
@@ -180,18 +196,19 @@ class Core:
             code = code if code in (choosing.EXPLORE, choosing.UNSURE) else choosing.PENDING
         if action < 0:
             raise self._unfit(x, -1 - action)
-        if code == choosing.UNSURE:
-            self._must_fit(x, action)
-            code = choosing.EXPLORE
+        unsure = code == choosing.UNSURE
+        code = choosing.EXPLORE if unsure else code
         if not self._random:
-            return action, REASONS[code], mean, spread, UNASKED if code else ALWAYS
+            choice = action, REASONS[code], mean, spread, UNASKED if code else ALWAYS
+            return self._checked(x, choice) if unsure else choice
         if code == choosing.EXPLORE and self.explore == "sampled":
             return self._checked(x, self._sample(table, x, allowed, key))
         others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
         chances = self._planned_chances(code == choosing.EXPLORE, others, spot_check)
         luck_says = luck.checks(key, spot_check, others)
         if luck_says == luck.AS_PLANNED:
-            return action, REASONS[code], mean, spread, chances
+            choice = action, REASONS[code], mean, spread, chances
+            return self._checked(x, choice) if unsure else choice
         if luck_says == luck.ELSEWHERE:
             action, share = choosing.other_than(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = sampling.value(table, x, action)
@@ -350,10 +367,12 @@ class Core:
             return int(action)
         raise DecisionError(f"action {action!r}; must be an index from 0 to {self.n_actions - 1}")
 
-    def _must_wait(self, action: int) -> None:
-        if action not in self._waiting and not self.sets.frozen[action]:
+    def _must_wait(self, action: int, x: np.ndarray, predicted: float) -> None:
+        calls = self._waiting.get(action, [])
+        if not any(value == predicted and np.array_equal(other, x) for other, value in calls):
             raise DecisionError(
-                f"action {action} has no open call; begin(action, x) opens one. Nothing was changed"
+                f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
+                "one, and returns what it predicts. Nothing was changed"
             )
 
     def _allowed(self, mask: np.ndarray | None) -> np.ndarray:

@@ -9,13 +9,13 @@ import numpy as np
 
 from sparing.errors import DecisionError, LogError
 from sparing.log.labels import plain
+from sparing.log.limits import LARGEST
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.policy import GreedyPolicy
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.core import EVERYONE, EXPLORE, SPOT_CHECK, Core
 from sparing.online.decision import ALWAYS, UNASKED, Chances, Decision, Drawn, OpenDecision, Proposal
 from sparing.online.engine import choosing, luck
-from sparing.online.engine.choosing import LARGEST
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import REASONS
 from sparing.online.rules import SkipRule
@@ -213,15 +213,18 @@ class Learner(Core):
         self.sets.prioritise(priority)
 
     def restore(self, waiting: Sequence[OpenDecision]) -> None:
-        """Take over the open decisions of a saved learner, whose sets know of them."""
+        """Take over the open decisions of a saved learner."""
+        calls = self.open_calls()
+        for _, action, x, predicted in waiting:
+            if predicted is not None:
+                place = [a == action and p == predicted and np.array_equal(c, x) for a, c, p in calls].index(
+                    True
+                )
+                del calls[place]
         self.open = {one.decision.id: one for one in waiting}
         fresh = [number for number, one in self.open.items() if one.predicted is None]
-        begun = np.bincount(
-            [one.action for one in waiting if one.predicted is not None], minlength=self.n_actions
-        )
-        begun[self.sets.frozen] = 0
-        if len(self.open) != len(waiting) or len(fresh) > 1 or not np.array_equal(begun, self.sets.waiting):
-            raise ValueError("the open decisions are not those that the sets know of")
+        if len(self.open) != len(waiting) or len(fresh) > 1:
+            raise ValueError("open decisions that stand twice, or two that nothing happened since")
         self._fresh = fresh[0] if fresh else None
 
     def warm_up(self) -> None:

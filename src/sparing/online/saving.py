@@ -12,26 +12,25 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
+from sparing.log.limits import LARGEST
 from sparing.offline.assumptions import SMALLEST, Assumptions
 from sparing.offline.radius import RADII
 from sparing.online.decision import Chances, Decision, OpenDecision
-from sparing.online.engine.choosing import LARGEST
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 
+MOST = sys.float_info.max
 KIND = "sparing learner"
 VERSION = 3
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
-    Certified.name: lambda header, arrays: Certified(
-        _number(header["tolerance"], -math.inf, sys.float_info.max)
-    ),
+    Certified.name: lambda header, arrays: Certified(_number(header["tolerance"], -math.inf, MOST)),
     Confident.name: lambda header, arrays: Confident(
-        _number(header["tolerance"], 0.0, sys.float_info.max), _number(header["confidence"], 0.0)
+        _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0)
     ),
     LogBeats.name: LogBeats.from_saved,
 }
@@ -61,6 +60,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
     arrays["open"] = np.array([one.x for one in waiting]).reshape(len(waiting), learner.n_features)
+    arrays |= _calls(learner)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     archive.write(path, KIND, VERSION, header, arrays)
@@ -75,6 +75,31 @@ def load(path: str | os.PathLike[str]) -> Learner:
     if learner.sets.contradiction():
         raise FileError(f"{path} holds matrices that contradict their inverses; it was not saved by sparing")
     return learner
+
+
+def _calls(learner: Learner) -> dict[str, np.ndarray]:
+    """The open calls as arrays: actions (m,), contexts (m, d), predictions (m,)."""
+    calls = learner.open_calls()
+    return {
+        "calls/actions": np.array([action for action, _, _ in calls], dtype=np.int64),
+        "calls/contexts": np.array([x for _, x, _ in calls]).reshape(len(calls), learner.n_features),
+        "calls/predicted": np.array([predicted for _, _, predicted in calls], dtype=np.float64),
+    }
+
+
+def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, np.ndarray, float]]:
+    """The open calls from arrays."""
+    actions, contexts, predicted = (arrays[name] for name in ("actions", "contexts", "predicted"))
+    m = len(actions)
+    if actions.dtype != np.int64 or contexts.dtype != np.float64 or predicted.dtype != np.float64:
+        raise ValueError("open calls of another type")
+    if contexts.shape != (m, learner.n_features) or predicted.shape != (m,) or actions.shape != (m,):
+        raise ValueError(f"{m} open calls with contexts of shape {contexts.shape}")
+    if m and not (0 <= actions.min() <= actions.max() < learner.n_actions):
+        raise ValueError("open calls on actions that there are none of")
+    if not ((np.abs(contexts) <= LARGEST).all() and np.isfinite(predicted).all()):
+        raise ValueError("open calls with numbers that are not finite")
+    return [(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)]
 
 
 def _opened(waiting: OpenDecision) -> dict[str, Any]:
@@ -120,6 +145,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         guarantee=header["guarantee"],
     )
     learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
+    learner.reopen(_called(_under(arrays, "calls/"), learner))
     learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
 
@@ -150,10 +176,10 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDec
     action = _whole(entry["action"], learner.n_actions)
     made = {key: value for key, value in entry.items() if key != "predicted"}
     for name in ("value", "low", "high"):
-        _number(made[name])
+        _number(made[name], -MOST, MOST)
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _whole(made["id"], learner.rounds)
-    predicted = None if entry["predicted"] is None else _number(entry["predicted"])
+    predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)
     return OpenDecision(Decision(**made), action, x.copy(), predicted)
 
 

@@ -1,7 +1,7 @@
 """Every action's confidence set, side by side, updated in place by compiled code."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,10 @@ STATE = (
     "waiting",
 )
 """The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
+
+
+OpenCall = tuple[np.ndarray, float]
+"""The context of a call that waits for its reward, and what was predicted."""
 
 
 class ConfidenceSets:
@@ -277,14 +281,24 @@ class ConfidenceSets:
         self._keep_bounds(int(self.arrays.ahead[action]))
         return float(predicted)
 
-    def settle(self, action: int, x: np.ndarray, surprise: float) -> None:
-        """Put the reward of an open call in the place of its prediction, from which it differs by `surprise`."""
-        opening.settle(self.desk.ahead, action, x, surprise)
+    def settle(
+        self, action: int, x: np.ndarray, reward: float, predicted: float, left: Sequence[OpenCall]
+    ) -> None:
+        """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
+        if not opening.settle(self.desk.ahead, action, x, reward, predicted):
+            self._open_anew(action, left)
         self._keep_bounds(int(self.arrays.ahead[action]))
 
-    def take_back(self, action: int, x: np.ndarray, predicted: float) -> None:
-        """Take an open call out of the view ahead again."""
-        opening.take_back(self.desk.ahead, action, x, predicted)
+    def _open_anew(self, action: int, calls: Sequence[OpenCall]) -> None:
+        """Make an action's twin anew, from its settled set and the calls that are open."""
+        opening.drop(self.desk.ahead, action)
+        for x, predicted in calls:
+            opening.reopen(self.desk.ahead, action, x, predicted)
+
+    def take_back(self, action: int, x: np.ndarray, predicted: float, left: Sequence[OpenCall]) -> None:
+        """Take an open call out of the view ahead again, where the action has these others `left`."""
+        if not opening.take_back(self.desk.ahead, action, x, predicted):
+            self._open_anew(action, left)
         self._keep_bounds(int(self.arrays.ahead[action]))
 
     def _keep_bounds(self, slot: int) -> None:

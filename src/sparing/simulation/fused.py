@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparing.log.limits import LARGEST
 from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
 from sparing.online.planning import REASONS
@@ -26,12 +27,12 @@ class Fused:
         """None where a rule is written in Python, or a round would be refused: then steps must be taken."""
         if learner.plan is None or learner.open or type(stream) is not Stream:
             return None
-        if not (np.abs(stream.contexts) <= choosing.LARGEST).all():
+        if not (np.abs(stream.contexts) <= LARGEST).all():
             return None
         if not stream.binary or learner.reward_range is not None:
             luck = stream.draws if not stream.binary else np.zeros(len(stream))
             size = np.abs(stream.means).max(initial=0) + np.abs(luck).max(initial=0)
-            low, high = learner.reward_range or (-choosing.LARGEST, choosing.LARGEST)
+            low, high = learner.reward_range or (-LARGEST, LARGEST)
             earned = (0.0, 1.0) if stream.binary else (-size, size)
             if not low <= earned[0] <= earned[1] <= high:
                 return None

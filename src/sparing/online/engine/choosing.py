@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparing.compiled import compiled
+from sparing.log.limits import LARGEST
 from sparing.online.engine.doubting import doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
@@ -23,10 +24,6 @@ Choice = tuple[int, int, float, float]
 
 UNLIKELY = 1e-6
 """The doubt that every action is drawn with at least where a spot check draws another than planned."""
-
-
-LARGEST = 1e100
-"""The largest feature or reward taken in: squares and sums of larger ones overflow."""
 
 
 class Plan(NamedTuple):

@@ -173,12 +173,8 @@ def shrinking(inverse: np.ndarray, y: np.ndarray, square: float) -> float:
 
 
 @compiled
-def add_row(t: np.ndarray, slot: int, x: np.ndarray, reward: float) -> bool:
-    """V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ += V⁻¹x·(r − x·θ̂), ρ; False, and nothing changed, where
-    that could not be exact.
-    """
-    if not fits(t, slot, x):
-        return False
+def add_row(t: np.ndarray, slot: int, x: np.ndarray, reward: float) -> None:
+    """V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ += V⁻¹x·(r − x·θ̂), ρ; the row must fit."""
     d, y = len(x), matrix(t, VECTORS)[0]
     gram, inverse = matrix(t, GRAM)[slot], matrix(t, INVERSE)[slot]
     response, theta = matrix(t, RESPONSE)[slot], matrix(t, THETA)[slot]
@@ -206,7 +202,6 @@ def add_row(t: np.ndarray, slot: int, x: np.ndarray, reward: float) -> bool:
             gram[i] = trial[0, i]
         renew(t, slot, trial[1], log_det)
     set_radius(t, slot)
-    return True
 
 
 @compiled

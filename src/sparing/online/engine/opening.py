@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.compiled import compiled
 from sparing.online.engine.algebra import dot, times
-from sparing.online.engine.learning import add_row, factor, fits, set_radius
+from sparing.online.engine.learning import SHRINK, add_row, factor, fits, set_radius
 from sparing.online.engine.luck import mixed
 from sparing.online.engine.memory import (
     ACTION,
@@ -48,6 +48,7 @@ from sparing.online.engine.memory import (
 )
 
 REFUSED, FULL = -1, -2
+MODEST = 1e6
 BLANK: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
 
 
@@ -114,16 +115,14 @@ def absorb(t: np.ndarray, action: int, x: np.ndarray, reward: float) -> int:
     slot = counts(t, SETTLED)[action]
     if counts(t, FROZEN)[slot]:
         return slot  # a point is never learnt further
+    if not fits(t, slot, x):
+        return REFUSED
     if slot == 0:
-        if not fits(t, BLANK, x):
-            return REFUSED
         if counts(t, COUNTERS)[USED] == rows(t, THETA) and counts(t, COUNTERS)[FREE] == 0:
             return FULL
         slot = touch(t, action)
     counts(t, COUNTERS)[TOTAL] += 1
-    if not add_row(t, slot, x, reward):
-        counts(t, COUNTERS)[TOTAL] -= 1
-        return REFUSED
+    add_row(t, slot, x, reward)
     digest = np.uint64(counts(t, COUNTERS)[DIGEST])
     for word in matrix(t, THETA)[slot].view(np.uint64):
         digest = mixed(digest ^ word)
@@ -137,12 +136,21 @@ def begin(t: np.ndarray, action: int, x: np.ndarray) -> float:
 
     NaN, and nothing changed, where the row would be refused. There must be room for a twin.
     """
+    source, slot = counts(t, SETTLED)[action], counts(t, AHEAD)[action]
+    if not counts(t, FROZEN)[source] and not (fits(t, slot, x) and (slot == source or fits(t, source, x))):
+        return math.nan
+    predicted = dot(matrix(t, THETA)[slot], x)
+    reopen(t, action, x, predicted)
+    return predicted
+
+
+@compiled
+def reopen(t: np.ndarray, action: int, x: np.ndarray, predicted: float) -> None:
+    """Count an open call that predicted so much in the view ahead, in a twin that is made where there is none."""
     settled, ahead, counters = counts(t, SETTLED), counts(t, AHEAD), counts(t, COUNTERS)
     source, slot = settled[action], ahead[action]
     if counts(t, FROZEN)[source]:
-        return dot(matrix(t, THETA)[source], x)
-    if not (fits(t, slot, x) and fits(t, source, x)):
-        return math.nan
+        return
     if slot == source:
         slot = take_slot(t)
         copy_slot(t, source, slot, action)
@@ -155,9 +163,7 @@ def begin(t: np.ndarray, action: int, x: np.ndarray) -> float:
         else:
             counts(t, HIDDEN)[source] = 2
     counts(t, WAITING)[slot] += 1
-    predicted = dot(matrix(t, THETA)[slot], x)
     add_row(t, slot, x, predicted)
-    return predicted
 
 
 @compiled
@@ -183,22 +189,48 @@ def close(t: np.ndarray, action: int) -> bool:
 
 
 @compiled
-def settle(t: np.ndarray, action: int, x: np.ndarray, surprise: float) -> None:
-    """Put the reward of an open call in the place of its prediction, from which it differs by `surprise`."""
-    if close(t, action):
-        slot, y = counts(t, AHEAD)[action], matrix(t, VECTORS)[0]
-        times(matrix(t, INVERSE)[slot], x, y)
-        for i in range(len(x)):
-            matrix(t, RESPONSE)[slot, i] += surprise * x[i]
-            matrix(t, THETA)[slot, i] += surprise * y[i]
+def modest(t: np.ndarray, action: int, predicted: float, reward: float) -> bool:
+    """Whether a prediction is not so far beyond all rewards that taking it out of b would leave its rounding only."""
+    slot = counts(t, SETTLED)[action]
+    explained = dot(matrix(t, THETA)[slot], matrix(t, RESPONSE)[slot])
+    return abs(predicted) <= MODEST * (abs(reward) + math.sqrt(max(explained, 0.0)))
 
 
 @compiled
-def take_back(t: np.ndarray, action: int, x: np.ndarray, predicted: float) -> None:
-    """Take an open call out of the view ahead again."""
+def settle(t: np.ndarray, action: int, x: np.ndarray, reward: float, predicted: float) -> bool:
+    """Put the reward of an open call, which the settled set has learnt, in the place of its prediction.
+
+    False, and nothing changed, where that would not be exact: then the twin must be made anew from the calls left.
+    """
+    slot, y = counts(t, AHEAD)[action], matrix(t, VECTORS)[0]
+    if counts(t, WAITING)[slot] > 1 and not modest(t, action, predicted, reward):
+        return False
     if close(t, action):
-        slot, k, d = counts(t, AHEAD)[action], 0, len(x)
-        gram, response = matrix(t, GRAM)[slot], matrix(t, RESPONSE)[slot]
+        times(matrix(t, INVERSE)[slot], x, y)
+        for i in range(len(x)):
+            matrix(t, RESPONSE)[slot, i] += (reward - predicted) * x[i]
+            matrix(t, THETA)[slot, i] += (reward - predicted) * y[i]
+    return True
+
+
+@compiled
+def take_back(t: np.ndarray, action: int, x: np.ndarray, predicted: float) -> bool:
+    """Take an open call out of the view ahead again.
+
+    False, and nothing changed, where V − xxᵀ would be left with the rounding of a much larger V, or b likewise: then
+    the twin must be made anew from the calls that are left.
+    """
+    slot, k, d = counts(t, AHEAD)[action], 0, len(x)
+    gram, response = matrix(t, GRAM)[slot], matrix(t, RESPONSE)[slot]
+    if counts(t, WAITING)[slot] > 1:
+        if not modest(t, action, predicted, 0.0):
+            return False
+        for i in range(d):
+            if not x[i] * x[i] <= (1.0 - 1.0 / SHRINK) * gram[k]:
+                return False
+            k += d - i
+    if close(t, action):
+        k = 0
         for i in range(d):
             response[i] -= predicted * x[i]
             for j in range(d - i):
@@ -207,3 +239,13 @@ def take_back(t: np.ndarray, action: int, x: np.ndarray, predicted: float) -> No
         counts(t, LIVE)[slot] -= 1
         factor(t, slot, math.inf)
         set_radius(t, slot)
+    return True
+
+
+@compiled
+def drop(t: np.ndarray, action: int) -> None:
+    """Give up an action's twin, however many calls it counts."""
+    slot = counts(t, AHEAD)[action]
+    if slot != counts(t, SETTLED)[action]:
+        counts(t, WAITING)[slot] = 1
+        close(t, action)
