@@ -230,3 +230,25 @@ def test_bounded_rewards_do_not_stop_a_plan(log):
     wide = (float(log.rewards.min()), float(log.rewards.max()))
     found = plan(log, rounds=60, worlds=19, reward_range=wide, workers=1, prior_scale=0.8)
     assert found.noise < (wide[1] - wide[0]) / 2  # a deviation, not half of the range
+
+
+def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
+    """A live learner's order of ties is as unknown as the world: no action is favoured in all of them."""
+    from sparing.simulation import planning
+
+    seen = []
+    played = planning.play
+
+    def noting(learner, stream):
+        seen.append((tuple(learner.priority), tuple(learner.sets.arrays.order), learner.key))
+        return played(learner, stream)
+
+    monkeypatch.setattr(planning, "play", noting)
+    world = LinearWorld(n_actions=6, n_features=3, seed=1)
+    log = draw_log(world, rows=300, seed=1)
+    plan(log, rounds=20, worlds=20, seed=0, workers=1)
+    orders = {priority for priority, _, _ in seen}
+    assert len(orders) >= 7
+    assert len({key for *_, key in seen}) >= 7
+    for priority, order, _ in seen:
+        assert [priority[action] for action in order] == sorted(priority)

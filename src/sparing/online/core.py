@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import DecisionError
-from sparing.log.limits import LARGEST
 from sparing.online import kernels
+from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
 from sparing.online.decision import ALWAYS, UNASKED, Chances, Drawn, Proposal
 from sparing.online.engine import choosing, luck, running, sampling
 from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
@@ -23,12 +23,6 @@ EXPLORE, SPOT_CHECK, PENDING = (
     REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
-EVERYONE = np.empty(0, dtype=np.bool_)
-"""Stands for a mask that leaves nobody out."""
-
-NUMBERS = "biufO"
-"""NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
-
 Choice = tuple[int, str, float, float, Chances | Drawn]
 """Action, reason, mean and spread of its set, and its chances."""
 
@@ -94,7 +88,7 @@ class Core:
 
         A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
         """
-        context, mask = self._context(x), self._allowed(allowed)
+        context, mask = as_context(x, self.n_features), as_mask(allowed, self.n_actions)
         key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
         with self._turns.looking():
             return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
@@ -107,15 +101,16 @@ class Core:
 
     def begin(self, action: int, x: Sequence[float] | np.ndarray) -> float:
         """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
-        context = self._context(x)
-        self._check(context)
+        context, number = as_context(x, self.n_features), as_index(action, self.n_actions)
+        check_sizes(context)
         with self._turns.door:
             self._turns.wait()
-            return self._begin(self._known(action), context)
+            return self._begin(number, context)
 
     def finish(self, action: int, x: Sequence[float] | np.ndarray, reward: float, predicted: float) -> None:
         """The reward of a call that `begin` opened and `predicted` has come: learn from it."""
-        context, value, number = self._context(x), self._reward(reward), self._known(action)
+        context, number = as_context(x, self.n_features), as_index(action, self.n_actions)
+        value = as_reward(reward, self.reward_range)
         with self._turns.door:
             self._turns.wait()
             self._must_wait(number, context, predicted)
@@ -123,7 +118,7 @@ class Core:
 
     def cancel(self, action: int, x: Sequence[float] | np.ndarray, predicted: float) -> None:
         """A call that `begin` opened will never have its reward: take it out again."""
-        context, number = self._context(x), self._known(action)
+        context, number = as_context(x, self.n_features), as_index(action, self.n_actions)
         with self._turns.door:
             self._turns.wait()
             self._must_wait(number, context, predicted)
@@ -195,7 +190,7 @@ class Core:
             action, code, mean, spread = self._kernel(table, x, allowed, self.sets.bounds)
             code = code if code in (choosing.EXPLORE, choosing.UNSURE) else choosing.PENDING
         if action < 0:
-            raise self._unfit(x, -1 - action)
+            raise unfit(x, -1 - action)
         unsure = code == choosing.UNSURE
         code = choosing.EXPLORE if unsure else code
         if not self._random:
@@ -258,7 +253,7 @@ class Core:
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Choice:
         """Choose with all actions in sight: what rules written in Python need."""
-        self._check(x)
+        check_sizes(x)
         view = self._view(x, allowed, context_id, key)
         answered = self._answered(view)
         if answered is None and self._waiting:
@@ -327,29 +322,6 @@ class Core:
         self.__dict__.update(state)
         self._turns = Turns()
 
-    def _context(self, x: Sequence[float] | np.ndarray) -> np.ndarray:
-        try:
-            given = np.asarray(x)
-            context = given.astype(np.float64) if given.dtype.kind in NUMBERS else None
-        except (TypeError, ValueError, OverflowError):
-            context = None
-        if context is None:
-            raise DecisionError(f"context {x!r} is not a list of numbers")
-        if context.shape != (self.n_features,):
-            raise DecisionError(f"context of shape {context.shape}; expected ({self.n_features},)")
-        return np.ascontiguousarray(context)
-
-    def _check(self, x: np.ndarray) -> None:
-        large = np.flatnonzero(~(np.abs(x) <= LARGEST))
-        if len(large):
-            raise self._unfit(x, int(large[0]))
-
-    def _unfit(self, x: np.ndarray, feature: int) -> DecisionError:
-        return DecisionError(
-            f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
-            f"{LARGEST:g} in size. Fill it in, or scale the features"
-        )
-
     def _inexact(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))
         return DecisionError(
@@ -358,15 +330,6 @@ class Core:
             "sizes around 1, or pass a larger ridge"
         )
 
-    def _known(self, action: int) -> int:
-        if (
-            isinstance(action, int | np.integer)
-            and not isinstance(action, bool)
-            and 0 <= action < self.n_actions
-        ):
-            return int(action)
-        raise DecisionError(f"action {action!r}; must be an index from 0 to {self.n_actions - 1}")
-
     def _must_wait(self, action: int, x: np.ndarray, predicted: float) -> None:
         calls = self._waiting.get(action, [])
         if not any(value == predicted and np.array_equal(other, x) for other, value in calls):
@@ -374,29 +337,3 @@ class Core:
                 f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
                 "one, and returns what it predicts. Nothing was changed"
             )
-
-    def _allowed(self, mask: np.ndarray | None) -> np.ndarray:
-        if mask is None:
-            return EVERYONE
-        given = np.asarray(mask)
-        if given.dtype != np.bool_ or given.shape != (self.n_actions,) or not given.any():
-            raise DecisionError(
-                f"allowed of shape {given.shape} and type {given.dtype}; must be {self.n_actions} booleans, one of "
-                "them true at least"
-            )
-        return np.array(given)
-
-    def _reward(self, reward: Any) -> float:
-        try:
-            value = math.nan if isinstance(reward, str | bytes) else float(reward)
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
-        if not abs(value) <= LARGEST:
-            raise DecisionError(
-                f"reward {reward!r}; must be a finite number, at most {LARGEST:g} in size. Nothing was learnt"
-            )
-        if self.reward_range is not None and not self.reward_range[0] <= value <= self.reward_range[1]:
-            raise DecisionError(
-                f"reward {value} is outside reward_range={self.reward_range}; nothing was learnt"
-            )
-        return value

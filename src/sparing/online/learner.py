@@ -13,7 +13,8 @@ from sparing.log.limits import LARGEST
 from sparing.offline.assumptions import Assumptions
 from sparing.offline.policy import GreedyPolicy
 from sparing.online.batch import Decisions, decide_many
-from sparing.online.core import EVERYONE, EXPLORE, SPOT_CHECK, Core
+from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
+from sparing.online.core import EXPLORE, SPOT_CHECK, Core
 from sparing.online.decision import ALWAYS, UNASKED, Chances, Decision, Drawn, OpenDecision, Proposal
 from sparing.online.engine import choosing, luck
 from sparing.online.monitor import NoiseMonitor
@@ -90,7 +91,7 @@ class Learner(Core):
         if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
             context = x.copy()
         else:
-            context = self._context(x)
+            context = as_context(x, self.n_features)
         allowed = EVERYONE if eligible is None else self._eligible(eligible)
         turns = self._turns
         with turns.door:
@@ -104,7 +105,7 @@ class Learner(Core):
                     self.sets.desk.settled, context, EVERYONE, self.sets.bounds
                 )
                 if action < 0:
-                    raise self._unfit(context, -1 - action)
+                    raise unfit(context, -1 - action)
                 if code == choosing.UNSURE:
                     self._must_fit(context, action)
                     code = choosing.EXPLORE
@@ -182,7 +183,7 @@ class Learner(Core):
             plain_number = (
                 isinstance(reward, float) and self.reward_range is None and -LARGEST <= reward <= LARGEST
             )
-            value = float(reward) if plain_number else self._reward(reward)
+            value = float(reward) if plain_number else as_reward(reward, self.reward_range)
             if number != self._fresh:
                 self._settle_fresh()
             self._finish(action, x, value, predicted)

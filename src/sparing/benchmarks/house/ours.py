@@ -27,7 +27,7 @@ def step(worlds: Any, spec: dict[str, Any]) -> Any:
 
 def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
     """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
-    from sparing.online.core import EVERYONE
+    from sparing.online.checking import EVERYONE
     from sparing.online.engine import bounding, choosing, opening
 
     class Compiled(worlds.Agent):  # type: ignore[misc]
