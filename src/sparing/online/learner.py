@@ -101,9 +101,8 @@ class Learner(Core):
                 self._settle_fresh()
             number = self.rounds
             if self._plain and eligible is None and not self._waiting:
-                action, code, mean, spread = self._kernel(
-                    self.sets.desk.settled, context, EVERYONE, self.sets.bounds
-                )
+                sets = self.sets
+                action, code, mean, spread = self._kernel(sets.desk.settled, context, EVERYONE, sets.bounds)
                 if action < 0:
                     raise unfit(context, -1 - action)
                 if code == choosing.UNSURE:
@@ -180,10 +179,13 @@ class Learner(Core):
                 waiting = self._opened(decision)
             made, action, x, predicted = waiting
             number = made[0]
-            plain_number = (
-                isinstance(reward, float) and self.reward_range is None and -LARGEST <= reward <= LARGEST
-            )
-            value = float(reward) if plain_number else as_reward(reward, self.reward_range)
+            value = reward
+            if (
+                type(reward) is not float
+                or self.reward_range is not None
+                or not -LARGEST <= reward <= LARGEST
+            ):
+                value = as_reward(reward, self.reward_range)
             if number != self._fresh:
                 self._settle_fresh()
             self._finish(action, x, value, predicted)

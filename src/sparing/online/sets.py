@@ -266,12 +266,13 @@ class ConfidenceSets:
 
     def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
         """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
-        slot = opening.absorb(self.desk.settled, action, x, reward)
+        slot: int = opening.absorb(self.desk.settled, action, x, reward)
+        if slot > 0 and self.bounds is None:
+            return True
         if slot == opening.FULL:
             self.make_room()
             slot = opening.absorb(self.desk.settled, action, x, reward)
-        if self.bounds is not None and slot > 0:
-            bounding.keep_bounds(self.desk.settled, slot)
+        self._keep_bounds(slot)
         return slot > 0
 
     def begin(self, action: int, x: np.ndarray) -> float:

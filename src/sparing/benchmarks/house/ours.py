@@ -12,7 +12,7 @@ VERSION = sparing.__version__
 
 def step(worlds: Any, spec: dict[str, Any]) -> Any:
     """decide and update; `spec["regime"]` says what the learner knows when it begins."""
-    begin = {"cold": _cold, "warm": _warm, "worst": _worst}[spec["regime"]]
+    begin = STARTS[spec["regime"]]
 
     class Ours(worlds.Agent):  # type: ignore[misc]
         def __init__(self, rounds: Any) -> None:
@@ -20,7 +20,8 @@ def step(worlds: Any, spec: dict[str, Any]) -> Any:
 
         def step(self, x: Any, means: Any, noise: float) -> None:
             decision = self.learner.decide(x)
-            self.learner.update(decision, means[decision.action] + noise)
+            if decision.needs_reward:
+                self.learner.update(decision, means[decision.action] + noise)
 
     return worlds.Steps(spec, Ours)
 
@@ -58,6 +59,35 @@ def _worst(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
     """Radii at their full width over few, equally many rows of every action: nothing can be ruled out."""
     size = float(np.sqrt(rounds.n_features))
     return sparing.warm_started(_log(rounds, spec), noise=2.0, theta_bound=size, context_bound=size)
+
+
+def _certified(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
+    """A learner that we recommend, in rounds that it asks about."""
+    return sparing.certified(_log(rounds, spec), tolerance=0.0, radius_scale=0.2, noise=2.0, theta_bound=1.0)
+
+
+def _confident(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
+    """The other, with its spot checks."""
+    return sparing.confident(
+        _log(rounds, spec), tolerance=0.0, confidence=1 - 1e-9, noise=2.0, prior_scale=1.0
+    )
+
+
+def _unchecked(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
+    """And without them."""
+    return sparing.confident(
+        _log(rounds, spec), tolerance=0.0, confidence=1 - 1e-9, noise=2.0, prior_scale=1.0, spot_check=0.0
+    )
+
+
+STARTS = {
+    "cold": _cold,
+    "warm": _warm,
+    "worst": _worst,
+    "certified": _certified,
+    "confident": _confident,
+    "unchecked": _unchecked,
+}
 
 
 def _log(rounds: Any, spec: dict[str, Any]) -> sparing.Log:

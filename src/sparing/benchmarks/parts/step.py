@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from sparing.benchmarks.children import Field
-from sparing.benchmarks.measuring import Measurement, Outcome, Ratio, ratio, shown
+from sparing.benchmarks.measuring import COST, Measurement, Outcome, Ratio, ratio, shown
 from sparing.benchmarks.racing import Entry, race
 from sparing.benchmarks.setting import BenchmarkSetting
 
 COLD, WARM, WORST = "ours, cold", "ours, warm", "ours, worst regime"
 COMPILED = "ours, worst regime, compiled part"
+CERTIFIED, CONFIDENT, UNCHECKED = "ours, certified", "ours, confident", "ours, confident without spot checks"
 OBP, SQUARE_CB = "OBP LinUCB", "VW SquareCB"
 NUMPY, NUMBA = "NumPy, one product", "Numba, all arms"
 SCAN, PACKED = "limit: read every θ once", "limit: read every V⁻¹ once"
@@ -33,6 +34,9 @@ TARGETS = {
     SQUARE_CB: {"20 × 10": 60.0, "26 × 17": 60.0, "1000 × 32": 700.0, "10000 × 64": 1000.0},
 }
 """Times faster than a peer, cold and warm."""
+
+CHECK_TARGET = 1.5
+"""Times the cost of a called round that spot checks may bring it to."""
 
 COLD_TARGETS = {NUMPY: {"10000 × 64": 1000.0}}
 WORST_TARGETS = {NUMBA: {"20 × 10": 1.0, "26 × 17": 1.0, "1000 × 32": 2.0, "10000 × 64": 1.0}}
@@ -88,6 +92,23 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             patience,
         ),
     ]
+    asked = f"every round called (tolerance 0); a log with {warm} rows of every action, σ = 2"
+    ours += [
+        Entry(
+            "ours",
+            "step",
+            title,
+            regime,
+            {**spec, "regime": kind, "rows_an_action": warm},
+            patience,
+            most=4000,
+        )
+        for title, kind, regime in (
+            (CERTIFIED, "certified", f"determinant × .2, {asked}"),
+            (CONFIDENT, "confident", f"1 % spot checks, {asked}"),
+            (UNCHECKED, "unchecked", asked),
+        )
+    ]
     plain = [
         Entry("plain", name, name, "LinUCB, α = 1; time does not depend on the state", spec, patience)
         for name in (NUMPY, NUMBA)
@@ -121,8 +142,11 @@ def _peer_regime(child: str) -> str:
 def ratios(measured: Sequence[Measurement], size: str) -> list[Ratio]:
     """Everyone beside ours, in the regimes that compare."""
     regimes = {COLD: {**TARGETS, **COLD_TARGETS}, WARM: TARGETS, WORST: {}, COMPILED: WORST_TARGETS}
-    others = [m for m in measured if m.contender not in regimes]
+    others = [m for m in measured if m.contender not in (*regimes, CERTIFIED, CONFIDENT, UNCHECKED)]
     found = []
+    checked, unchecked = shown(CONFIDENT, measured), shown(UNCHECKED, measured)
+    if checked is not None and unchecked is not None:
+        found.append(ratio(checked, unchecked, of=COST, target=CHECK_TARGET))
     for mine, targets in regimes.items():
         ours = shown(mine, measured)
         if ours is None:
