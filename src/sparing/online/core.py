@@ -10,7 +10,7 @@ import numpy as np
 from sparing.errors import DecisionError
 from sparing.online import kernels
 from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
-from sparing.online.decision import ALWAYS, UNASKED, Chances, Drawn, Proposal
+from sparing.online.decision import ALWAYS, Chances, Drawn, Proposal
 from sparing.online.engine import choosing, luck, running, sampling
 from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
 from sparing.online.monitor import NoiseMonitor
@@ -56,7 +56,9 @@ class Core:
         if self.plan is not None:
             sets.arrays.plan[:] = self.plan
             self._kernel = KERNELS.get(self.plan.first, choosing.by_log)
-        self._plain = self.plan is not None and not self._random and log_memory(self) is None
+        self._plain = self.plan is not None and explore != "sampled" and log_memory(self) is None
+        many = len(self.action_names) > 1
+        self._usual = tuple(self._planned_chances(called, many, spot_check) for called in (True, False))
         self._lucky = self._random or self.plan is None  # rules in Python may draw
         self._beats = log_memory(self)
         self._turns = Turns()
@@ -194,7 +196,7 @@ class Core:
         unsure = code == choosing.UNSURE
         code = choosing.EXPLORE if unsure else code
         if not self._random:
-            choice = action, REASONS[code], mean, spread, UNASKED if code else ALWAYS
+            choice = action, REASONS[code], mean, spread, self._usual[code > 0]
             return self._checked(x, choice) if unsure else choice
         if code == choosing.EXPLORE and self.explore == "sampled":
             return self._checked(x, self._sample(table, x, allowed, key))

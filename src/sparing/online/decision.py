@@ -46,8 +46,8 @@ class Drawn:
         return hash(self.play)
 
 
-ALWAYS, UNASKED = Chances(1.0, 1.0), Chances(1.0, 0.0)
-"""Of a learner without luck: a call, and a round without one."""
+ALWAYS = Chances(1.0, 1.0)
+"""Of a call that no luck could have changed."""
 
 
 class Proposal(NamedTuple):

@@ -15,7 +15,7 @@ from sparing.offline.policy import GreedyPolicy
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
 from sparing.online.core import EXPLORE, SPOT_CHECK, Core
-from sparing.online.decision import ALWAYS, UNASKED, Chances, Decision, Drawn, OpenDecision, Proposal
+from sparing.online.decision import Chances, Decision, Drawn, OpenDecision, Proposal
 from sparing.online.engine import choosing, luck
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import REASONS
@@ -100,7 +100,13 @@ class Learner(Core):
             if self._fresh is not None:
                 self._settle_fresh()
             number = self.rounds
-            if self._plain and eligible is None and not self._waiting:
+            share = self.spot_check
+            if (
+                self._plain
+                and eligible is None
+                and not self._waiting
+                and (not share or luck.unchecked(self.key, number, share))
+            ):
                 sets = self.sets
                 action, code, mean, spread = self._kernel(sets.desk.settled, context, EVERYONE, sets.bounds)
                 if action < 0:
@@ -108,13 +114,11 @@ class Learner(Core):
                 if code == choosing.UNSURE:
                     self._must_fit(context, action)
                     code = choosing.EXPLORE
-                chances: Chances | Drawn
-                reason, chances = (REASONS[code], UNASKED) if code else (EXPLORE, ALWAYS)
+                chances: Chances | Drawn = self._usual[code > 0]
+                reason = REASONS[code]
             else:
                 key = luck.key_of(self.key, number) if self._lucky else 0
-                action, reason, mean, spread, chances = self._choose(
-                    context, allowed, context_id, key, self.spot_check
-                )
+                action, reason, mean, spread, chances = self._choose(context, allowed, context_id, key, share)
             called = reason is EXPLORE or reason is SPOT_CHECK
             decision: Decision = _new(
                 Decision,

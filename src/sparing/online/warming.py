@@ -45,6 +45,7 @@ def warm_up(learner: "Learner") -> None:
     twin.decide_many(contexts)
     table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
     if twin.plan is not None and twin.spot_check:
+        luck.unchecked(twin.key, 0, twin.spot_check)
         luck.checks(luck.key_of(twin.key, 0), twin.spot_check, True)
         choosing.other_than(table, x, everyone, 0, 0, bounds)
         sampling.value(table, x, 0)

@@ -63,7 +63,9 @@ def _worst(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
 
 def _certified(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
     """A learner that we recommend, in rounds that it asks about."""
-    return sparing.certified(_log(rounds, spec), tolerance=0.0, radius_scale=0.2, noise=2.0, theta_bound=1.0)
+    return sparing.certified(
+        _log(rounds, spec), tolerance=-np.inf, radius_scale=0.2, noise=2.0, theta_bound=1.0
+    )
 
 
 def _confident(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:

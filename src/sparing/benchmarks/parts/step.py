@@ -92,7 +92,7 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             patience,
         ),
     ]
-    asked = f"every round called (tolerance 0); a log with {warm} rows of every action, σ = 2"
+    asked = f"called wherever a doubt of 10⁻⁹ is left; a log with {warm} rows of every action, σ = 2"
     ours += [
         Entry(
             "ours",
@@ -104,7 +104,11 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             most=4000,
         )
         for title, kind, regime in (
-            (CERTIFIED, "certified", f"determinant × .2, {asked}"),
+            (
+                CERTIFIED,
+                "certified",
+                f"determinant × .2, every round called; a log with {warm} rows of every action, σ = 2",
+            ),
             (CONFIDENT, "confident", f"1 % spot checks, {asked}"),
             (UNCHECKED, "unchecked", asked),
         )
