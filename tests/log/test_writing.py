@@ -41,7 +41,7 @@ def random_log(names, support, *, rows=50, seed=0, **more):
     else:
         known = Support.from_mask(shares > 0, kind=kind)
     return Log.from_indices(
-        rng.standard_normal((rows, 3)) * 10.0 ** rng.integers(-300, 99, size=(rows, 3)),
+        rng.standard_normal((rows, 3)) * 10.0 ** rng.integers(-300, 49, size=(rows, 3)),
         actions,
         rng.standard_normal(rows),
         tuple(names),

@@ -46,7 +46,7 @@ def same():
 def draw(seed=0, *, support="distribution", ids=False, labels=None, names=None):
     """A log with zeros, −0.0, tiny and huge values, rows of nothing but zeros, and deficient support."""
     rng = np.random.default_rng(seed)
-    contexts = rng.normal(size=(N, D)) * 10.0 ** rng.integers(-300, 99, size=(N, D))
+    contexts = rng.normal(size=(N, D)) * 10.0 ** rng.integers(-300, 49, size=(N, D))
     contexts[rng.random((N, D)) < 0.3] = 0.0
     contexts[rng.random((N, D)) < 0.05] = -0.0
     contexts[7] = 0.0
