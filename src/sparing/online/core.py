@@ -14,7 +14,7 @@ from sparing.online.decision import ALWAYS, Chances, Drawn, Proposal
 from sparing.online.engine import choosing, luck, running, sampling
 from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
 from sparing.online.monitor import NoiseMonitor
-from sparing.online.planning import KERNELS, REASONS, compiled_plan, log_memory
+from sparing.online.planning import REASONS, compiled_plan, kernel, log_memory
 from sparing.online.rules import SkipRule, View
 from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
@@ -55,7 +55,7 @@ class Core:
         self._kernel: Any = None
         if self.plan is not None:
             sets.arrays.plan[:] = self.plan
-            self._kernel = KERNELS.get(self.plan.first, choosing.by_log)
+            self._kernel = kernel(self.plan)
         self._plain = self.plan is not None and explore != "sampled" and log_memory(self) is None
         many = len(self.action_names) > 1
         self._usual = tuple(self._planned_chances(called, many, spot_check) for called in (True, False))
@@ -183,6 +183,10 @@ class Core:
         if self.plan is None:
             return self._choose_by_view(x, allowed, context_id, key, spot_check)
         desk = self.sets.desk
+        if self.explore == "sampled" and not self.rules:
+            check_sizes(x)
+            table = desk.ahead if self._waiting else desk.settled
+            return self._checked(x, self._sample(table, x, allowed, key))
         table = desk.settled
         if self._beats is not None:
             desk.scratch.known[:] = self._beats.find(x, context_id)

@@ -1,6 +1,6 @@
 """What of a learner the compiled code can run: the built-in rules and explorers, as numbers."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,13 @@ EXPLORERS = {
 }
 
 
-KERNELS = {choosing.CERTIFIED: choosing.by_certificate, choosing.CONFIDENT: choosing.by_doubt}
-"""What decides one round, by the first rule; for all others it is `by_log`."""
+def kernel(plan: choosing.Plan) -> Any:
+    """What decides one round: one function a rule, so that a learner compiles only its own."""
+    if plan.first == choosing.CERTIFIED:
+        return choosing.by_certificate
+    if plan.first == choosing.CONFIDENT:
+        return choosing.by_doubt_wider if plan.explore == choosing.WIDER_RIVAL else choosing.by_doubt
+    return choosing.by_log
 
 
 def compiled_plan(learner: "Core") -> choosing.Plan | None:

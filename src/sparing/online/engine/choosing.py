@@ -10,7 +10,7 @@ import numpy as np
 
 from sparing.compiled import compiled
 from sparing.log.limits import LARGEST
-from sparing.online.engine.doubting import doubt, plain_sum, sure
+from sparing.online.engine.doubting import all_doubts, doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
 from sparing.online.engine.memory import FROZEN, KNOWN, PLAN, SETTLED, SLOT, counts, rows, vector
@@ -67,8 +67,10 @@ def in_doubt(t: np.ndarray, x: np.ndarray, choice: Choice) -> Choice:
 @compiled
 def choose(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
-    first = int(vector(t, PLAN)[0])
+    first, explore = int(vector(t, PLAN)[0]), int(vector(t, PLAN)[2])
     if first == CONFIDENT:
+        if explore == WIDER_RIVAL:
+            return by_doubt_wider(t, x, eligible, bounds)
         return by_doubt(t, x, eligible, bounds)
     if first == CERTIFIED:
         return by_certificate(t, x, eligible, bounds)
@@ -123,16 +125,28 @@ def by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds)
         return -1 - wrong, 0, 0.0, 0.0
     norm = look(t, x, 1.0, eligible, bounds)
     best, _ = best_mean(t, x, norm, eligible)
-    if sure(t, x, norm, eligible, best, plan.tolerance, plan.limit, bounds):
+    if bounds is None:
+        certain = all_doubts(t, eligible, best, plan.tolerance) <= plan.limit
+    else:
+        certain = sure(t, x, norm, eligible, best, plan.tolerance, plan.limit)
+    if certain:
         mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
         return best, CONFIDENT, mean, spread
     if plan.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples
-    if plan.explore == WIDER_RIVAL:
-        action = wider_rival(t, x, eligible, best)
-        mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
-    else:
-        action, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False, bounds)
+    leader, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False, bounds)
+    return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+
+
+@compiled
+def by_doubt_wider(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+    """The same, but a call goes to the wider of the best mean and its likeliest rival."""
+    action, reason, mean, spread = by_doubt(t, x, eligible, bounds)
+    if action < 0 or reason == CONFIDENT:
+        return action, reason, mean, spread
+    best, _ = best_mean(t, x, look(t, x, 1.0, eligible, bounds), eligible)
+    action = wider_rival(t, x, eligible, best)
+    mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
     return in_doubt(t, x, (action, EXPLORE, mean, spread))
 
 

@@ -26,7 +26,6 @@ from sparing.online.engine.search import (
     ABOVE,
     BLANK,
     SMALL,
-    Bounds,
     highest_mean,
     mean_and_spread,
     shared_width,
@@ -56,7 +55,6 @@ def sure(
     leader: int,
     tolerance: float,
     limit: float,
-    bounds: Bounds,
 ) -> bool:
     """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; `look` must have seen x.
 
@@ -69,14 +67,12 @@ def sure(
     rest, beyond = 0.0, NEGLIGIBLE * limit / rows(t, SLOT)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
     known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
-    bounded, reach = bounds is not None and norm > SMALL, 0.0
-    if bounds is not None:
-        reach = shared_width(t)
+    bounded, reach = norm > SMALL, shared_width(t)
     for slot in range(1, counts(t, COUNTERS)[USED]):
         if vector(t, UPPER)[slot] == -math.inf or counts(t, ACTION)[slot] == leader:
             continue
         rival_mean, rival_spread = vector(t, MIDDLE)[slot], vector(t, WIDTH)[slot]
-        if bounds is not None and bounded:
+        if bounded:
             near = rough_matrix(t, NEAR)[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
@@ -94,6 +90,18 @@ def sure(
     if known + rest <= limit * (1.0 - CLOSE):
         return True
     return plain_sum(t, x, eligible, leader, tolerance, mean, spread) <= limit
+
+
+@compiled
+def all_doubts(t: np.ndarray, eligible: np.ndarray, leader: int, tolerance: float) -> float:
+    """The sum of all doubts, action by action, where `look` has scored every slot."""
+    total, slots, middle, width = 0.0, counts(t, SLOT), vector(t, MIDDLE), vector(t, WIDTH)
+    mean, spread = middle[slots[leader]], width[slots[leader]]
+    for action in range(len(slots)):
+        if action != leader and (len(eligible) == 0 or eligible[action]):
+            gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
+            total += doubt(gap, math.sqrt(spread**2 + rival**2))
+    return total
 
 
 @compiled
