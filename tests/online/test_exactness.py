@@ -190,3 +190,16 @@ def test_what_is_saved_can_be_loaded_at_every_scale(name, scale, tmp_path):
         assert twin.digest() == learner.digest()
         for x in contexts[:20]:
             assert answer(twin.propose, x) == answer(learner.propose, x)
+
+
+def test_the_noise_of_confident_is_raised_only_where_exactness_asks_for_it():
+    """Features in large units do not make rewards noisier; nearly equal ones far above the prior's ridge do."""
+    rng = np.random.default_rng(2)
+    contexts = np.column_stack([np.ones(300), UNIX + 1e7 * rng.random(300)])
+    log = sparing.Log.from_arrays(contexts, [0, 1, 2] * 100, rng.random(300), action_names=[0, 1, 2, 3])
+    assert sparing.confident(log, noise=0.3).assumptions.noise == 0.3
+    alike = np.column_stack([1e7 * np.ones(300), 1e7 + rng.random(300)])
+    log = sparing.Log.from_arrays(alike, [0, 1, 2] * 100, rng.random(300), action_names=[0, 1, 2, 3])
+    learner = sparing.confident(log, noise=1e-6, prior_scale=1.0)
+    assert learner.assumptions.noise > 1e-6
+    assert not learner.sets.contradiction()

@@ -184,7 +184,7 @@ def confident(
     start = replace(start, reward_range=reward_range)
     positive("noise", start.assumptions.noise)
     prior = empirical_prior(start.sums, start.assumptions.ridge, scale=prior_scale, mean=prior_mean)
-    noise = max(start.assumptions.noise, _least_noise(start.sums, prior.scale))
+    noise = _exact_noise(start.sums, start.assumptions.noise, prior.scale)
     assumptions = replace(start.assumptions, noise=noise)
     sets = ConfidenceSets(
         start.sums,
@@ -331,10 +331,23 @@ def _reward_range(value: Any) -> tuple[float, float] | None:
     return low, high
 
 
-def _least_noise(sums: Statistics, scale: float) -> float:
-    """A σ from which V_a = (σ²/s₀²)I + G_a is well enough conditioned: Σ_j V_jj·(V⁻¹)_jj ≤ d + tr(G_a)·s₀²/σ²."""
-    largest = float(np.trace(sums.gram, axis1=1, axis2=2).max(initial=0.0))
-    return scale * float(np.sqrt(2 * largest / CONDITION))
+def _exact_noise(sums: Statistics, noise: float, scale: float) -> float:
+    """σ, raised to where every V_a = (σ²/s₀²)I + G_a is well enough conditioned: κ_a ≤ d + tr(G_a)·s₀²/σ² at most."""
+    least = scale * np.sqrt(2 * np.trace(sums.gram, axis1=1, axis2=2) / CONDITION)
+    for action in np.flatnonzero(least > noise):
+        if not _condition(sums.gram[action], (noise / scale) ** 2) <= CONDITION / 2:
+            noise = max(noise, float(least[action]))
+    return noise
+
+
+def _condition(gram: np.ndarray, ridge: float) -> float:
+    """κ of λI + G: the trace of the inverse once the diagonal is scaled to 1; infinite if that is singular."""
+    matrix = ridge * np.eye(len(gram)) + gram
+    size = np.sqrt(np.diag(matrix))
+    try:
+        return float((np.linalg.inv(np.linalg.cholesky(matrix / np.outer(size, size))) ** 2).sum())
+    except np.linalg.LinAlgError:
+        return np.inf
 
 
 def _share(name: str, value: float, *, open_ended: bool) -> None:
