@@ -1,6 +1,7 @@
 """The online step: decide and update, called from Python."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sparing.benchmarks.children import Field
 from sparing.benchmarks.measuring import COST, Measurement, Outcome, Ratio, ratio, shown
@@ -92,27 +93,6 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             patience,
         ),
     ]
-    asked = f"called wherever a doubt of 10⁻⁹ is left; a log with {warm} rows of every action, σ = 2"
-    ours += [
-        Entry(
-            "ours",
-            "step",
-            title,
-            regime,
-            {**spec, "regime": kind, "rows_an_action": warm},
-            patience,
-            most=4000,
-        )
-        for title, kind, regime in (
-            (
-                CERTIFIED,
-                "certified",
-                f"determinant × .2, every round called; a log with {warm} rows of every action, σ = 2",
-            ),
-            (CONFIDENT, "confident", f"1 % spot checks, {asked}"),
-            (UNCHECKED, "unchecked", asked),
-        )
-    ]
     plain = [
         Entry("plain", name, name, "LinUCB, α = 1; time does not depend on the state", spec, patience)
         for name in (NUMPY, NUMBA)
@@ -134,7 +114,30 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             most=10**9,
         ),
     ]
-    return [*ours, *plain, *peers, *limits]
+    return [*ours, *_recommended(spec, warm, patience), *plain, *peers, *limits]
+
+
+def _recommended(spec: dict[str, Any], rows: int, patience: float) -> list[Entry]:
+    """The learners that skip, in rounds that they ask about."""
+    log = f"a log with {rows} rows of every action, σ = 2"
+    asked = f"called wherever a doubt of 10⁻⁹ is left; {log}"
+    learners = (
+        (CERTIFIED, "certified", f"determinant × .2, every round called; {log}"),
+        (CONFIDENT, "confident", f"1 % spot checks, {asked}"),
+        (UNCHECKED, "unchecked", asked),
+    )
+    return [
+        Entry(
+            "ours",
+            "step",
+            title,
+            regime,
+            {**spec, "regime": kind, "rows_an_action": rows},
+            patience,
+            most=4000,
+        )
+        for title, kind, regime in learners
+    ]
 
 
 def _peer_regime(child: str) -> str:
