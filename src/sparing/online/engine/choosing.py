@@ -17,7 +17,10 @@ from sparing.online.engine.memory import FROZEN, KNOWN, PLAN, SETTLED, SLOT, cou
 from sparing.online.engine.search import Bounds, ahead, best_mean, leading, look, mean_and_spread
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE = range(8)
+"""Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""
+
 LEADER, WIDER, WIDER_RIVAL, SAMPLED = range(4)
+"""What a call plays."""
 
 Choice = tuple[int, int, float, float]
 """Action, reason, and the mean and spread of its set at x."""

@@ -48,7 +48,11 @@ from sparing.online.engine.memory import (
 )
 
 REFUSED, FULL = -1, -2
+"""In the place of a slot: the row could not be learnt exactly, and there is no slot left for an untouched action."""
+
 MODEST = 1e6
+"""How many times larger than the rewards seen a prediction may be for b to keep its digits when it is taken out."""
+
 BLANK: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
 
 
