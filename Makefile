@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo bench test lint types unit browser format lock clean
+.PHONY: help demo reproduce bench test lint types unit browser format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -18,8 +18,11 @@ $(VENV)/ready: requirements.lock pyproject.toml
 demo: $(VENV)/ready  ## learn from a real log with blind spots, live, in under a minute
 	$(BIN)/sparing demo
 
+reproduce: $(VENV)/ready  ## run the paper's experiments again and judge its claims (half an hour); rewrites docs/reproduction
+	$(BIN)/python -m research reproduce --out docs/reproduction
+
 bench: $(VENV)/ready  ## measure side by side with peers, NumPy and the machine's limit; rewrites docs/performance
-	$(BIN)/sparing bench --out docs/performance --page docs/performance.md
+	$(BIN)/python -m research bench --out docs/performance --page docs/performance.md
 
 test: lint types unit  ## formatter, linter, import contract, types and all tests
 

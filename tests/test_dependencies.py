@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparing.benchmarks.environments import PEERS
+from research.bench.environments import PEERS
 
 HOUSE = Path(__file__).parents[1]
 SOURCE = HOUSE / "src" / "sparing"

@@ -15,24 +15,21 @@ if TYPE_CHECKING:
     from sparing.auditing import Audit as Audit
     from sparing.auditing import audit as audit
     from sparing.auditing import estimate_support as estimate_support
-    from sparing.auditing.supported import certified_within as certified_within
-    from sparing.auditing.supported import elbow as elbow
-    from sparing.auditing.supported import given as given
-    from sparing.auditing.supported import top as top
+    from sparing.evaluation import Estimate as Estimate
+    from sparing.evaluation import Evaluation as Evaluation
+    from sparing.evaluation.evaluate import evaluate as evaluate
+    from sparing.learning import learn as learn
     from sparing.log import Log as Log
     from sparing.log import Support as Support
     from sparing.log import read_log as read_log
     from sparing.log import write_log as write_log
-    from sparing.offline.evaluation import Estimate as Estimate
-    from sparing.offline.evaluation import Evaluation as Evaluation
-    from sparing.offline.evaluation.evaluate import evaluate as evaluate
-    from sparing.offline.learning import learn as learn
-    from sparing.offline.learning import load_policy as load_policy
-    from sparing.offline.learning import save_policy as save_policy
-    from sparing.offline.pi_plus import pi_plus as pi_plus
-    from sparing.offline.statistics import Statistics as Statistics
-    from sparing.offline.statistics import Summary as Summary
-    from sparing.offline.streaming import summarise as summarise
+    from sparing.model.statistics import Statistics as Statistics
+    from sparing.model.statistics import Summary as Summary
+    from sparing.model.streaming import summarise as summarise
+    from sparing.model.supported import certified_within as certified_within
+    from sparing.model.supported import elbow as elbow
+    from sparing.model.supported import given as given
+    from sparing.model.supported import top as top
     from sparing.online.algorithms import certified as certified
     from sparing.online.algorithms import confident as confident
     from sparing.online.algorithms import eps_moful as eps_moful
@@ -44,47 +41,50 @@ if TYPE_CHECKING:
     from sparing.online.decision import Decision as Decision
     from sparing.online.learner import Learner as Learner
     from sparing.online.saving import load as load
+    from sparing.planning.planning import plan as plan
+    from sparing.planning.result import Plan as Plan
+    from sparing.policies.pi_plus import pi_plus as pi_plus
+    from sparing.policies.saving import load_policy as load_policy
+    from sparing.policies.saving import save_policy as save_policy
     from sparing.simulation import datasets as datasets
     from sparing.simulation.loop import simulate as simulate
-    from sparing.simulation.planning import plan as plan
-    from sparing.simulation.planning_result import Plan as Plan
     from sparing.simulation.trace import Trace as Trace
 
 _HOMES = {
     "Audit": "auditing",
     "Decision": "online.decision",
-    "Estimate": "offline.evaluation",
-    "Evaluation": "offline.evaluation",
+    "Estimate": "evaluation",
+    "Evaluation": "evaluation",
     "Learner": "online.learner",
     "Log": "log",
-    "Plan": "simulation.planning_result",
-    "Statistics": "offline.statistics",
-    "Summary": "offline.statistics",
+    "Plan": "planning.result",
+    "Statistics": "model.statistics",
+    "Summary": "model.statistics",
     "Support": "log",
     "Trace": "simulation.trace",
     "audit": "auditing",
     "certified": "online.algorithms",
-    "certified_within": "auditing.supported",
+    "certified_within": "model.supported",
     "confident": "online.algorithms",
-    "elbow": "auditing.supported",
+    "elbow": "model.supported",
     "eps_moful": "online.algorithms",
     "eps_moful_ips": "online.algorithms",
     "estimate_support": "auditing",
-    "evaluate": "offline.evaluation",
-    "given": "auditing.supported",
-    "learn": "offline.learning",
+    "evaluate": "evaluation",
+    "given": "model.supported",
+    "learn": "learning",
     "lints": "online.algorithms",
     "linucb": "online.algorithms",
     "load": "online.saving",
-    "load_policy": "offline.learning",
+    "load_policy": "policies.saving",
     "moful": "online.algorithms",
-    "pi_plus": "offline.pi_plus",
-    "plan": "simulation.planning",
+    "pi_plus": "policies.pi_plus",
+    "plan": "planning.planning",
     "read_log": "log",
-    "save_policy": "offline.learning",
+    "save_policy": "policies.saving",
     "simulate": "simulation.loop",
-    "summarise": "offline.streaming",
-    "top": "auditing.supported",
+    "summarise": "model.streaming",
+    "top": "model.supported",
     "warm_started": "online.algorithms",
     "write_log": "log",
 }

@@ -5,7 +5,7 @@ import pytest
 
 import sparing
 from sparing.log import Log
-from sparing.offline.policy import ConstantPolicy
+from sparing.policies.policy import ConstantPolicy
 from sparing.simulation import LinearWorld, draw_log
 
 K = 6

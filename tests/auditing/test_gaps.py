@@ -6,8 +6,8 @@ import pytest
 import sparing
 from sparing.auditing.gaps import find_gaps
 from sparing.log import Log
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.logging import LoggingPolicy, uniform_on
 

@@ -9,12 +9,12 @@ import pytest
 
 import sparing
 from sparing.auditing import audit, sentences
-from sparing.auditing.supported import certified_errors
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.policy import UniformPolicy
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
+from sparing.model.supported import certified_errors
+from sparing.policies.policy import UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
 
 CONTEXTS = [[0.0, 1.0], [0.0, 1.0], [-0.0, 1.0], [2.0, 3.0]]

@@ -151,7 +151,7 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
 def test_a_mass_that_is_not_a_number_fails_and_is_null(path, monkeypatch):
     from dataclasses import replace
 
-    from sparing.offline import evaluation
+    from sparing import evaluation
 
     real = evaluation.evaluate
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import sparing
 from sparing.cli import app
-from sparing.report.plan import draw
-from sparing.simulation.planning import plan
+from sparing.planning.page import draw
+from sparing.planning.planning import plan
 
 QUICK = ["--rounds", "80", "--worlds", "19", "--workers", "1", "--radius-scale", "0.2"]
 

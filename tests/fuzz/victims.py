@@ -2,8 +2,8 @@
 
 from reference.cases import make_log, make_rounds, parameters, run
 from reference.factories import build
-from sparing.offline.learning import learn
-from sparing.offline.policy import ConstantPolicy
+from sparing.learning import learn
+from sparing.policies.policy import ConstantPolicy
 
 SEED = 20
 THETA = parameters(SEED)

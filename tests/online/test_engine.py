@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sparing.compiled import compiled
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
+from sparing.native.compiling import compiled
 from sparing.online import kernels
 from sparing.online.engine import algebra, bounding, choosing, memory, running, search
 from sparing.online.sets import ConfidenceSets

@@ -11,8 +11,8 @@ import pytest
 
 import sparing
 from sparing.errors import DecisionError, SettingError
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
 from sparing.online.engine.learning import CONDITION, EXACT
 from sparing.online.sets import ConfidenceSets
 

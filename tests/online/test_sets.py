@@ -6,8 +6,8 @@ import pytest
 import sparing
 from reference.cases import make_log, parameters
 from sparing.errors import SettingError
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
 from sparing.online.engine.learning import REFACTOR
 from sparing.online.sets import ConfidenceSets
 

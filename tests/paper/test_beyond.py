@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from vowpalwabbit import Workspace
 
+from research.paper.beyond import EXPERIMENT, tuning, vowpal, worlds
+from research.paper.beyond.comparing import MISSING
+from research.paper.beyond.setting import QUICK, TUNED, Size
+from research.paper.beyond.vowpal import Tuned, Vowpal
+from research.paper.intervals import difference
+from research.paper.report import beyond as drawing
+from research.paper.synthetic import Synthetic
 from sparing import simulate
-from sparing.experiments.beyond import EXPERIMENT, tuning, vowpal, worlds
-from sparing.experiments.beyond.comparing import MISSING
-from sparing.experiments.beyond.setting import QUICK, TUNED, Size
-from sparing.experiments.beyond.vowpal import Tuned, Vowpal
-from sparing.experiments.intervals import difference
-from sparing.experiments.synthetic import Synthetic
-from sparing.report.reproduction import beyond as drawing
 from sparing.simulation import LinearWorld, draw_log
 
 TINY = replace(

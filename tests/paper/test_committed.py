@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-from sparing.experiments import catalogue
-from sparing.experiments.experiment import plain
-from sparing.experiments.plain import digest, settled
+from research.paper import catalogue
+from research.paper.experiment import plain
+from research.paper.plain import digest, settled
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 

@@ -6,15 +6,15 @@ The orderings are tested at radius_scale 1, where the guarantees hold: n^UA = 0.
 import numpy as np
 import pytest
 
-from sparing.experiments import calls, fig1, fig2
-from sparing.experiments.calls import MOST_ROWS, RATIO, SAME, UNCLIPPED, Cells, cell
-from sparing.experiments.experiment import FAILS, HOLDS, ONLY_WHEN
-from sparing.experiments.fig1.setting import Setting as Fig1
-from sparing.experiments.fig2.setting import Setting as Fig2
-from sparing.experiments.synthetic import Synthetic
+from research.paper import calls, fig1, fig2
+from research.paper.calls import MOST_ROWS, RATIO, SAME, UNCLIPPED, Cells, cell
+from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN
+from research.paper.fig1.setting import Setting as Fig1
+from research.paper.fig2.setting import Setting as Fig2
+from research.paper.report import fig1 as fig1_figures
+from research.paper.report import fig2 as fig2_figures
+from research.paper.synthetic import Synthetic
 from sparing.report.figures import to_svg
-from sparing.report.reproduction import fig1 as fig1_figures
-from sparing.report.reproduction import fig2 as fig2_figures
 
 SEEDS, ROUNDS = range(6), 2000
 

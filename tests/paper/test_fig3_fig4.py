@@ -9,18 +9,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sparing.experiments.experiment import FAILS, HOLDS, ONLY_WHEN
-from sparing.experiments.fig3 import EXPERIMENT as FIG3
-from sparing.experiments.fig3.cells import Cells as RewardCells
-from sparing.experiments.fig4 import EXPERIMENT as FIG4
-from sparing.experiments.fig4.claims import conditions
-from sparing.experiments.fig4.running import load, start
-from sparing.experiments.intervals import Interval, difference
-from sparing.experiments.judging import above, below, counted, every, where, within, word
-from sparing.experiments.lineup import IPS
-from sparing.experiments.synthetic import Synthetic
-from sparing.experiments.table1 import EXPERIMENT as TABLE1
-from sparing.experiments.table1.setting import Printed
+from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN
+from research.paper.fig3 import EXPERIMENT as FIG3
+from research.paper.fig3.cells import Cells as RewardCells
+from research.paper.fig4 import EXPERIMENT as FIG4
+from research.paper.fig4.claims import conditions
+from research.paper.fig4.running import load, start
+from research.paper.intervals import Interval, difference
+from research.paper.judging import above, below, counted, every, where, within, word
+from research.paper.lineup import IPS
+from research.paper.synthetic import Synthetic
+from research.paper.table1 import EXPERIMENT as TABLE1
+from research.paper.table1.setting import Printed
 from sparing.simulation import ClassificationWorld, draw_log, logging_policy, simulate
 
 SEEDS = tuple(range(12))

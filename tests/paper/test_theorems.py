@@ -11,17 +11,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparing.experiments import propositions, theorems
-from sparing.experiments.experiment import FAILS, HOLDS, ONLY_WHEN
-from sparing.experiments.propositions.runs import within_slope
-from sparing.experiments.propositions.setting import Setting as PropositionSetting
-from sparing.experiments.synthetic import Synthetic
-from sparing.experiments.theorems import bounds, extremes
-from sparing.experiments.theorems.runs import overstated, run_cell
-from sparing.experiments.theorems.setting import Cell, Setting
+from research.paper import propositions, theorems
+from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN
+from research.paper.propositions.runs import within_slope
+from research.paper.propositions.setting import Setting as PropositionSetting
+from research.paper.report import propositions as proposition_figures
+from research.paper.report import theorems as theorem_figures
+from research.paper.synthetic import Synthetic
+from research.paper.theorems import bounds, extremes
+from research.paper.theorems.runs import overstated, run_cell
+from research.paper.theorems.setting import Cell, Setting
 from sparing.report import figures
-from sparing.report.reproduction import propositions as proposition_figures
-from sparing.report.reproduction import theorems as theorem_figures
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.trace import Trace
 

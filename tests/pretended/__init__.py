@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from research.paper import intervals
+from research.paper.experiment import HOLDS, Analysis, Experiment, Verdict
 from sparing.errors import DataError
-from sparing.experiments import intervals
-from sparing.experiments.experiment import HOLDS, Analysis, Experiment, Verdict
 from sparing.report import figures
 
 
@@ -82,9 +82,9 @@ def install(put=sys.modules.__setitem__, names=("fig1", "fig2")):
     """Let it stand in for these experiments and for the drawing of their figures."""
     for name in names:
         for room, thing in (
-            ("experiments", {"EXPERIMENT": experiment(name)}),
-            ("report.reproduction", {"draw": draw}),
+            ("paper", {"EXPERIMENT": experiment(name)}),
+            ("paper.report", {"draw": draw}),
         ):
-            module = types.ModuleType(f"sparing.{room}.{name}")
+            module = types.ModuleType(f"research.{room}.{name}")
             vars(module).update(thing)
             put(module.__name__, module)

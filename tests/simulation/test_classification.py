@@ -5,7 +5,7 @@ import pytest
 
 from sparing import Log, moful, simulate
 from sparing.errors import SettingError
-from sparing.offline.policy import GreedyPolicy
+from sparing.policies.policy import GreedyPolicy
 from sparing.simulation import LOGGING, ClassificationWorld, draw_log
 from sparing.simulation.classification import prepared
 from sparing.simulation.datasets import Dataset

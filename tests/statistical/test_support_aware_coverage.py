@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparing.experiments.coverage import CoverageSetting, measure
-from sparing.offline.evaluation import evaluate
+from research.paper.coverage import CoverageSetting, measure
+from sparing.evaluation import evaluate
 from sparing.simulation import LOGGING, LinearWorld, draw_log
 
 WORLDS = 60
@@ -76,7 +76,7 @@ def test_the_lower_end_is_neither_loose_nor_broken_where_the_bound_is_tight():
 
 
 def test_without_the_sampling_part_the_lower_end_fails(monkeypatch):
-    module = sys.modules["sparing.offline.evaluation.intervals"]
+    module = sys.modules["sparing.evaluation.intervals"]
     monkeypatch.setitem(module.CLOSED_FORMS, "normal", lambda terms, _: (terms.value, terms.value))
     assert max(tight_lower_limits().values()) < 0.7
 

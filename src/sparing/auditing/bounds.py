@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.radius import RADII
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.radius import RADII
+from sparing.model.statistics import Statistics
 
 
 def value_limits(

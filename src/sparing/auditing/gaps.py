@@ -10,8 +10,8 @@ from sparing.auditing.segments import Binned, Segment, half_space
 from sparing.auditing.wording import named, percent
 from sparing.log import Log
 from sparing.log.support import chunks
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
 
 HARDLY = 0.05
 """An action that could be taken in no more than this share of a segment's rows is a gap there."""

@@ -3,8 +3,8 @@
 import numpy as np
 
 from sparing.log import Log
-from sparing.offline.regression import ridge_regression
-from sparing.offline.statistics import Statistics
+from sparing.model.regression import ridge_regression
+from sparing.model.statistics import Statistics
 
 CONSTANT = 1e-3
 """A constant is in the features' span if this share of it, or less, is left over."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from sparing.log import Log
 from sparing.log.support import chunks
-from sparing.offline.policy import Policy
-from sparing.offline.walking import effective_sample_size, policy_blocks
+from sparing.policies.policy import Policy
+from sparing.policies.walking import effective_sample_size, policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
 BINS = 30

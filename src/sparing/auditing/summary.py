@@ -13,12 +13,12 @@ from sparing.auditing.estimated import SupportEstimate, estimate_support
 from sparing.auditing.gaps import GapMap, find_gaps
 from sparing.auditing.level import missing_level
 from sparing.auditing.overlap import Overlap, PolicyAudit, audit_policy, overlap
-from sparing.auditing.supported import certified_errors, find_elbow
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
-from sparing.offline.assumptions import Assumptions, positive
-from sparing.offline.policy import Policy
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions, positive
+from sparing.model.statistics import Statistics
+from sparing.model.supported import certified_errors, find_elbow
+from sparing.policies.policy import Policy
 
 
 class _Bounds(TypedDict):

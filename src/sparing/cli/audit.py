@@ -52,9 +52,9 @@ def audit(
     Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
     """
     from sparing.auditing import audit as look_over
+    from sparing.auditing import page as report
     from sparing.auditing.gates import Gate
     from sparing.cli import terminal
-    from sparing.report import audit as report
 
     gates = [Gate.parse(text) for text in fail_on or []]
     rows = reading.read(
@@ -99,9 +99,9 @@ def audit(
 
 
 def _print(found: "Audit") -> None:
+    from sparing.auditing import page as report
     from sparing.auditing import sentences
     from sparing.cli import terminal
-    from sparing.report import audit as report
 
     terminal.tell(f"{found.headline}\n\n{found}\n")
     header, rows = report.action_table(found, most=20)

@@ -25,9 +25,9 @@ def demo(
     from sparing.archive import check_folder
     from sparing.cli import terminal
     from sparing.errors import MissingExtraError
-    from sparing.experiments.demo import DemoSetting, demonstrate
-    from sparing.report import demo as report
     from sparing.simulation import datasets
+    from sparing.simulation import demo_page as report
+    from sparing.simulation.demo import DemoSetting, demonstrate
 
     check_folder(out)
     dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)

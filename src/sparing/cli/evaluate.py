@@ -7,7 +7,7 @@ import typer
 from sparing.cli import reading
 
 if TYPE_CHECKING:
-    from sparing.offline.evaluation import Estimate, Evaluation
+    from sparing.evaluation import Estimate, Evaluation
 
 
 def evaluate(
@@ -45,7 +45,7 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.cli import terminal
-    from sparing.offline.evaluation import evaluate as evaluate_policy
+    from sparing.evaluation import evaluate as evaluate_policy
 
     table = reading.read(
         log,

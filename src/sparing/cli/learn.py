@@ -42,8 +42,8 @@ def learn(
     Example: sparing learn log.parquet --method opr --out opr.sparing
     """
     from sparing.cli import terminal
-    from sparing.offline.learning import learn as learn_policy
-    from sparing.offline.learning import save_policy
+    from sparing.learning import learn as learn_policy
+    from sparing.learning import save_policy
 
     table = reading.read(
         log,

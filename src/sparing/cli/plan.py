@@ -55,9 +55,9 @@ def plan(
     from sparing.cli import terminal
     from sparing.errors import SettingError
     from sparing.extras import require
-    from sparing.report import plan as report
-    from sparing.simulation.planning import plan as make_plan
-    from sparing.simulation.planning_candidates import LEARNERS
+    from sparing.planning import page as report
+    from sparing.planning.candidates import LEARNERS
+    from sparing.planning.planning import plan as make_plan
 
     if out is not None:
         check_folder(out)

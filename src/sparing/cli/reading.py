@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from sparing.log import Log
-    from sparing.offline.policy import Policy
+    from sparing.policies.policy import Policy
 
 LogPath = Annotated[Path, typer.Argument(help="The log: Parquet, CSV, Arrow, or a peer's format.")]
 Contexts = Annotated[str, typer.Option(help="Context columns, with commas; default: x_0, x_1, …")]
@@ -132,9 +132,9 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
 def read_policy(word: str, log: "Log") -> "Policy":
     """A policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner."""
     from sparing.errors import FileError, SettingError
-    from sparing.offline.learning import load_policy
-    from sparing.offline.policy import ConstantPolicy, UniformPolicy
+    from sparing.learning import load_policy
     from sparing.online.saving import load
+    from sparing.policies.policy import ConstantPolicy, UniformPolicy
 
     if word == "uniform":
         return UniformPolicy(log.action_names)

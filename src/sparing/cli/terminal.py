@@ -7,17 +7,44 @@ what would steer it, or what it cannot show, is written as an escape such as \\x
 import contextlib
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from sparing.errors import SparingError, StoppedError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from sparing.simulation.loop import Progress
 
+INTERRUPTED = 130
+"""The exit code of a command that was interrupted."""
 
-def prepare() -> None:
+
+def run(app: Callable[[], None]) -> None:
+    """Run a command line; our errors become one line and exit code 2."""
+    _forgive_characters()
+    os.environ.setdefault("SPARING_ANNOUNCE", "1")
+    try:
+        app()
+    except StoppedError as error:
+        say(f"sparing: {error}")
+        sys.exit(INTERRUPTED)
+    except SparingError as error:
+        say(f"sparing: {error}")
+        sys.exit(2)
+    except OSError as error:
+        say(f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}")
+        sys.exit(2)
+    except SystemExit as left:
+        if left.code == INTERRUPTED:
+            say("sparing: interrupted; nothing half-written is left behind")
+        raise
+
+
+def _forgive_characters() -> None:
     """Let no character that the terminal lacks stop a command; help texts have some too."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

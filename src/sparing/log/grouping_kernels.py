@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from sparing.auditing.supported import Supported as ChooseSupported
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.labels import action_names
-from sparing.offline.assumptions import Assumptions, positive
-from sparing.offline.pi_plus import pi_plus
-from sparing.offline.prior import empirical_prior
-from sparing.offline.statistics import Statistics, Summary
+from sparing.model.assumptions import Assumptions, positive
+from sparing.model.prior import empirical_prior
+from sparing.model.statistics import Statistics, Summary
+from sparing.model.supported import Supported as ChooseSupported
 from sparing.online import promises
 from sparing.online.engine.learning import CONDITION
 from sparing.online.learner import Learner, seeded
@@ -23,6 +22,7 @@ from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
+from sparing.policies.pi_plus import pi_plus
 
 
 class Settings(TypedDict, total=False):

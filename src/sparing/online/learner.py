@@ -10,8 +10,7 @@ import numpy as np
 from sparing.errors import DecisionError, LogError
 from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.policy import GreedyPolicy
+from sparing.model.assumptions import Assumptions
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
 from sparing.online.core import EXPLORE, SPOT_CHECK, Core
@@ -21,6 +20,7 @@ from sparing.online.monitor import NoiseMonitor
 from sparing.online.planning import REASONS
 from sparing.online.rules import SkipRule
 from sparing.online.sets import ConfidenceSets
+from sparing.policies.policy import GreedyPolicy
 
 DOUBLE = np.dtype(np.float64)
 _new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much

@@ -10,9 +10,9 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.log import context_keys
-from sparing.offline.pi_plus import UNLOGGED, PiPlus
 from sparing.online.engine import luck
 from sparing.online.rules import View
+from sparing.policies.pi_plus import UNLOGGED, PiPlus
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What each learner promises, in words, with the conditions it rests on."""
 
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.prior import Prior
+from sparing.model.assumptions import Assumptions
+from sparing.model.prior import Prior
 
 FRESH = (
     "fresh noise in every reward (no replayed labels, no log filtered by reward, no delays that depend on it)"

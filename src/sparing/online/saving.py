@@ -13,8 +13,8 @@ from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
 from sparing.log.limits import LARGEST
-from sparing.offline.assumptions import SMALLEST, Assumptions
-from sparing.offline.radius import RADII
+from sparing.model.assumptions import SMALLEST, Assumptions
+from sparing.model.radius import RADII
 from sparing.online.decision import Chances, Decision, OpenDecision
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.offline.assumptions import Assumptions
-from sparing.offline.statistics import Statistics
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
 from sparing.online.engine import bounding, learning, memory, opening, running, search
 
 FREELY = 1_000_000

@@ -87,7 +87,7 @@ def _log(n_actions: int, n_features: int) -> "Log":
 
 
 def _settings(name: str, log: "Log") -> dict[str, Any]:
-    from sparing.auditing.supported import given
+    from sparing.model.supported import given
 
     settings: dict[str, Any] = {"noise": 1.0, "theta_bound": 1.0, "context_bound": 1.0}
     if name.startswith("eps"):

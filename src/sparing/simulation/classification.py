@@ -6,7 +6,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.offline.policy import Policy
+from sparing.policies.policy import Policy
 from sparing.simulation.datasets import Dataset
 from sparing.simulation.worlds import Stream
 

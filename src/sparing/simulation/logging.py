@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.offline.policy import Policy, sample
+from sparing.policies.policy import Policy, sample
 from sparing.simulation.worlds import World
 
 SAMPLE = 4096

@@ -13,7 +13,7 @@ from numba.core import types
 from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 
-from sparing.compiled import compiled, compiled_loosely
+from sparing.native.compiling import compiled, compiled_loosely
 
 LANES, WIDE = 8, 24
 """Sums that run side by side; features from which vectors pay for a product."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparing.compiled import compiled
 from sparing.log.limits import LARGEST
+from sparing.native.compiling import compiled
 from sparing.online.engine.doubting import all_doubts, doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import add_both, dot, invert, times
 from sparing.online.engine.memory import (
     BIAS,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 
 CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
 """Places in a round's sequence: whether it is spot-checked, whether with another action than planned, with which;

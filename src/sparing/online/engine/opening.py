@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import dot, times
 from sparing.online.engine.learning import SHRINK, add_row, factor, fits, set_radius
 from sparing.online.engine.luck import mixed

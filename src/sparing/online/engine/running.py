@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import dot
 from sparing.online.engine.bounding import keep_bounds
 from sparing.online.engine.choosing import (

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 from sparing.online.engine.memory import (
     ACTION,
     COUNTERS,

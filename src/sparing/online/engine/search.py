@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.compiled import compiled
+from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import dot, outer, rough_dot
 from sparing.online.engine.memory import (
     ACTION,

@@ -1,0 +1,27 @@
+"""The commands of research: `python -m research reproduce …` and `python -m research bench …`."""
+
+import typer
+
+from research.bench.command import bench
+from research.paper.command import reproduce
+from sparing.cli import terminal
+
+app = typer.Typer(
+    name="python -m research",
+    help="Run the paper's experiments again and judge them; measure beside the peers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("bench")(bench)
+app.command("reproduce")(reproduce)
+
+
+def main() -> None:
+    """Run the command line."""
+    terminal.run(app)
+
+
+if __name__ == "__main__":
+    main()

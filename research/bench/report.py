@@ -1,0 +1,212 @@
+"""The benchmark's tables, its figure, and the page that holds them."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from research.bench.measuring import COST, Measurement, Ratio
+from research.bench.parts import growth, step
+from research.bench.result import BenchmarkResult
+from sparing import archive
+from sparing.errors import FileError
+from sparing.report import figures, strict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BEGIN = "<!-- table: written by `python -m research bench --page`, not by hand -->"
+END = "<!-- end of table -->"
+
+HEADER = ("what", "size", "ours", "against", "ratio (range)", "target")
+OUTLOOK = "CPU time, one thread. Ratios are of the minima; the range is over interleaved rounds."
+
+
+def judged(result: BenchmarkResult) -> list[tuple[str, ...]]:
+    """The ratios that have a target, as cells."""
+    return [_row(each) for each in result.outcome.ratios if each.target is not None]
+
+
+def others(result: BenchmarkResult) -> list[tuple[str, ...]]:
+    """The ratios beyond the online step that have none."""
+    found = [each for each in result.outcome.ratios if each.target is None and each.part != "step"]
+    return [_row(each)[:-1] for each in found]
+
+
+def _row(each: Ratio) -> tuple[str, ...]:
+    word = "the time" if each.of == COST else "faster"
+    bound = "≤" if each.of == COST else "≥"
+    verdict = "met" if each.met else "missed"
+    return (
+        each.part,
+        each.size,
+        each.ours.removeprefix("ours, "),
+        each.other,
+        f"{_figure(each.value)} × {word} ({_figure(each.low)}–{_figure(each.high)})",
+        "" if each.target is None else f"{bound} {each.target:,g}: {verdict}",
+    )
+
+
+def _figure(value: float) -> str:
+    """Three digits, whatever the size."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def steps(result: BenchmarkResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and cells of the online step: microseconds of CPU, least and quartiles, by size."""
+    measured = [m for m in result.outcome.measurements if m.part == "step"]
+    sizes = list(dict.fromkeys(m.size for m in measured))
+    rows = []
+    for name, regime in dict.fromkeys((m.contender, m.regime) for m in measured):
+        by_size = {m.size: m for m in measured if m.contender == name}
+        rows.append((name, regime, *(_microseconds(by_size.get(size)) for size in sizes)))
+    return ("K × d, µs", "regime", *sizes), rows
+
+
+def _microseconds(measurement: Measurement | None) -> str:
+    if measurement is None:
+        return "–"
+    low, _, high = (1e6 * value for value in measurement.quartiles)
+    return f"{_figure(1e6 * measurement.minimum)} ({_figure(low)}–{_figure(high)})"
+
+
+def step_ratios(result: BenchmarkResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and cells: how many times faster each of our regimes is than each other, by size."""
+    found = [each for each in result.outcome.ratios if each.part == "step"]
+    sizes = list(dict.fromkeys(each.size for each in found))
+    rows = []
+    for other, ours in dict.fromkeys((each.other, each.ours) for each in found):
+        cells = {each.size: each for each in found if (each.other, each.ours) == (other, ours)}
+        shown = (
+            f"{_figure(cells[size].value)} ({_figure(cells[size].low)}–{_figure(cells[size].high)})"
+            if size in cells
+            else "–"
+            for size in sizes
+        )
+        rows.append((other, ours.removeprefix("ours, "), *shown))
+    return ("times the time of ours", "ours", *sizes), sorted(rows, key=lambda row: row[1])
+
+
+def provenance(result: BenchmarkResult) -> str:
+    """Where and with what it was measured."""
+    machine = result.machine
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    memory = "" if machine["memory_gigabytes"] is None else f", {machine['memory_gigabytes']:g} GB"
+    peers = ", ".join(peer["requirements"][-1] for peer in result.peers if peer["installed"]) or "none"
+    return (
+        f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['system']}, Python {machine['python']}, "
+        f"{versions}. Peers: {peers}. The run took {result.seconds:,.0f} s."
+    )
+
+
+def markdown(result: BenchmarkResult) -> str:
+    """All tables, for table.md and for the page."""
+    parts = [OUTLOOK + " " + provenance(result)]
+    if not result.settings["judged"]:
+        parts += ["Tiny sizes: this shows that it runs, and is not worth quoting."]
+    if rows := judged(result):
+        parts += ["**Against the targets**", _table(HEADER, rows)]
+    header, rows = steps(result)
+    if rows:
+        parts += ["**The online step, decide + update: least (quartiles), µs**", _table(header, rows)]
+    header, rows = step_ratios(result)
+    if rows:
+        parts += ["**The online step: the others' time over ours (range of rounds)**", _table(header, rows)]
+    if rows := others(result):
+        parts += ["**Beside each other, without a target**", _table(HEADER[:-1], rows)]
+    if result.outcome.failures:
+        lines = [f"- {each.contender} ({each.part}): {each.reason}" for each in result.outcome.failures]
+        parts += ["**Not measured**", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def put_into(text: str, table: str) -> str:
+    """A page's text with what stands between its markers replaced."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise FileError(f"the page needs the lines {BEGIN} and {END}, once each and in this order")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{table.strip()}\n\n{END}{rest.split(END)[1]}"
+
+
+def between_markers(text: str) -> str:
+    """What a page holds between its markers."""
+    return text.split(BEGIN)[1].split(END)[0].strip()
+
+
+def update_page(path: str | os.PathLike[str], result: BenchmarkResult) -> None:
+    """Replace a page's table by this result's."""
+    page = Path(path)
+    if not page.is_file():
+        raise FileError(f"{page} does not exist; name a page with the lines {BEGIN} and {END}")
+    text = put_into(page.read_text(encoding="utf-8"), markdown(result))
+    with archive.replacing(page) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def draw(result: BenchmarkResult) -> "Figure":
+    """How the step and the statistics grow, on logarithmic axes."""
+    figure, axes = figures.panels(3, width=4.2, height=3.8)
+    measured = result.outcome.measurements
+    curves = (
+        (axes[0], growth.BY_ACTIONS, (step.COLD, step.WARM), f"actions K, d = {growth.FEATURES}"),
+        (axes[1], growth.BY_FEATURES, (step.COLD, step.WARM), f"features d, K = {growth.ACTIONS}"),
+        (
+            axes[2],
+            growth.BY_ROWS,
+            ("ours, summing the file",),
+            f"rows n, d = {growth.FILE_FEATURES}, K = {growth.ACTIONS}",
+        ),
+    )
+    with figures.styled():
+        for place, part, names, label in curves:
+            _curves(place, [(name, growth.curve(measured, part, name)) for name in names])
+            place.set(xscale="log", yscale="log", xlabel=label)
+        axes[0].set(ylabel="CPU µs a step", title="Step, more actions")
+        axes[1].set(ylabel="CPU µs a step", title="Step, more features")
+        axes[2].set(ylabel="CPU s a file", title="Statistics, more rows")
+    return figure
+
+
+def _curves(axes: "Axes", curves: Sequence[tuple[str, list[tuple[int, float]]]]) -> None:
+    for number, (name, points) in enumerate(curves, start=1):
+        if points:
+            sizes, times = zip(*points, strict=True)
+            unit = 1.0 if len(curves) == 1 else 1e6
+            colour = figures.COLOURS[number]
+            label = name.removeprefix("ours, ")
+            axes.plot(sizes, [unit * t for t in times], "o-", color=colour, label=label)
+    if any(points for _, points in curves):
+        axes.legend()
+
+
+def write(result: BenchmarkResult, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write benchmarks.json and table.md and, where growth was measured, growth.png and growth.svg."""
+    target = archive.folder(folder)
+    document, table = target / "benchmarks.json", target / "table.md"
+    with archive.replacing(document) as part:
+        part.write_text(strict.text(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    with archive.replacing(table) as part:
+        part.write_text(markdown(result), encoding="utf-8")
+    written = [document, table]
+    if any(m.part.startswith("growth") for m in result.outcome.measurements):
+        drawn = draw(result)
+        image, vector = target / "growth.png", target / "growth.svg"
+        figures.save_png(drawn, image)
+        with archive.replacing(vector) as part:
+            part.write_text(figures.to_svg(drawn) + "\n", encoding="utf-8")
+        written += [image, vector]
+    return written
+
+
+def read(path: str | os.PathLike[str]) -> BenchmarkResult:
+    """Read benchmarks.json."""
+    return BenchmarkResult.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))

@@ -1,0 +1,62 @@
+"""Runs the parts one after the other."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from research.bench.children import Field, open_field
+from research.bench.environments import Installed
+from research.bench.measuring import Failure, Outcome
+from research.bench.parts import growth, intervals, pi_plus, simulation, startup, statistics, step
+from research.bench.result import BenchmarkResult, describe_machine
+from research.bench.setting import PARTS, BenchmarkSetting, check_parts
+
+Measure = Callable[[BenchmarkSetting, Field], Outcome]
+
+MEASURES: dict[str, Measure] = {
+    "step": step.measure,
+    "simulation": simulation.measure,
+    "statistics": statistics.measure,
+    "intervals": intervals.measure,
+    "pi-plus": pi_plus.measure,
+    "startup": startup.measure,
+    "growth": growth.measure,
+}
+assert tuple(MEASURES) == PARTS
+
+
+def bench(
+    setting: BenchmarkSetting,
+    *,
+    parts: Sequence[str] = PARTS,
+    peers: Sequence[Installed] = (),
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> BenchmarkResult:
+    """Measure these parts; a peer that is not installed, or that fails, is reported as such."""
+    check_parts(parts)
+    start = time.perf_counter()
+    missing = tuple(
+        Failure("installation", each.peer.title, f"not installed: {each.reason}")
+        for each in peers
+        if each.reason
+    )
+    interpreters: dict[str, Path] = {
+        each.peer.name: each.interpreter for each in peers if each.interpreter is not None
+    }
+    outcome = Outcome(failures=missing)
+    progress(0, len(parts))
+    with open_field(interpreters, say) as arena:
+        for done, name in enumerate(parts, start=1):
+            outcome += MEASURES[name](setting, arena)
+            progress(done, len(parts))
+    if not setting.judged:
+        outcome = replace(outcome, ratios=tuple(replace(each, target=None) for each in outcome.ratios))
+    return BenchmarkResult(
+        describe_machine(),
+        {**asdict(setting), "parts": list(parts)},
+        tuple(each.to_dict() for each in peers),
+        outcome,
+        round(time.perf_counter() - start, 1),
+    )

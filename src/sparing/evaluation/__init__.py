@@ -1,0 +1,6 @@
+"""What a policy would have earned: nine estimators, four intervals, and the part no log can tell."""
+
+from sparing.evaluation.estimate import Estimate, Evaluation
+from sparing.evaluation.evaluate import evaluate
+
+__all__ = ["Estimate", "Evaluation", "evaluate"]

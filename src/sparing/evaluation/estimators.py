@@ -1,0 +1,192 @@
+"""The estimators, each as the rows of docs/math.md, section 10: one for its value, two for its bounds.
+
+Each returns its own terms and those of the lower and the upper end of the support-aware interval
+(None where the support is not known well enough to bound it), with the weights it leans on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.evaluation.ingredients import Ingredients, Model, Sides
+from sparing.evaluation.terms import Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """An estimator's rows: its value's, the bounds', the policy's unsupported mass, the weights.
+
+    `clipped` is the further mass that clipping takes away.
+    """
+
+    plain: Terms
+    low: Terms | None
+    high: Terms | None
+    missing: np.ndarray | None
+    weights: np.ndarray
+    notes: tuple[str, ...] = ()
+    clipped: np.ndarray | None = None
+
+
+def dm(of: Ingredients) -> Parts:
+    """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval."""
+    total, _ = of.direct(of.model)
+    outside = of.unsupported(of.model)
+    plain = Terms(total + of.influence(within_support=False))
+    weights = np.ones(of.log.n_rows)
+    if outside is None:
+        return Parts(plain, None, None, None, weights)
+    inside = total - outside.fitted + of.influence(within_support=True)
+    return Parts(plain, Terms(inside + outside.low), Terms(inside + outside.high), outside.mass, weights)
+
+
+def ips(of: Ingredients) -> Parts:
+    """Inverse propensity scoring: mean w·r."""
+    return _weighted(of, of.weights)
+
+
+def mlips(of: Ingredients) -> Parts:
+    """IPS with a fitted propensity, even where the logged one is known; the support is the log's.
+
+    Fitted propensities know nothing of the support: where that is unknown, so is what is missing.
+    """
+    if of.log.support.known:
+        return _weighted(of, of.fitted_weights)
+    weights = of.fitted_weights
+    return Parts(Terms(weights * of.log.rewards), None, None, None, weights)
+
+
+def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
+    terms = weights * of.log.rewards
+    missing, low, high, notes = _missing(of, weights)
+    return Parts(Terms(terms), Terms(terms + low), Terms(terms + high), missing, weights, notes)
+
+
+def _missing(
+    of: Ingredients, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū."""
+    outside = of.unsupported(of.model)
+    if outside is not None:
+        return outside.mass, outside.low, outside.high, ()
+    lack = 1 - weights
+    note = "the support is unknown: the unsupported mass is estimated as 1 − mean weight"
+    return lack, lack * of.reward_range[0], lack * of.reward_range[1], (note,)
+
+
+def clipped(of: Ingredients) -> Parts:
+    """Clipped IPS: mean min(w, M)·r; what clipping takes away is missing too."""
+    kept = np.minimum(of.weights, of.clip)
+    terms = kept * of.log.rewards
+    low_end, high_end = of.reward_range
+    reach = of.clip * (max(0.0, high_end) - min(0.0, low_end))
+    span = reach if np.isfinite(reach) else None
+    away = of.clipped_away(of.model)
+    missing, _, _, notes = _missing(of, of.weights)
+    if away is None:
+        lack = 1 - kept
+        away = Sides(lack, lack * 0, lack * low_end, lack * high_end)
+        notes += (
+            "what clipping takes away is estimated from the weights: μ is known of logged actions only",
+        )
+    wide = None if span is None else span + max(abs(low_end), abs(high_end))
+    return Parts(
+        Terms(terms, span=span),
+        Terms(terms + away.low, span=wide),
+        Terms(terms + away.high, span=wide),
+        missing,
+        kept,
+        notes,
+        away.mass - missing,
+    )
+
+
+def snips(of: Ingredients) -> Parts:
+    """Self-normalised IPS: Σwr/Σw; bounds (1 − ū)·SNIPS + ū·[r_min, r_max]."""
+    zero = np.zeros(of.log.n_rows)
+    numerator = of.weights * of.log.rewards
+    missing, low, high, notes = _missing(of, of.weights)
+    share = float(np.clip(missing.mean(), 0, 1))
+    worth = float(low.mean()), float(high.mean())
+    if not of.log.support.known:  # an estimate of the mass, which luck can take below 0
+        worth = share * of.reward_range[0], share * of.reward_range[1]
+    return Parts(
+        Terms(zero, numerator, of.weights),
+        Terms(zero + worth[0], numerator, of.weights, 1 - share),
+        Terms(zero + worth[1], numerator, of.weights, 1 - share),
+        missing,
+        of.weights,
+        notes,
+    )
+
+
+def dr(of: Ingredients) -> Parts:
+    """Doubly robust: DM + mean w·(r − r̂)."""
+    return _doubly_robust(of, of.model)
+
+
+def aipw(of: Ingredients) -> Parts:
+    """Doubly robust with cross-fitted rewards: no row is judged by a model that has seen its context."""
+    return _doubly_robust(of, of.cross_fitted)
+
+
+def _doubly_robust(of: Ingredients, model: Model) -> Parts:
+    total, logged = of.direct(model)
+    correction = of.weights * (of.log.rewards - logged)
+    outside = of.unsupported(model)
+    plain = Terms(total + correction)
+    if outside is None:
+        return Parts(plain, None, None, None, of.weights)
+    inside = total - outside.fitted + correction
+    return Parts(plain, Terms(inside + outside.low), Terms(inside + outside.high), outside.mass, of.weights)
+
+
+def sndr(of: Ingredients) -> Parts:
+    """Self-normalised doubly robust: DM + Σw(r − r̂)/Σw; in the bounds the ratio counts 1 − ū."""
+    total, logged = of.direct(of.model)
+    numerator = of.weights * (of.log.rewards - logged)
+    outside = of.unsupported(of.model)
+    plain = Terms(total, numerator, of.weights)
+    if outside is None:
+        return Parts(plain, None, None, None, of.weights)
+    inside, factor = total - outside.fitted, 1 - float(outside.mass.mean())
+    return Parts(
+        plain,
+        Terms(inside + outside.low, numerator, of.weights, factor),
+        Terms(inside + outside.high, numerator, of.weights, factor),
+        outside.mass,
+        of.weights,
+    )
+
+
+def cab(of: Ingredients) -> Parts:
+    """Clipped weights, and r̂ for what they leave: mean[Σ_a max(0, π − Mμ)·r̂ + min(w, M)·r]."""
+    away = of.clipped_away(of.model)
+    if away is None:
+        raise LogError("cab needs μ of every action, not only of the logged ones (columns p_<action>)")
+    kept = np.minimum(of.weights, of.clip)
+    terms = kept * of.log.rewards
+    missing = _missing(of, of.weights)[0]
+    return Parts(
+        Terms(terms + away.fitted),
+        Terms(terms + away.low),
+        Terms(terms + away.high),
+        missing,
+        kept,
+        clipped=away.mass - missing,
+    )
+
+
+ESTIMATORS: dict[str, Callable[[Ingredients], Parts]] = {
+    "dm": dm,
+    "ips": ips,
+    "clipped": clipped,
+    "snips": snips,
+    "dr": dr,
+    "sndr": sndr,
+    "cab": cab,
+    "mlips": mlips,
+    "aipw": aipw,
+}

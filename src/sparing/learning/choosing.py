@@ -1,0 +1,188 @@
+"""Hyper-parameters chosen on held-out contexts by what can be promised, not by what extrapolates well."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sparing.errors import SettingError
+from sparing.learning.material import Material, Request
+from sparing.log import Log
+from sparing.model.assumptions import positive
+from sparing.model.folds import context_folds
+from sparing.model.rewards import reward_parameters
+from sparing.model.statistics import Statistics
+
+Setting = dict[str, float]
+Act = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
+"""Maps θ (K, d), contexts (n, d) and allowed actions (n, K) to the policy's π (n, K)."""
+
+LIMIT = float(stats.norm.ppf(0.975))
+"""Standard errors from an estimate to the lower end of its 95 % interval."""
+
+RIDGES = (1.0, 0.1, 10.0, 100.0)
+
+
+def support_aware_limit(table: np.ndarray, material: Material, lowest: float) -> float:
+    """Lower 95 % limit of mean(w_i r_i + u_i r_min) for a policy with π (n, K) on the log's rows.
+
+    u_i is the policy's mass on unsupported actions. Where the support is unknown it is replaced by
+    1 − w_i, which has the same mean: E[w_i | x_i] is the mass that π has on the support.
+    """
+    log = material.log
+    assert log.propensities is not None
+    weights = table[np.arange(log.n_rows), log.actions] / log.propensities
+    if material.supported is None:
+        outside = 1 - weights
+    else:
+        outside = np.where(material.supported, 0.0, table).sum(axis=1)
+    return normal_limit(weights * log.rewards + outside * lowest)
+
+
+def normal_limit(terms: np.ndarray) -> float:
+    """mean − 1.96·deviation/√n; −inf for fewer than two terms."""
+    if len(terms) < 2:
+        return -np.inf
+    return float(terms.mean() - LIMIT * terms.std(ddof=1) / np.sqrt(len(terms)))
+
+
+def choose(
+    request: Request,
+    material: Material,
+    settings: Sequence[Setting],
+    fit: Callable[[Material, Setting], np.ndarray],
+    act: Act,
+) -> tuple[Setting, tuple[str, ...]]:
+    """The setting whose policies, each learnt without a fold of contexts, have the best limit on it.
+
+    The terms of all folds are pooled into one limit. Equal limits go to the earlier setting.
+    """
+    if len(settings) == 1:
+        return settings[0], ()
+    fold_of = folds_or_none(material.log, request.folds, request.seed)
+    if fold_of is None:
+        return settings[0], (f"one context only, none to hold out: {said(settings[0])} taken unseen",)
+    parts = [(material.take(fold_of != fold), fold_of == fold) for fold in np.unique(fold_of)]
+    request.progress.plan(len(settings) * len(parts))
+    limits, lowest = [], request.lowest
+    table = np.empty((material.log.n_rows, material.log.n_actions))
+    for setting in settings:
+        for part, held in parts:
+            allowed = None if material.allowed is None else material.allowed[held]
+            table[held] = act(fit(part, setting), material.log.contexts[held], allowed)
+            request.progress.step()
+        limits.append(support_aware_limit(table, material, lowest))
+    best = int(np.argmax(limits))
+    notes = [
+        f"{said(settings[best])} of {len(settings)} settings, by the support-aware lower limit "
+        f"{limits[best]:.4g} on held-out contexts (unsupported mass counted as {lowest:.4g})"
+    ]
+    logged = float(material.log.rewards.mean())
+    if not limits[best] > logged:
+        notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")
+    return settings[best], tuple(notes)
+
+
+def choose_ridge(request: Request, log: Log, settings: Sequence[Setting]) -> tuple[Setting, tuple[str, ...]]:
+    """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it."""
+    predicted = _held_out(request, log, settings)
+    if predicted is None:
+        return settings[0], ()
+    best = settings[int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))]
+    return best, (f"{said(best)} of {len(settings)} settings, by squared error on held-out contexts",)
+
+
+def choose_ridge_to_rank(
+    request: Request, log: Log, settings: Sequence[Setting]
+) -> tuple[Setting, tuple[str, ...]]:
+    """The ridge of `choose_ridge`, unless another one surely ranks better, for a policy that takes the argmax.
+
+    No argmax of predictions p changes when all are multiplied by a factor or moved by a number, so they are
+    judged by the least mean (r − α − β·p)² with β ≥ 0. Where noise drowns the rewards, the plain error
+    asks for a ridge so large that it costs the order of the actions; this one does not. It has to be smaller
+    by more than one standard error of the difference over the rows.
+    """
+    predicted = _held_out(request, log, settings)
+    if predicted is None:
+        return settings[0], ()
+    plain = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))
+    errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
+    best, how = int(np.argmin(errors.mean(axis=1))), "squared error up to shift and scale"
+    gain = errors[plain] - errors[best]
+    if not gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
+        best, how = plain, "squared error"
+    return settings[best], (
+        f"{said(settings[best])} of {len(settings)} settings, by {how} on held-out contexts",
+    )
+
+
+def _held_out(request: Request, log: Log, settings: Sequence[Setting]) -> np.ndarray | None:
+    """Each row's reward as each setting's model predicts it that has not seen its context, (settings, n).
+
+    None where there is nothing to choose between, or no context to hold out.
+    """
+    fold_of = None if len(settings) == 1 else folds_or_none(log, request.folds, request.seed)
+    if fold_of is None:
+        return None
+    parts = [log.take(fold_of == fold) for fold in np.unique(fold_of)]
+    sums = [Statistics.of(part) for part in parts]
+    predicted = np.empty((len(settings), log.n_rows))
+    for held, part in enumerate(parts):
+        others = Statistics.zero(log.n_actions, log.n_features)
+        for number, one in enumerate(sums):
+            others = others if number == held else others + one
+        for choice, setting in enumerate(settings):
+            theta = reward_parameters(others, setting["ridge"])[part.actions]
+            predicted[choice, fold_of == held] = np.einsum("nd,nd->n", theta, part.contexts)
+    return predicted
+
+
+def _errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """(r − α − β·p)² of each row, (n,), with the α and the β ≥ 0 that make their mean least."""
+    r, p = rewards - rewards.mean(), predicted - predicted.mean()
+    square = float(p @ p)
+    scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
+    errors: np.ndarray = (r - scale * p) ** 2
+    return errors
+
+
+def ridge_grid(ridge: Any) -> list[Setting]:
+    """The ridges to try: the one given, those given, or the default ones."""
+    settings = grid(ridge=(ridge, RIDGES))
+    for setting in settings:
+        positive("ridge", setting["ridge"])
+    return settings
+
+
+def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
+    """Folds by context, fewer where contexts are few; None where there is only one context."""
+    contexts = log.n_contexts
+    return None if contexts < 2 else context_folds(log, min(folds, contexts), seed)
+
+
+def grid(**options: tuple[Any, Iterable[float]]) -> list[Setting]:
+    """All combinations; each option is (given, default grid), given None, a number, or numbers to try."""
+    axes = []
+    for name, (given, default) in options.items():
+        values = default if given is None else [given] if np.ndim(given) == 0 else given
+        axes.append([(name, _number(name, value)) for value in values])
+        if not axes[-1]:
+            raise SettingError(f"{name}={given!r}; give a number, or one or more numbers to try")
+    return [dict(point) for point in product(*axes)]
+
+
+def said(setting: Setting) -> str:
+    """A setting in words."""
+    return ", ".join(f"{name} = {value:.4g}" for name, value in setting.items())
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if np.isnan(number) or (number < 0 and name != "k") or (np.isinf(number) and name != "clip"):
+        raise SettingError(f"{name}={value!r}; must be a finite number{'' if name == 'k' else ', 0 or more'}")
+    return number

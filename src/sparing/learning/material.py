@@ -1,0 +1,143 @@
+"""What an offline learner learns from: a log, what its policy may do in each row, what the log could do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.log import Log
+from sparing.policies.policy import SupportModel
+from sparing.policies.supports import KnownSupport, given_support, log_support
+
+WITHOUT_PROPENSITIES = ("greedy", "pessimistic")
+"""Methods that never divide by a propensity."""
+
+FOLDS = 3
+"""Folds of contexts by which hyper-parameters are chosen and reward models cross-fitted."""
+
+ROUNDING = 1e-12
+"""A deviation below this share of the largest reward is rounding."""
+
+Within = Literal["supported", "logged"]
+
+
+class Progress:
+    """Tells a caller's function how many of the planned steps are done."""
+
+    def __init__(self, report: Callable[[int, int], None] | None = None) -> None:
+        self.report, self.done, self.total = report, 0, 1
+
+    def plan(self, steps: int) -> None:
+        """Expect this many steps before the last one."""
+        self.total = steps + 1
+
+    def step(self) -> None:
+        """One more is done."""
+        self.done += 1
+        if self.report is not None:
+            self.report(self.done, self.total)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A log and the options that every method shares."""
+
+    log: Log
+    seed: int = 0
+    support: Any = None
+    reward_range: tuple[float, float] | None = None
+    folds: int = FOLDS
+    progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.seed, int | np.integer) and self.seed >= 0):
+            raise SettingError(f"seed={self.seed!r}; must be a whole number, 0 or more")
+        if not (isinstance(self.folds, int) and self.folds >= 2):
+            raise SettingError(f"folds={self.folds!r}; must be a whole number, 2 or more")
+        if self.reward_range is not None:
+            ends = np.asarray(self.reward_range)
+            fits = ends.shape == (2,) and ends.dtype.kind in "iuf" and np.isfinite(ends).all()
+            if not (fits and ends[0] <= ends[1]):
+                raise SettingError(
+                    f"reward_range={self.reward_range!r}; must be (lowest, highest), both finite"
+                )
+
+    @property
+    def lowest(self) -> float:
+        """r_min: the given lower bound on mean rewards, else the smallest reward in the log."""
+        return float(self.log.rewards.min() if self.reward_range is None else self.reward_range[0])
+
+    @property
+    def unit(self) -> float:
+        """The deviation of the rewards, by which default grids are scaled; 1 where all rewards are equal."""
+        deviation = float(self.log.rewards.std())
+        return deviation if deviation > ROUNDING * float(np.abs(self.log.rewards).max()) else 1.0
+
+    @property
+    def priority(self) -> np.ndarray:
+        """A random order of the actions by which ties are broken, (K,)."""
+        return np.random.default_rng([self.seed, 21]).permutation(self.log.n_actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """A log and two masks over its rows, (n, K).
+
+    `allowed` are the actions that the policy may take (None: any), `supported` those that the log could
+    have taken (None: unknown). `model` is what says `allowed` for new contexts.
+    """
+
+    log: Log
+    allowed: np.ndarray | None
+    supported: np.ndarray | None
+    model: SupportModel | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def anywhere(self) -> np.ndarray:
+        """Actions that are supported somewhere, (K,); where the support is unknown, those that were logged."""
+        logged: np.ndarray = self.log.counts > 0
+        return logged if self.supported is None else logged | np.any(self.supported, axis=0)
+
+    def take(self, rows: np.ndarray) -> "Material":
+        """The same for some of the rows (a boolean mask)."""
+        return Material(
+            self.log.take(rows),
+            None if self.allowed is None else self.allowed[rows],
+            None if self.supported is None else self.supported[rows],
+            self.model,
+        )
+
+
+def gather(request: Request, method: str, within: Within) -> Material:
+    """Check that the log has what the method needs, and read its masks.
+
+    The policy is kept on the support that the caller gave; else `within` each context's supported
+    actions, or within the actions that were logged somewhere.
+    """
+    log = request.log
+    if not log.n_rows:
+        raise LogError(f"the log has no rows, and method {method!r} has nothing else to learn from")
+    if log.propensities is None and method not in WITHOUT_PROPENSITIES:
+        raise LogError(
+            f"method {method!r} divides by propensities, and the log has none. Log them (column `propensity`), "
+            f"estimate them with fitted_propensities, or use {' or '.join(WITHOUT_PROPENSITIES)}"
+        )
+    supported = log.support.mask() if log.support.known else None
+    notes: tuple[str, ...] = ()
+    model: SupportModel
+    if request.support is not None:
+        model = given_support(log, request.support)
+    elif within == "supported":
+        model, note = log_support(log, method)
+        notes = (note,)
+    else:
+        model = KnownSupport.fixed(log.counts > 0, log.n_features)
+        never = int((log.counts == 0).sum())
+        notes = (f"{never} actions that were never logged are never chosen",) if never else ()
+    allowed = model(log.contexts)
+    if request.support is not None and log.support.kind != "exact":
+        supported = allowed
+    return Material(log, allowed, supported, model, notes)

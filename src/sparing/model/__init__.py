@@ -1,0 +1,1 @@
+"""What rows teach: sums, regression, radii, assumptions, the prior, ε-supported sets."""

@@ -1,0 +1,107 @@
+"""What a learner takes as given: noise, bounds, ridge, δ — and which of them were estimated."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log.limits import LARGEST
+from sparing.model.radius import RADII
+from sparing.model.regression import residual_noise, ridge_regression
+from sparing.model.statistics import Statistics
+
+SMALLEST = 1e-50
+"""The smallest setting that is not 0: products of smaller ones underflow."""
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """The numbers behind every confidence set, shown wherever a result is."""
+
+    noise: float
+    theta_bound: float
+    context_bound: float
+    ridge: float = 1.0
+    delta: float = 0.05
+    radius: str = "determinant"
+    radius_scale: float = 1.0
+    estimated: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    @classmethod
+    def resolve(
+        cls,
+        sums: Statistics | None,
+        *,
+        noise: float | None = None,
+        theta_bound: float | None = None,
+        context_bound: float | None = None,
+        ridge: float = 1.0,
+        delta: float = 0.05,
+        radius: str = "determinant",
+        radius_scale: float = 1.0,
+    ) -> "Assumptions":
+        """Check what was given and estimate the rest from the log's sums."""
+        positive("ridge", ridge)
+        positive("radius_scale", radius_scale)
+        if not 0 < delta < 1:
+            raise SettingError(f"delta={delta}; must be in (0, 1), such as 0.05")
+        if radius not in RADII:
+            raise SettingError(f"radius={radius!r}; must be one of {', '.join(RADII)}")
+        given = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
+        for name, value in given.items():
+            if value is not None and not 0 <= float(value) <= LARGEST:
+                raise SettingError(f"{name}={value}; must be a number from 0 to {LARGEST:g}")
+        missing = tuple(name for name, value in given.items() if value is None)
+        if missing and (sums is None or sums.n_rows == 0):
+            raise SettingError(
+                f"{', '.join(missing)} cannot be estimated without logged rows; "
+                f"pass {', '.join(f'{name}=...' for name in missing)}"
+            )
+        if sums is not None and missing:
+            estimates = {
+                "noise": lambda: residual_noise(sums, ridge),
+                "theta_bound": lambda: float(np.linalg.norm(ridge_regression(sums, ridge), axis=1).max()),
+                "context_bound": lambda: sums.largest,
+            }
+            given |= {name: estimates[name]() for name in missing}
+            empty = [name for name in missing if not given[name]]
+            if empty:
+                raise SettingError(
+                    f"{', '.join(empty)} would be estimated as 0, because the log's rewards or contexts are all 0 (or "
+                    f"next to it): it says nothing about untried actions. Pass {', '.join(f'{n}=...' for n in empty)}"
+                )
+        return cls(
+            noise=float(given["noise"] or 0),
+            theta_bound=float(given["theta_bound"] or 0),
+            context_bound=float(given["context_bound"] or 0),
+            ridge=float(ridge),
+            delta=float(delta),
+            radius=radius,
+            radius_scale=float(radius_scale),
+            estimated=missing,
+        )
+
+    @property
+    def conditions(self) -> str:
+        """What a promise rests on beyond the model: values nobody gave."""
+        named = [f"{name} = {getattr(self, name):.4g}" for name in (*self.estimated, *self.assumed)]
+        return f"conditional on estimated or assumed {', '.join(named)}" if named else ""
+
+    def __str__(self) -> str:
+        def shown(name: str) -> str:
+            mark = " (estimated)" if name in self.estimated else " (assumed)" if name in self.assumed else ""
+            return f"{name} {getattr(self, name):.4g}{mark}"
+
+        values = ", ".join(
+            shown(name) for name in ("noise", "theta_bound", "context_bound", "ridge", "delta")
+        )
+        return f"{values}, radius {self.radius} × {self.radius_scale:g}"
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse what is not a number above 0, or too small or large to be squared."""
+    if not SMALLEST <= float(value) <= LARGEST:
+        raise SettingError(
+            f"{name}={value}; must be a finite number above 0, from {SMALLEST:g} to {LARGEST:g}"
+        )

@@ -1,0 +1,185 @@
+"""Propensities learnt from the log itself: multinomial regression, cross-fitted, then calibrated."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from sparing.extras import require
+from sparing.log import Log
+from sparing.log.support import chunks
+from sparing.model.folds import context_folds
+
+TRAINING_CELLS = 10_000_000
+"""(row, action) pairs that one model is trained on, at most, and never on more than `TRAINING_ROWS` rows."""
+
+TRAINING_ROWS = 50_000
+
+CHECKED_CELLS = 1_000_000
+"""(row, action) pairs on which the fit is calibrated and judged, at most."""
+
+SMALLEST = 1e-12
+"""A propensity that is divided by is at least this."""
+
+BINS = 20
+"""Equally filled bins of predicted propensities in which predictions meet what happened."""
+
+CONFIDENCE = 0.95
+"""Of the interval around each bin's observed share."""
+
+
+@dataclass(frozen=True, eq=False)
+class PropensityFit:
+    """μ̂(a_i|x_i) of the logged actions, (n,), and how far they can be trusted.
+
+    `calibration_error` is the mean of |predicted − observed share| over (row, action) pairs in equally
+    filled bins; `reliability` (bins, 4) has each bin's mean prediction, observed share, and the limits of
+    that share's 95 % interval. `relative_error` is the median, over rows, of the propensity's standard
+    error (a jackknife over the folds) divided by the propensity. `models.table(rows)` gives full rows.
+    """
+
+    logged: np.ndarray
+    temperature: float
+    calibration_error: float
+    reliability: np.ndarray
+    relative_error: float
+    models: "CrossFit"
+
+
+def fitted_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> np.ndarray:
+    """μ̂(a|x_i) for every row and action, (n, K): each row by a model that has not seen its context.
+
+    An action that was never logged gets 0, and so does one outside a row's support where that is known.
+    The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
+    """
+    return CrossFit.of(log, folds, seed).table(np.arange(log.n_rows))
+
+
+def fit_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> PropensityFit:
+    """μ̂ of the logged actions only, block by block, with calibration and uncertainty."""
+    fit = CrossFit.of(log, folds, seed)
+    logged = np.empty(log.n_rows)
+    for block in chunks(log.n_rows, log.n_actions):
+        rows = np.arange(block.start, block.stop)
+        logged[block] = fit.table(rows)[np.arange(len(rows)), log.actions[block]]
+    np.maximum(logged, SMALLEST, out=logged)
+    checked = _some(log, seed, CHECKED_CELLS // log.n_actions)
+    error, reliability = calibration(fit.table(checked), log.actions[checked])
+    return PropensityFit(logged, fit.temperature, error, reliability, fit.relative_error(checked), fit)
+
+
+def calibration(chances: np.ndarray, actions: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean |predicted − observed| over the pairs with a chance, and (bins, 4) of what was compared.
+
+    chances (n, K) are predictions for n rows, actions (n,) what was logged.
+    """
+    happened = np.zeros(chances.shape, dtype=bool)
+    happened[np.arange(len(actions)), actions] = True
+    order = np.argsort(chances, axis=None)
+    order = order[chances.ravel()[order] > 0]
+    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    predicted = np.array([chances.ravel()[part].mean() for part in bins])
+    hits = np.array([happened.ravel()[part].sum() for part in bins])
+    sizes = np.array([len(part) for part in bins])
+    low, high = share_limits(hits, sizes, (1 + CONFIDENCE) / 2)
+    observed = hits / sizes
+    error = float((np.abs(predicted - observed) * sizes).sum() / sizes.sum())
+    return error, np.column_stack([predicted, observed, low, high])
+
+
+def share_limits(hits: np.ndarray, sizes: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Clopper–Pearson: one-sided lower and upper limits of a share of which hits of sizes were seen."""
+    from scipy.stats import beta  # slow to import
+
+    hits, sizes = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
+    with np.errstate(invalid="ignore"):
+        low = np.where(hits > 0, beta.ppf(1 - confidence, hits, sizes - hits + 1), 0.0)
+        high = np.where(hits < sizes, beta.ppf(confidence, hits + 1, sizes - hits), 1.0)
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen."""
+
+    log: Log
+    fold_of: np.ndarray
+    theta: np.ndarray
+    offset: np.ndarray
+    rows_trained: int
+    temperature: float = 1.0
+
+    @classmethod
+    def of(cls, log: Log, folds: int, seed: int) -> "CrossFit":
+        """Train a model for each fold on the other folds' rows, then set the temperature."""
+        linear_model = require("sklearn.linear_model", extra="paper", purpose="estimating propensities")
+        fold_of = context_folds(log, folds, seed)
+        center, spread = log.contexts.mean(axis=0), log.contexts.std(axis=0)
+        spread = np.where(spread > 0, spread, 1)
+        theta = np.zeros((folds, log.n_actions, log.n_features))
+        offset = np.full((folds, log.n_actions), -np.inf)
+        most = min(TRAINING_ROWS, max(1, TRAINING_CELLS // log.n_actions))
+        rows_trained = log.n_rows
+        for fold in range(folds):
+            rows = np.flatnonzero(fold_of != fold)
+            rows = np.random.default_rng([seed, 12, fold]).permutation(rows)[:most]
+            rows_trained = min(rows_trained, len(rows))
+            seen = np.unique(log.actions[rows])
+            offset[fold, seen] = 0
+            if len(seen) > 1:
+                model = linear_model.LogisticRegression(max_iter=1000)
+                model.fit((log.contexts[rows] - center) / spread, log.actions[rows])
+                # With two actions scikit-learn keeps one line: the odds of the second.
+                last = seen if len(seen) > 2 else seen[1:]
+                theta[fold, last] = model.coef_ / spread
+                offset[fold, last] = model.intercept_ - (model.coef_ / spread) @ center
+        plain = cls(log, fold_of, theta, offset, rows_trained)
+        checked = _some(log, seed, CHECKED_CELLS // log.n_actions)
+        return cls(log, fold_of, theta, offset, rows_trained, plain._best_temperature(checked))
+
+    def table(self, rows: np.ndarray) -> np.ndarray:
+        """μ̂(a|x) of these rows, (rows, K), each by the model of its own fold."""
+        return special.softmax(self._held_out_scores(rows) / self.temperature, axis=1)
+
+    def _held_out_scores(self, rows: np.ndarray) -> np.ndarray:
+        scores = np.empty((len(rows), self.log.n_actions))
+        for fold in range(len(self.theta)):
+            held = self.fold_of[rows] == fold
+            scores[held] = self._scores(rows[held], fold)
+        return scores
+
+    def _scores(self, rows: np.ndarray, fold: int) -> np.ndarray:
+        """Log-odds by one fold's model; an action it has not seen counts as one more row would."""
+        scores = self.log.contexts[rows] @ self.theta[fold].T + self.offset[fold]
+        unseen = (self.offset[fold] == -np.inf) & (self.log.counts > 0)
+        if unseen.any() and len(rows):
+            total = special.logsumexp(scores, axis=1) - np.log(self.rows_trained)
+            scores[:, unseen] = total[:, None]
+        if self.log.support.known:
+            scores[~self.log.support.mask(rows)] = -np.inf
+        return scores
+
+    def _best_temperature(self, rows: np.ndarray) -> float:
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        scores = self._held_out_scores(rows)
+        picked = scores[np.arange(len(rows)), self.log.actions[rows]]
+
+        def surprise(log_temperature: float) -> float:
+            cooling = float(np.exp(-log_temperature))
+            return float((special.logsumexp(scores * cooling, axis=1) - picked * cooling).mean())
+
+        return float(np.exp(minimize_scalar(surprise, bounds=(-2.0, 3.0), method="bounded").x))
+
+    def relative_error(self, rows: np.ndarray) -> float:
+        """Median of standard error ÷ propensity: (F−1)/F·Σ_f (p_f − p̄)² over the models without fold f."""
+        folds = len(self.theta)
+        at = (np.arange(len(rows)), self.log.actions[rows])
+        each = [special.softmax(self._scores(rows, f) / self.temperature, axis=1)[at] for f in range(folds)]
+        variance = (folds - 1) * np.var(each, axis=0)
+        return float(np.median(np.sqrt(variance) / np.mean(each, axis=0)))
+
+
+def _some(log: Log, seed: int, most: int) -> np.ndarray:
+    """Random rows, in order, at most this many."""
+    return np.sort(np.random.default_rng([seed, 13]).permutation(log.n_rows)[: max(1, most)])

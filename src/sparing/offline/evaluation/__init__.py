@@ -1,6 +1,0 @@
-"""What a policy would have earned: nine estimators, four intervals, and the part no log can tell."""
-
-from sparing.offline.evaluation.estimate import Estimate, Evaluation
-from sparing.offline.evaluation.evaluate import evaluate
-
-__all__ = ["Estimate", "Evaluation", "evaluate"]

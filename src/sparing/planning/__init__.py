@@ -1,0 +1,1 @@
+"""What going live costs."""

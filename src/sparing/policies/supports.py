@@ -1,0 +1,199 @@
+"""Which actions a context supports, for contexts of the log and for new ones."""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.log import Log
+from sparing.log.log import context_keys
+from sparing.policies.policy import SupportModel, checked_contexts
+
+LARGEST = 1e150
+"""Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSupport:
+    """Sets by exact context; contexts (m, d) are distinct, sets (m, ceil(K/8)) their sets as packed bits.
+
+    Any other context gets the set `elsewhere` (K,). With m = 0 that is one set for all contexts.
+    """
+
+    contexts: np.ndarray
+    sets: np.ndarray
+    elsewhere: np.ndarray
+
+    def __post_init__(self) -> None:
+        k = len(self.elsewhere)
+        checked_keys(self.contexts)
+        if self.sets.shape != (len(self.contexts), (k + 7) // 8) or self.elsewhere.dtype != bool:
+            raise SettingError(
+                f"sets of shape {self.sets.shape} for {len(self.contexts)} contexts, {k} actions; expected "
+                "one packed row for each context and a boolean for each action"
+            )
+        if not self.elsewhere.any():
+            raise SettingError("no supported action for new contexts; there must be at least one")
+
+    @classmethod
+    def fixed(cls, mask: np.ndarray, n_features: int) -> "KnownSupport":
+        """One set (K,) for every context."""
+        empty = np.empty((0, (len(mask) + 7) // 8), dtype=np.uint8)
+        return cls(np.empty((0, n_features)), empty, np.array(mask, dtype=bool))
+
+    @classmethod
+    def of(cls, log: Log) -> "KnownSupport":
+        """The log's sets: where a context repeats, the union; elsewhere what is supported anywhere."""
+        mask = log.support.mask()
+        anywhere = np.logical_or.reduce(mask, axis=0)
+        if (mask == anywhere).all():
+            return cls.fixed(anywhere, log.n_features)
+        _, first, group = np.unique(context_keys(log.contexts), return_index=True, return_inverse=True)
+        union = np.zeros((len(first), log.n_actions), dtype=bool)
+        np.logical_or.at(union, group.reshape(-1), mask)
+        return cls(log.contexts[first], np.packbits(union, axis=1), anywhere)
+
+    @cached_property
+    def index(self) -> "ContextIndex":
+        """Where each known context stands."""
+        return ContextIndex(self.contexts)
+
+    def __call__(self, contexts: np.ndarray) -> np.ndarray:
+        """Boolean (n, K): the known set, else `elsewhere`."""
+        x = checked_contexts(contexts, self.contexts.shape[1])
+        mask = np.tile(self.elsewhere, (len(x), 1))
+        if len(self.contexts):
+            place = self.index.find(x)
+            known = place >= 0
+            bits = np.unpackbits(self.sets[place[known]], axis=1, count=len(self.elsewhere))
+            mask[known] = bits.astype(bool)
+        return mask
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSupport:
+    """A caller's function of contexts, its answers checked."""
+
+    function: Callable[[np.ndarray], Any]
+    n_actions: int
+
+    def __call__(self, contexts: np.ndarray) -> np.ndarray:
+        """Boolean (n, K), at least one action a row."""
+        x = checked_contexts(contexts)
+        mask = np.asarray(self.function(x))
+        if mask.dtype != bool or mask.shape != (len(x), self.n_actions):
+            raise SettingError(
+                f"the support function gave {mask.dtype} of shape {mask.shape}; expected booleans of shape "
+                f"({len(x)}, {self.n_actions}), such as probabilities > 0"
+            )
+        empty = np.flatnonzero(~mask.any(axis=1))
+        if len(empty):
+            raise SettingError(
+                f"the support function allows no action for the context at row {empty[0]}; "
+                "it must allow at least one"
+            )
+        return mask
+
+
+def checked_keys(contexts: np.ndarray) -> None:
+    """Refuse contexts that no other could equal byte for byte, or that make scores overflow."""
+    if contexts.ndim != 2 or contexts.dtype != np.float64 or not (np.abs(contexts) <= LARGEST).all():
+        raise SettingError(
+            f"known contexts of shape {contexts.shape} and type {contexts.dtype}; expected float64 (m, d), "
+            f"finite and none beyond {LARGEST:g}"
+        )
+
+
+class ContextIndex:
+    """Finds contexts by their exact bytes, −0.0 taken as 0.0."""
+
+    def __init__(self, contexts: np.ndarray) -> None:
+        keys = context_keys(contexts)
+        self.order = np.argsort(keys)
+        self.keys = keys[self.order]
+        if (self.keys[1:] == self.keys[:-1]).any():
+            raise SettingError("a context is listed twice; each may have one set or one distribution")
+
+    def find(self, contexts: np.ndarray) -> np.ndarray:
+        """The position of each context, (n,); −1 where it is unknown."""
+        if not len(self.keys):
+            return np.full(len(contexts), -1)
+        keys = context_keys(contexts)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[place] == keys, self.order[place], -1)
+
+
+def given_support(log: Log, support: Any) -> SupportModel:
+    """Read the option `support`, and refuse what contradicts the log.
+
+    It is a function of contexts, a policy (its positive probabilities), or labels supported everywhere.
+    """
+    model = _model(log, support)
+    mask = model(log.contexts)
+    outside = np.flatnonzero(~mask[np.arange(log.n_rows), log.actions])
+    if len(outside):
+        row = outside[0]
+        raise SettingError(
+            f"support= leaves out action {log.action_names[log.actions[row]]!r} at row {row}, where it was "
+            f"logged; {len(outside)} rows in all. Every logged action is supported in its context"
+        )
+    if log.support.kind == "exact":
+        beyond = np.argwhere(mask & ~KnownSupport.of(log)(log.contexts))
+        if len(beyond):
+            row, action = beyond[0]
+            raise SettingError(
+                f"support= allows action {log.action_names[action]!r} at row {row}, which the log's own "
+                "support excludes. Mend one of the two, or leave support= out"
+            )
+    return model
+
+
+def log_support(log: Log, method: str) -> tuple[KnownSupport, str]:
+    """The log's own support as a model, and a note on what it takes new contexts to support."""
+    if not log.support.known:
+        raise LogError(
+            f"method {method!r} stays on each context's supported actions, and this log's support is unknown. "
+            "Log eligible sets or full distributions, pass support= (a function of contexts, or labels that "
+            "are supported everywhere), or use greedy, pessimistic or poem, which do without"
+        )
+    model = KnownSupport.of(log)
+    if len(model.contexts):
+        return model, "a context that is not in the log may get any action supported somewhere in the log"
+    return model, "all logged contexts support the same actions; new ones are taken to support them too"
+
+
+def support_function(support: Any, action_names: tuple[Hashable, ...]) -> GivenSupport:
+    """A function of contexts, or a policy whose positive probabilities are the support."""
+    if not hasattr(support, "probabilities"):
+        if not callable(support):
+            raise SettingError(
+                f"support={support!r}; must be a function of contexts, a policy, or a list of action labels"
+            )
+        return GivenSupport(support, len(action_names))
+    if tuple(support.action_names) != action_names:
+        raise SettingError(
+            f"support= is a policy over {tuple(support.action_names)!r}; expected one over "
+            f"{action_names!r}, in this order"
+        )
+    return GivenSupport(lambda contexts: support.probabilities(contexts) > 0, len(action_names))
+
+
+def _model(log: Log, support: Any) -> SupportModel:
+    if isinstance(support, KnownSupport):
+        if len(support.elsewhere) != log.n_actions:
+            raise SettingError(
+                f"support= of {len(support.elsewhere)} actions for a log of {log.n_actions}; they must match"
+            )
+        return support
+    if isinstance(support, str) or callable(support) or not isinstance(support, Iterable):
+        return support_function(support, log.action_names)
+    labels = list(support)
+    unknown = [label for label in labels if label not in log.action_names]
+    if unknown or not labels:
+        raise SettingError(
+            f"support={labels!r}; must be one or more of the log's actions {log.action_names!r}"
+        )
+    return KnownSupport.fixed(np.array([name in labels for name in log.action_names]), log.n_features)

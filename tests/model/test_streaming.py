@@ -1,0 +1,333 @@
+"""A summary read in pieces is the summary of the log read as a whole."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparing
+from reference.cases import make_rounds, parameters, run
+from sparing.errors import LogError, SettingError
+from sparing.log import Log
+from sparing.model import streaming, tiles
+from sparing.model.statistics import Statistics, Summary
+
+SUMS = ("counts", "gram", "response", "squares", "largest")
+LABELS = np.array(["b", "a", "d", "c", "e"])
+
+
+def exact_table(seed, rows, d=3, labels=LABELS):
+    """Values k/64, so that every sum of products is exact in any order."""
+    rng = np.random.default_rng(seed)
+    columns = {f"x_{i}": rng.integers(-64, 65, rows) / 64 for i in range(d)}
+    columns["action"] = labels[rng.integers(0, len(labels), rows)]
+    return pa.table({**columns, "reward": rng.integers(-128, 129, rows) / 64})
+
+
+def replaced(table, name, values):
+    return table.set_column(table.schema.get_field_index(name), name, values)
+
+
+def write(table, path, group=None):
+    pq.write_table(table, path, row_group_size=group)
+    return path
+
+
+def assert_same(one, other):
+    assert one.action_names == other.action_names
+    for name in SUMS:
+        got, expected = getattr(one.statistics, name), getattr(other.statistics, name)
+        np.testing.assert_array_equal(got, expected, err_msg=name)
+
+
+def whole(source, **options):
+    return Summary.of(sparing.read_log(source, **options))
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Cut even small files into shards, and shards into batches."""
+    monkeypatch.setattr(streaming, "SHARD_ROWS", 100)
+    monkeypatch.setattr(streaming, "batch_rows", lambda width: 37)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("batch", [1, 64, 10_000])
+@pytest.mark.parametrize("group", [7, 100, 10_000])
+def test_equals_the_whole_log(tmp_path, monkeypatch, group, batch, threads):
+    monkeypatch.setattr(streaming, "SHARD_ROWS", 100)
+    monkeypatch.setattr(streaming, "batch_rows", lambda width: batch)
+    path = write(exact_table(0, 450), tmp_path / "log.parquet", group)
+    assert_same(sparing.summarise(path, threads=threads), whole(path))
+
+
+def test_any_number_of_threads_gives_the_same_bits(tmp_path, small_shards):
+    rng = np.random.default_rng(1)
+    names = [*(f"x_{i}" for i in range(9)), "reward"]
+    table = pa.table({**{name: rng.normal(size=5000) for name in names}, "action": rng.integers(0, 4, 5000)})
+    path = write(table, tmp_path / "log.parquet", 90)
+    one = sparing.summarise(path, threads=1)
+    for threads in (2, 3, 7, None):
+        assert_same(sparing.summarise(path, threads=threads), one)
+    for name in SUMS:
+        expected = getattr(whole(path).statistics, name)
+        np.testing.assert_allclose(getattr(one.statistics, name), expected, rtol=1e-12, atol=1e-10)
+
+
+def test_actions_that_are_missing_in_some_row_groups(tmp_path, small_shards):
+    path = write(exact_table(2, 900).sort_by("action"), tmp_path / "log.parquet", 50)
+    assert_same(sparing.summarise(path), whole(path))
+
+
+@pytest.mark.parametrize("labels", [np.array([30, -1, 7]), np.array([0.5, 2.0]), np.array(["ä", "10", "9"])])
+def test_labels_of_any_kind_in_the_order_of_the_log(tmp_path, small_shards, labels):
+    path = write(exact_table(3, 400, labels=labels), tmp_path / "log.parquet", 60)
+    assert_same(sparing.summarise(path), whole(path))
+
+
+def test_known_actions_keep_their_order(tmp_path):
+    path = write(exact_table(4, 200), tmp_path / "log.parquet")
+    names = ["e", "z", "a", "b", "c", "d"]
+    summary = sparing.summarise(path, actions=names)
+    assert summary.action_names == tuple(names)
+    assert summary.statistics.counts[1] == 0
+    assert_same(summary, whole(path, actions=names))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+def test_files_that_write_log_wrote(tmp_path, small_shards, ending):
+    rng = np.random.default_rng(5)
+    x, actions = rng.integers(-64, 65, (300, 2)) / 64, rng.integers(0, 3, 300)
+    labels = [("a", 1), "b", 2.5]
+    log = Log.from_arrays(
+        x, [labels[a] for a in actions], x[:, 0], distribution=np.full((300, 3), 1 / 3), action_names=labels
+    )
+    sparing.write_log(log, tmp_path / f"log.{ending}")
+    summary = sparing.summarise(tmp_path / f"log.{ending}")
+    assert_same(summary, whole(tmp_path / f"log.{ending}"))
+    for name in SUMS:
+        np.testing.assert_array_equal(getattr(summary.statistics, name), getattr(Statistics.of(log), name))
+
+
+def test_tables_in_memory_and_columns_of_other_types():
+    table = exact_table(6, 150)
+    assert_same(sparing.summarise(table), whole(table))
+    table = replaced(table, "action", table["action"].dictionary_encode())
+    table = replaced(table, "x_0", table["x_0"].cast(pa.float32()))
+    table = replaced(table, "x_1", pa.array(range(150)))
+    assert_same(sparing.summarise(table), whole(table))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float64(), 4), pa.list_(pa.float64()), pa.list_(pa.float32(), 4)]
+)
+def test_contexts_in_one_list_column(tmp_path, small_shards, kind):
+    x = np.random.default_rng(7).integers(-64, 65, (400, 4)) / 64
+    table = exact_table(7, 400, d=0).append_column("context", pa.array(x.tolist(), kind))
+    path = write(table, tmp_path / "log.parquet", 80)
+    assert_same(sparing.summarise(path), whole(path))
+
+
+def test_lists_of_another_length_are_told(tmp_path, small_shards):
+    lists = [[1.0, 2.0]] * 250 + [[1.0]] * 50
+    table = exact_table(8, 300, d=0).append_column("x", pa.array(lists))
+    path = write(table, tmp_path / "log.parquet", 50)
+    with pytest.raises(LogError, match="x at row 250 has length 1; the rows before it have 2"):
+        sparing.summarise(path)
+    with pytest.raises(LogError, match="a feature or more"):
+        sparing.summarise(
+            {"x": pa.array([[], []], pa.list_(pa.float64())), "action": [1, 2], "reward": [0, 1]}
+        )
+
+
+def test_a_single_row(tmp_path):
+    path = write(
+        pa.table({"x_0": [3.0], "x_1": [4.0], "action": ["b"], "reward": [2.0]}), tmp_path / "a.parquet"
+    )
+    summary = sparing.summarise(path, actions=["a", "b"])
+    np.testing.assert_array_equal(summary.statistics.gram[1], [[9, 12], [12, 16]])
+    np.testing.assert_array_equal(summary.statistics.response, [[0, 0], [6, 8]])
+    assert summary.statistics.largest == 5
+    assert repr(summary) == "Summary(1 rows, 2 actions, 2 features)"
+
+
+@pytest.mark.parametrize("actions", [None, ["a"]])
+@pytest.mark.parametrize("d", [0, 2])
+def test_no_rows(tmp_path, actions, d):
+    table = exact_table(0, 0, d=d)
+    if not d:
+        table = table.append_column("x", pa.array([], pa.list_(pa.float64())))
+    path = write(table, tmp_path / "log.parquet")
+    with pytest.raises(LogError, match="no rows"):
+        sparing.summarise(path, actions=actions)
+
+
+def spoilt(name, value, row=433):
+    table = exact_table(9, 500)
+    values = table[name].to_pylist()
+    values[row] = value
+    return replaced(table, name, pa.array(values, table.schema.field(name).type))
+
+
+@pytest.mark.parametrize(
+    ("table", "options"),
+    [
+        (spoilt("x_1", float("nan")), {}),
+        (spoilt("x_2", float("-inf")), {}),
+        (spoilt("x_0", None), {}),
+        (spoilt("reward", float("nan")), {}),
+        (spoilt("reward", None), {}),
+        (spoilt("action", None), {}),
+        (spoilt("action", "new"), {"actions": LABELS.tolist()}),
+        (exact_table(9, 500), {"action": "arm"}),
+        (exact_table(9, 500), {"reward": "gain"}),
+        (exact_table(9, 500), {"contexts": ["x_0", "y"]}),
+        (exact_table(9, 500), {"contexts": ["x_0", "action"]}),
+        (exact_table(9, 500, d=0), {}),
+    ],
+)
+def test_errors_are_those_of_read_log(tmp_path, small_shards, table, options):
+    path = write(table, tmp_path / "log.parquet", 60)
+    with pytest.raises(LogError) as expected:
+        sparing.read_log(path, **options)
+    with pytest.raises(LogError) as got:
+        sparing.summarise(path, **options)
+    assert str(got.value) == str(expected.value)
+
+
+def test_the_first_of_several_bad_rows_is_told(tmp_path, small_shards):
+    table = spoilt("x_1", float("nan"), row=120)
+    table = replaced(table, "x_2", pa.array([0.0] * 480 + [np.inf] * 20))
+    path = write(table, tmp_path / "log.parquet", 50)
+    for threads in (1, 4):
+        with pytest.raises(LogError, match="context feature 1 at row 120 is nan"):
+            sparing.summarise(path, threads=threads)
+
+
+def test_a_damaged_page_is_found(tmp_path):
+    log = Log.from_arrays(np.random.default_rng(0).normal(size=(5000, 2)), [1, 2] * 2500, [0.0] * 5000)
+    path = tmp_path / "log.parquet"
+    sparing.write_log(log, path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 4] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(LogError, match="truncated or damaged"):
+        sparing.summarise(path)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5])
+def test_threads_must_be_a_number(threads):
+    with pytest.raises(SettingError, match="threads"):
+        sparing.summarise(exact_table(0, 5), threads=threads)
+
+
+def test_other_formats_are_named(tmp_path):
+    path = tmp_path / "log.vw"
+    path.write_text("1:-1:0.5 | a:1 b:2\n2:0:0.5 | a:0.5 b:1\n")
+    with pytest.raises(LogError, match="Convert it to Parquet"):
+        sparing.summarise(path)
+
+
+def shards_of(tmp_path, monkeypatch, groups, **constants):
+    for name, value in constants.items():
+        monkeypatch.setattr(streaming, name, value)
+    seen = []
+    sum_shard = streaming._sum_shard
+    monkeypatch.setattr(
+        streaming, "_sum_shard", lambda reading, shard: (seen.append(shard), sum_shard(reading, shard))[1]
+    )
+    path = write(exact_table(0, 10 * groups), tmp_path / "log.parquet", 10)
+    assert_same(sparing.summarise(path, threads=1), whole(path))
+    return seen
+
+
+@pytest.mark.parametrize("groups", [2, 9, 64, 100])
+def test_shards_are_runs_of_row_groups_that_cover_the_file(tmp_path, monkeypatch, groups):
+    shards = shards_of(tmp_path, monkeypatch, groups, SHARD_ROWS=1, ROWS_AN_ACTION=1)
+    assert len(shards) == min(groups, streaming.SHARDS)
+    assert [group for shard in shards for group in shard.groups] == list(range(groups))
+    assert [shard.first_row for shard in shards] == [10 * shard.groups[0] for shard in shards]
+
+
+@pytest.mark.parametrize(
+    "constants", [{"ACCUMULATORS": 1}, {"SHARD_ROWS": 301}, {"SHARD_ROWS": 1, "ROWS_AN_ACTION": 61}]
+)
+def test_few_rows_many_actions_or_little_memory_make_one_shard(tmp_path, monkeypatch, constants):
+    assert shards_of(tmp_path, monkeypatch, 30, **constants) == [streaming.Shard()]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
+    """What Arrow holds while a file is read is about the same for four times the rows."""
+    monkeypatch.setattr(streaming, "batch_rows", lambda width: 4096)
+    held = []
+
+    class Watched(tiles.Tiles):
+        def add(self, *rows):
+            held.append(pa.total_allocated_bytes())
+            return super().add(*rows)
+
+    monkeypatch.setattr(tiles, "Tiles", Watched)
+    peaks, sizes = [], []
+    for rows in (100_000, 400_000):
+        path = tmp_path / "log.parquet"
+        with pq.ParquetWriter(path, exact_table(0, 1, d=6).schema, use_dictionary=False) as writer:
+            for seed in range(rows // 20_000):
+                writer.write_table(exact_table(seed, 20_000, d=6))
+        sizes.append(path.stat().st_size)
+        before = pa.total_allocated_bytes()
+        held.clear()
+        sparing.summarise(path, threads=1)
+        peaks.append(max(held) - before)
+    assert sizes[1] > 3.9 * sizes[0]
+    assert peaks[1] < 1.1 * peaks[0]
+
+
+THETA = parameters(30)
+GIVEN = {"noise": 0.5, "theta_bound": 2.0, "context_bound": 1.75, "seed": 4, "radius_scale": 0.2}
+LEARNERS = {
+    "warm_started": lambda log: sparing.warm_started(log, **GIVEN),
+    "certified": lambda log: sparing.certified(log, tolerance=0.1, **GIVEN),
+    "estimated": lambda log: sparing.certified(log, tolerance=0.1),
+    "confident": lambda log: sparing.confident(log, tolerance=0.05, spot_check=0.1, seed=4),
+    "linucb": lambda log: sparing.linucb(log, **GIVEN),
+    "lints": lambda log: sparing.lints(log, **GIVEN),
+    "moful": lambda log: sparing.moful(log, **GIVEN),
+}
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """A file of 600 rounds of a linear world."""
+    rng = np.random.default_rng(31)
+    x, actions = rng.random((600, 3)), rng.integers(0, len(THETA), 600)
+    rewards = (x * THETA[actions]).sum(axis=1) + 0.5 * rng.standard_normal(600)
+    table = pa.table({**{f"x_{i}": x[:, i] for i in range(3)}, "action": actions, "reward": rewards})
+    return write(table, tmp_path / "log.parquet", 100)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_learner_from_a_summary_decides_like_one_from_the_log(logged, small_shards, name):
+    summary = sparing.summarise(logged)
+    gram = summary.statistics.gram.copy()
+    one, other = LEARNERS[name](summary), LEARNERS[name](sparing.read_log(logged))
+    np.testing.assert_allclose(one.sets.gram, other.sets.gram, rtol=1e-12)
+    np.testing.assert_allclose(one.sets.response, other.sets.response, rtol=1e-12, atol=1e-12)
+    rounds = make_rounds(32, THETA, 80)
+    for got, expected in zip(run(one, rounds), run(other, rounds), strict=True):
+        assert (got.action, got.needs_reward, got.reason) == (
+            expected.action,
+            expected.needs_reward,
+            expected.reason,
+        )
+    np.testing.assert_array_equal(summary.statistics.gram, gram)
+
+
+@pytest.mark.parametrize("name", ["eps_moful", "eps_moful_ips"])
+def test_learners_that_need_rows_say_so(logged, name):
+    with pytest.raises(SettingError, match=f"{name} needs the log's rows"):
+        getattr(sparing, name)(sparing.summarise(logged), supported=sparing.top(2))
+
+
+def test_a_summary_needs_a_name_for_each_action():
+    with pytest.raises(LogError, match="2 action names for statistics of 3 actions"):
+        Summary(Statistics.zero(3, 2), ("a", "b"))

@@ -1,0 +1,64 @@
+"""The first compile says so: a terminal sees it going on, a command's log is told once, a pipeline hears nothing."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparing
+
+SOURCE = Path(sparing.__file__).parent
+COMPILE = """
+import numpy as np
+from sparing.native import announcing
+from sparing.online.kernels import best
+announcing.EVERY = 0.0
+best(np.ones(3), np.ones(3, dtype=bool), np.arange(3), -1)
+print("done")
+"""
+
+
+def run(tmp_path, stderr, **more):
+    script = tmp_path / "script.py"
+    script.write_text(COMPILE)
+    env = {name: value for name, value in os.environ.items() if name != "SPARING_ANNOUNCE"}
+    env |= {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONPATH": str(SOURCE.parent), **more}
+    return subprocess.run(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=stderr, env=env, check=True
+    )
+
+
+def test_a_pipeline_hears_nothing(tmp_path):
+    done = run(tmp_path, subprocess.PIPE)
+    assert (done.stdout, done.stderr) == (b"done\n", b"")
+
+
+def test_a_commands_log_is_told_once_and_only_if_there_is_something_to_compile(tmp_path):
+    first = run(tmp_path, subprocess.PIPE, SPARING_ANNOUNCE="1")
+    assert first.stderr.decode().count("compiling for this machine, once") == 1
+    assert run(tmp_path, subprocess.PIPE, SPARING_ANNOUNCE="1").stderr == b""
+
+
+def test_a_terminal_sees_it_going_on_and_keeps_nothing(tmp_path):
+    ours, theirs = pty.openpty()
+    try:
+        run(tmp_path, theirs)
+        seen = os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert "compiling for this machine, once: " in seen
+    assert seen.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("name", ["--json", ""])
+def test_warm_up_leaves_nothing_to_compile(name, tmp_path):
+    """A second run has nothing to do; what it says is true of a new process."""
+    command = [sys.executable, "-m", "sparing", "warm-up", *name.split()]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, env=env, check=True, text=True)
+    assert ('"compiled": 0' if name else "nothing left to compile") in done.stdout

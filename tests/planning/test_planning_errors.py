@@ -1,0 +1,73 @@
+"""What a plan refuses, and how it says so."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sparing import Log
+from sparing.errors import SettingError
+from sparing.planning.planning import plan
+from sparing.simulation import LinearWorld, draw_log
+
+
+@pytest.fixture(scope="module")
+def log():
+    return draw_log(LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=0), rows=100, never=[0], seed=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rounds": 0}, "rounds=0; must be a whole number"),
+        ({"rounds": 2.5}, "rounds=2.5"),
+        ({"worlds": 18}, "needs 19 or more"),
+        ({"confidence": 1.0}, "confidence=1.0"),
+        ({"tolerances": [0.1, -1]}, "tolerances="),
+        ({"tolerances": []}, "tolerances="),
+        ({"tolerances": [math.nan]}, "tolerances="),
+        ({"learners": []}, "learners is empty"),
+        ({"learners": ["nosuch"]}, "'nosuch'; must be some of greedy"),
+        ({"learners": ["eps_moful_ips"]}, "Plan with 'eps_moful'"),
+        ({"regret": -1}, "regret=-1"),
+        ({"budget": math.inf}, "budget=inf"),
+        ({"seed": -1}, "seed=-1"),
+        ({"workers": 0}, "workers=0"),
+        ({"nosuch": 1}, "unknown setting 'nosuch'"),
+        ({"prior_scale": 0}, "prior_scale=0"),
+        ({"spot_check": 2}, "spot_check=2"),
+    ],
+)
+def test_bad_numbers_are_refused(log, given, message):
+    with pytest.raises(SettingError, match=message):
+        plan(log, **{"rounds": 10, **given})
+
+
+def test_logs_that_teach_no_posterior():
+    with pytest.raises(SettingError, match="no rows"):
+        plan(Log.empty(action_names=["a", "b"], n_features=2), rounds=10)
+    with pytest.raises(SettingError, match="expected a Log"):
+        plan([1, 2], rounds=10)
+    two = Log.from_arrays(np.random.default_rng(0).random((40, 2)), [0, 1] * 20, np.arange(40.0))
+    with pytest.raises(SettingError, match=r"only 2 actions.*prior_scale"):
+        plan(two, rounds=10)
+    assert plan(two, rounds=10, worlds=19, prior_scale=1.0, workers=1).prior_scale == 1.0
+
+
+SCRIPT = """
+import numpy as np, sparing
+from sparing.planning.planning import plan
+x = np.random.default_rng(0).random((60, 2))
+log = sparing.Log.from_arrays(x, np.arange(60) % 3, x.sum(axis=1))
+plan(log, rounds=5, worlds=19, prior_scale=1.0, workers=2)
+"""
+
+
+def test_a_script_without_a_guard_is_told(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
