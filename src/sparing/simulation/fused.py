@@ -7,7 +7,7 @@ import numpy as np
 from sparing.log.limits import LARGEST
 from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
-from sparing.online.planning import REASONS
+from sparing.online.rules import REASONS
 from sparing.simulation.progress import REPORT_EVERY, Progress
 from sparing.simulation.worlds import Stream
 
@@ -25,7 +25,7 @@ class Fused:
     @classmethod
     def of(cls, learner: Learner, stream: Stream) -> "Fused | None":
         """None where a rule is written in Python, or a round would be refused: then steps must be taken."""
-        if learner.plan is None or learner.open or type(stream) is not Stream:
+        if not learner.compiled or learner.open or type(stream) is not Stream:
             return None
         if not (np.abs(stream.contexts) <= LARGEST).all():
             return None
