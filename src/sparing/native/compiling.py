@@ -78,10 +78,8 @@ def _stamp(fast: Any, folder: Path) -> None:
 @functools.cache
 def _text_hash(folder: Path) -> str:
     digest = hashlib.sha256()
-    shared = (
-        Path(__file__).parent.parent / "log" / "limits.py"
-    )  # constants that kernels elsewhere have compiled in
-    for path in (*sorted(folder.glob("*.py")), shared):
+    own = Path(__file__).parent  # how a table is read, and constants that kernels have compiled in
+    for path in (*sorted(folder.glob("*.py")), *sorted(own.glob("*.py")), own.parent / "log" / "limits.py"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
