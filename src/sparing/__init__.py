@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from sparing.policies.saving import load_policy as load_policy
     from sparing.policies.saving import save_policy as save_policy
     from sparing.simulation import datasets as datasets
+    from sparing.simulation.loop import Trace as Trace
     from sparing.simulation.loop import simulate as simulate
-    from sparing.simulation.trace import Trace as Trace
 
 _HOMES = {
     "Audit": "auditing",
@@ -61,7 +61,7 @@ _HOMES = {
     "Statistics": "model.statistics",
     "Summary": "model.statistics",
     "Support": "log",
-    "Trace": "simulation.trace",
+    "Trace": "simulation.loop",
     "audit": "auditing",
     "certified": "online.algorithms",
     "certified_within": "model.supported",

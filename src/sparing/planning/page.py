@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparing import archive
 from sparing.planning.result import HEADER, Plan, Summary
 from sparing.report import figures, page
 
@@ -30,9 +29,8 @@ DECADES = 4
 
 def draw(plan: Plan) -> "Figure":
     """Mean regret against mean calls, every option numbered; below, the intervals of both by number."""
-    figure, _ = figures.panels(1, width=10, height=5 + 0.23 * len(plan.options))
+    figure = figures.blank(width=10, height=5 + 0.23 * len(plan.options))
     with figures.styled():
-        figure.clear()
         rows = figure.subplot_mosaic(
             [["map", "map"], ["calls", "regret"]], height_ratios=[4, 0.8 + 0.23 * len(plan.options)]
         )
@@ -153,11 +151,8 @@ def headline(plan: Plan) -> str:
 
 def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
-    target = archive.folder(folder)
-    image, document = target / "plan.png", target / "plan.html"
-    drawn = draw(plan)
-    figures.save_png(drawn, image)
-    frontier = plan.frontier
+    drawn, frontier = draw(plan), plan.frontier
+    best = [number for number, option in enumerate(plan.options) if option in frontier]
     caption = (
         f"Above: mean regret against mean reward calls after {plan.rounds:,} rounds; lower and further left is "
         f"better; bars are prediction intervals ({plan.coverage:.0%}) over {plan.worlds} worlds drawn from the log's "
@@ -165,14 +160,10 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     )
     parts = [
         page.paragraph(headline(plan), kind="lead"),
-        page.table(
-            HEADER,
-            plan.rows(),
-            emphasised=[number for number, option in enumerate(plan.options) if option in frontier],
-        ),
+        page.table(HEADER, plan.rows(), emphasised=best),
         page.figure(figures.to_svg(drawn), caption),
         page.heading("What this rests on"),
         *(page.paragraph(text, kind="note") for text in plan.assumptions),
     ]
-    page.write_page(document, page.page("sparing: how many reward calls it will take", parts))
-    return image, document
+    title = "sparing: how many reward calls it will take"
+    return page.write_report(folder, "plan", drawn, title=title, parts=parts)

@@ -4,8 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sparing.archive import replacing
+from sparing import archive
+from sparing.report import figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CSS = """
 :root { color-scheme: light; }
@@ -71,5 +76,16 @@ def preformatted(text: str) -> str:
 
 def write_page(path: str | os.PathLike[str], html: str) -> None:
     """Write a page, whole or not at all; what UTF-8 lacks (a byte of a file's name) as an escape."""
-    with replacing(path) as part:
+    with archive.replacing(path) as part:
         Path(part).write_text(html, encoding="utf-8", errors="backslashreplace")
+
+
+def write_report(
+    folder: str | os.PathLike[str], name: str, drawn: "Figure", *, title: str, parts: Iterable[str]
+) -> tuple[Path, Path]:
+    """Write a figure as name.png and a page as name.html into a folder, which is made if needed; both paths."""
+    target = archive.folder(folder)
+    image, document = target / f"{name}.png", target / f"{name}.html"
+    figures.save_png(drawn, image)
+    write_page(document, page(title, parts))
+    return image, document
