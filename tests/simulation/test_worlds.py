@@ -117,6 +117,8 @@ def test_one_seed_gives_two_learners_the_same_rounds_and_the_same_luck():
     seen = []
 
     class Watched:
+        plan = None  # compiled code would call neither decide nor update
+
         def __init__(self, learner):
             self.learner = learner
 
@@ -134,6 +136,7 @@ def test_one_seed_gives_two_learners_the_same_rounds_and_the_same_luck():
     first = simulate(Watched(moful(log, **settings)), world, rounds=80, seed=9)
     second = simulate(Watched(warm_started(log, **settings)), world, rounds=80, seed=9)
     assert (first.actions != second.actions).any(), "different learners, or this test shows nothing"
+    assert len(seen) == 160
     np.testing.assert_allclose(seen[:80], seen[80:], rtol=0, atol=1e-12)
     other = simulate(moful(log, **settings), world, rounds=80, seed=10)
     assert (other.losses != first.losses).any(), "another seed brings other rounds"
