@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from sparing.planning.result import HEADER, Plan, Summary
 from sparing.report import figures, page
@@ -71,10 +72,9 @@ def _intervals(axes: "Axes", plan: Plan, found: Sequence[Summary], label: str) -
         axes.plot(summary.mean, place, "o", color=colour, markersize=6)
         axes.plot(summary.median, place, "|", color="black", markersize=9)
     frontier = plan.frontier
-    marks = [" ◂ frontier" if option in frontier else "" for option in plan.options]
     labels = [
-        f"{option.label}{mark}  {place + 1}"
-        for place, option, mark in zip(places, plan.options, marks, strict=True)
+        f"{option.label}{' ◂ frontier' if option in frontier else ''}  {number}"
+        for number, option in enumerate(plan.options, start=1)
     ]
     axes.set_yticks(places, labels)
     axes.set_ylim(len(found) - 0.4, -0.6)
@@ -109,37 +109,26 @@ def _scale(axes: "Axes", which: str, found: Sequence[Summary], label: str) -> No
 def _numbers(axes: "Axes", points: np.ndarray) -> None:
     """Write the options' numbers beside their points (n, 2), once where several stand together."""
     shares = (axes.transScale + axes.transLimits).transform(points)
-    groups: list[list[int]] = []
-    for number in np.lexsort((shares[:, 1], shares[:, 0])).tolist():
-        near = [
-            group
-            for group in groups
-            if any((np.abs(shares[number] - shares[other]) < NEAR).all() for other in group)
-        ]
-        merged = [other for group in near for other in group] + [number]
-        groups = [group for group in groups if group not in near] + [merged]
+    near = (np.abs(shares[:, None] - shares) < NEAR).all(axis=2)
+    groups, group_of = connected_components(near)
     taken = shares
-    for group in groups:
-        last = max(group, key=lambda other: (shares[other, 0], shares[other, 1]))
-        text = _listed([number + 1 for number in sorted(group)])
-        spots = shares[last] + OFFSETS * (0.012 + 0.004 * len(text), 0.04)
-        gaps = np.abs(spots[:, None] - taken) / (0.012 + 0.004 * len(text), 0.03)
-        best = int(np.minimum(gaps.max(axis=2).min(axis=1), 2.0).argmax())
-        taken = np.vstack([taken, spots[best]])
-        axes.annotate(
-            text, spots[best], xycoords="axes fraction", ha="center", va="center", fontsize=9, zorder=6
-        )
+    for group in range(groups):
+        members = np.flatnonzero(group_of == group)
+        last = max(members, key=lambda number: tuple(shares[number]))
+        text = _listed((members + 1).tolist())
+        size = np.array([0.012 + 0.004 * len(text), 0.03])
+        spots = shares[last] + OFFSETS * size * (1, 4 / 3)
+        gaps = (np.abs(spots[:, None] - taken) / size).max(axis=2).min(axis=1)
+        best = spots[np.minimum(gaps, 2.0).argmax()]
+        taken = np.vstack([taken, best])
+        axes.annotate(text, best, xycoords="axes fraction", ha="center", va="center", fontsize=9, zorder=6)
 
 
 def _listed(numbers: list[int]) -> str:
     """1, 2, 3, 5 as 1–3, 5."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True))
 
 
 def headline(plan: Plan) -> str:

@@ -53,6 +53,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, emphasised: S
     )
 
 
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and what is said of each: two columns of words, both set from the left."""
+    left = "text-align: left; vertical-align: top"
+    body = "".join(
+        f'<tr><td style="{left}; white-space: nowrap">{escape(name)}</td><td style="{left}">{escape(text)}</td></tr>'
+        for name, text in rows
+    )
+    return f'<div class="wide"><table><tbody>{body}</tbody></table></div>'
+
+
 def figure(svg: str, caption: str) -> str:
     """A drawing with what it shows in words."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
