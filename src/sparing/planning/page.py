@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -88,22 +88,23 @@ def _scale(axes: "Axes", which: str, found: Sequence[Summary], label: str) -> No
     positive = [value for value in values if value > 0]
     top = max(positive, default=1.0)
     least = max(min(positive, default=1.0), top / 10**DECADES)
-    set_scale, set_limit = getattr(axes, f"set_{which}scale"), getattr(axes, f"set_{which}lim")
-    low = -0.03 * top
+    limits = (-0.03 * top, 1.05 * top)
+    axis: Any = getattr(axes, f"{which}axis")
     if top > WIDE * least:
         label += ", log scale"
+        set_scale = getattr(axes, f"set_{which}scale")
         if min(values) < least:
             start = 10 ** np.floor(np.log10(least))
             set_scale("symlog", linthresh=start, linscale=0.5)
-            low = -0.3 * start
+            limits = (-0.3 * start, 1.3 * top)
         else:
             set_scale("log")
-            low = least / 1.3
-        set_limit(low, top * 1.3)
-    else:
-        set_limit(low, top * 1.05)
-    getattr(axes, f"set_{which}label")(label)
-    getattr(axes, f"{which}axis").set_major_formatter("{x:,g}" if top < 10 else "{x:,.0f}")
+            limits = (least / 1.3, 1.3 * top)
+        few = top < 100 * least  # powers of ten: one or two, too few to read the others from
+        axis.get_major_locator().set_params(subs=(1, 2, 5) if few else (1,))
+        axis.set_minor_formatter("")
+    axes.set(**{f"{which}lim": limits, f"{which}label": label})
+    axis.set_major_formatter("{x:,.10g}")
 
 
 def _numbers(axes: "Axes", points: np.ndarray) -> None:
