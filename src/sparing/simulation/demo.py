@@ -65,13 +65,17 @@ class DemoSetting:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One learner over all seeds: final calls (S,), live errors (S,), held-out errors (S,), calls (S, T)."""
+    """One learner over all seeds: live errors (S,), held-out errors (S,), calls so far (S, T)."""
 
     name: str
-    calls: np.ndarray
     live_error: np.ndarray
     final_error: np.ndarray
     calls_over_time: np.ndarray
+
+    @property
+    def calls(self) -> np.ndarray:
+        """Calls at the end, (S,)."""
+        return self.calls_over_time[:, -1]
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain values, the curves left out."""
@@ -116,32 +120,27 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
         draw_log(world, never=never, seed=seed) for world, seed in zip(worlds, setting.seeds, strict=True)
     ]
     done = itertools.count(1)
-    runs: dict[str, list[tuple[np.ndarray, float, float]]] = {}
+    runs: dict[str, list[tuple[float, float, np.ndarray]]] = {}
     for world, log, seed in zip(worlds, logs, setting.seeds, strict=True):
         learners = setting.learners(log, seed)
         runs.setdefault(LOG_ALONE, []).append(_without_calls(world, learners["warm-started"]()))
         for name, start in learners.items():
             learner = start()
             trace = simulate(learner, world, seed=seed)
-            run = (trace.calls, float(trace.losses.mean()), world.error(learner.policy()))
+            run = (float(trace.losses.mean()), world.error(learner.policy()), trace.calls)
             runs.setdefault(name, []).append(run)
             if progress is not None:
                 progress(next(done), len(setting.seeds) * len(learners))
-    outcomes = tuple(_outcome(name, *zip(*found, strict=True)) for name, found in runs.items())
+    outcomes = tuple(Outcome(name, *map(np.array, zip(*found, strict=True))) for name, found in runs.items())
     rounds = outcomes[0].calls_over_time.shape[1]
     return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), outcomes)
 
 
-def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[np.ndarray, float, float]:
-    """Calls over time, live and held-out error of what a learner knows before it goes live."""
+def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[float, float, np.ndarray]:
+    """Live and held-out error and calls so far of what a learner knows before it goes live."""
     policy, live = learner.policy(), world.live_stream(None, np.random.default_rng(0))
     wrong = policy.actions(live.contexts) != live.means.argmax(axis=1)
-    return np.zeros(len(live)), float(wrong.mean()), world.error(policy)
-
-
-def _outcome(name: str, curves: Any, live: Any, final: Any) -> Outcome:
-    over_time = np.array(curves)
-    return Outcome(name, over_time[:, -1], np.array(live), np.array(final), over_time)
+    return float(wrong.mean()), world.error(policy), np.zeros(len(live))
 
 
 def rows(result: DemoResult) -> list[tuple[str, ...]]:

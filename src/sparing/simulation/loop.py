@@ -162,7 +162,7 @@ def play(
     the decisions are the same.
     """
     total = len(stream)
-    rounds: _Rounds
+    rounds: _Compiled | _OneByOne
     if post is None and _compiles(learner, stream):
         rounds = _Compiled(learner, stream)
     else:
@@ -189,10 +189,6 @@ class _Rounds:
         self.called = np.empty(len(stream), dtype=np.bool_)
         self.reasons = np.empty(len(stream), dtype="U12")
 
-    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
-        """Play rounds from start up to stop, or until no call is left; rounds done and calls left."""
-        raise NotImplementedError
-
 
 class _OneByOne(_Rounds):
     """Rounds as a live program plays them: decide, earn, learn."""
@@ -204,6 +200,7 @@ class _OneByOne(_Rounds):
         self.index = {name: i for i, name in enumerate(learner.action_names)}
 
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
+        """Play rounds from start up to stop, or until no call is left; rounds done and calls left."""
         learner, stream, post = self.learner, self.stream, self.post
         for t in range(start, stop):
             decision = learner.decide(stream.contexts[t], context_id=self.ids[t])
@@ -232,6 +229,7 @@ class _Compiled(_Rounds):
         self.codes = np.empty(len(stream), dtype=np.int64)
 
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
+        """As above; it may come back before stop with calls left."""
         learner, sets = self.learner, self.learner.sets
         sets.make_room()
         done, left = running.run(
