@@ -81,6 +81,16 @@ def test_given_parameters_are_the_worlds_own_and_are_copied():
     np.testing.assert_array_equal(world.means(np.eye(3)), [[0, 3], [1, 4], [2, 5]])
 
 
+def test_contexts_of_a_pool_come_again_and_count_as_not_logged():
+    pool = np.arange(6.0).reshape(3, 2)
+    world = LinearWorld(theta=np.eye(2), pool=pool, action_names=["left", "right"])
+    assert world.action_names == ("left", "right")
+    stream = world.live_stream(300, rng())
+    np.testing.assert_array_equal(np.unique(stream.contexts, axis=0), pool)
+    np.testing.assert_array_equal(stream.means, stream.contexts)
+    assert (stream.context_ids == NOT_LOGGED).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
@@ -92,6 +102,9 @@ def test_given_parameters_are_the_worlds_own_and_are_copied():
         ({"theta": np.ones(3)}, r"theta of shape \(3,\)"),
         ({"theta": np.ones((0, 3))}, r"theta of shape \(0, 3\)"),
         ({"theta": [[1.0, np.nan]]}, "finite"),
+        ({"n_features": 3, "pool": np.ones((4, 2))}, r"pool of shape \(4, 2\).*3 features"),
+        ({"n_features": 3, "pool": np.ones((0, 3))}, r"pool of shape \(0, 3\)"),
+        ({"n_actions": 3, "action_names": "ab"}, "2 action names; theta has 3"),
     ],
 )
 def test_a_world_that_cannot_be_is_refused(settings, complaint):

@@ -96,13 +96,15 @@ class LinearWorld:
         self.theta, self.noise, self.offset = np.array(theta, dtype=np.float64), float(noise), float(offset)
         if self.theta.ndim != 2 or not self.theta.size or not np.isfinite(self.theta).all():
             raise SettingError(f"theta of shape {self.theta.shape}; expected finite (actions, features)")
+        self.n_features = self.theta.shape[1]
+        if pool is not None and (pool.shape[1:] != (self.n_features,) or not len(pool)):
+            raise SettingError(
+                f"pool of shape {pool.shape}; expected some contexts of {self.n_features} features"
+            )
         self.pool = pool
         self.action_names = tuple(range(len(self.theta)) if action_names is None else action_names)
-        self.n_features = self.theta.shape[1]
-        if pool is not None and pool.shape[1:] != (self.n_features,):
-            raise SettingError(f"pool of shape {pool.shape}; expected (contexts, {self.n_features})")
         if len(self.action_names) != len(self.theta):
-            raise SettingError(f"{len(self.action_names)} action names for {len(self.theta)} rows of theta")
+            raise SettingError(f"{len(self.action_names)} action names; theta has {len(self.theta)} actions")
 
     def contexts(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
         """Draw contexts, (rounds, d)."""
