@@ -19,7 +19,6 @@ from sparing.online import promises
 from sparing.online.engine.learning import CONDITION
 from sparing.online.learner import Learner, seeded
 from sparing.online.log_beats import LogBeats
-from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 from sparing.policies.pi_plus import pi_plus
@@ -193,6 +192,7 @@ def confident(
         center=prior.mean,
         constant=noise,
         misfit=float(misfit),
+        watch=True,
     )
     doubt = (1 - confidence) / max(1, len(start.names) - 1)
     return start.learner(
@@ -202,7 +202,6 @@ def confident(
         explore="wider-rival" if explore == "wider" else explore,
         optimism=max(2.0, -float(ndtri(doubt))),
         spot_check=float(spot_check),
-        monitor=NoiseMonitor(noise, float(misfit)),
         guarantee=promises.confident(assumptions, prior, tolerance, confidence),
     )
 

@@ -19,6 +19,9 @@ is kept: rounding is then below `EXACT`. A row that would go beyond is refused."
 EXACT = 1e-4
 """What every half-width is exact to, as a share of itself, and every mean, as a share of sqrt(xᵀV⁻¹x)·sqrt(Σr²)."""
 
+SURPRISING = 3.09
+"""Normal quantile (99.9 %) beyond which the noise of live rewards is not chance."""
+
 LOOSE = 1e-3
 """No state that a learner can be in is farther from its own V and b than this, in the same units."""
 
@@ -164,6 +167,34 @@ def add_row(t: Table, slot: int, x: np.ndarray, reward: float) -> None:
             gram[i] = trial[0, i]
         renew(t, slot, trial[1], log_det)
     set_radius(t, slot)
+
+
+@compiled
+def predict(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
+    """x·θ̂ and sqrt(xᵀV⁻¹x) of one set."""
+    inverse, d = t.inverse[slot], len(x)
+    square, k = 0.0, 0
+    for i in range(d):
+        square += inverse[k] * x[i] * x[i]
+        for j in range(1, d - i):
+            square += 2 * inverse[k + j] * x[i] * x[i + j]
+        k += d - i
+    return dot(t.theta[slot], x), math.sqrt(max(square, 0.0))
+
+
+@compiled
+def observe(t: Table, reward: float, mean: float, width: float) -> None:
+    """Take in one call, as it was predicted before its reward was learnt, and raise σ where calls are too noisy.
+
+    The mean of (r − m)²/(σ² + s²) is 1 where the model is right; σ grows by its root once it exceeds 1 significantly
+    (χ², Wilson–Hilferty).
+    """
+    variance = t.sigma * t.sigma * (1 + width * width) + t.misfit * t.misfit
+    t.calls += 1
+    t.surprises += (reward - mean) * (reward - mean) / variance
+    surprise, spread = t.surprises / t.calls, 2 / (9 * t.calls)
+    root = 1 - spread + SURPRISING * math.sqrt(spread)
+    t.common = t.sigma * (math.sqrt(surprise) if surprise > root * root * root else 1.0)
 
 
 @compiled

@@ -51,6 +51,12 @@ SETS: Fields = {
     "kind": (WHOLE, ""),  # of radius, see RADII
     "ridge": (DOUBLE, ""),  # λ
     "common": (DOUBLE, ""),  # ρ where all actions share it, else NaN
+    "sigma": (
+        DOUBLE,
+        "",
+    ),  # σ as it was believed at the start, where calls are watched for more noise; else 0
+    "calls": (WHOLE, ""),  # watched
+    "surprises": (DOUBLE, ""),  # Σ (r − m)²/(σ² + s²) over them
     "slack": (DOUBLE, ""),  # what widens points
     "misfit": (DOUBLE, ""),  # and sets
     "scale": (DOUBLE, ""),  # radius_scale
