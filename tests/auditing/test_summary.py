@@ -12,8 +12,8 @@ from sparing.auditing import audit, sentences
 from sparing.errors import SettingError
 from sparing.log import Log, Support
 from sparing.model.assumptions import Assumptions
+from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
-from sparing.model.supported import certified_errors
 from sparing.policies.policy import UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
 
@@ -178,9 +178,8 @@ def test_certified_errors_and_the_certified_set():
     log = draw_log(LinearWorld(n_actions=4, n_features=2, noise=0.1, seed=0), rows=4000, never=[3], seed=0)
     found = audit(log, error=0.5, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
     sums = Statistics.of(log)
-    expected = certified_errors(
-        sums, Assumptions.resolve(sums, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
-    )
+    assumptions = Assumptions.resolve(sums, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
+    expected = Ellipsoids(sums, assumptions).errors
     assert [action.certified_error for action in found.per_action] == pytest.approx(expected.tolist())
     assert found.certified == (0, 1, 2)
     assert found.metrics["certified_actions"] == 3

@@ -163,7 +163,7 @@ def test_repeats_of_a_context_are_held_out_together():
 
 def test_the_ridge_is_the_one_with_the_least_held_out_error():
     """Against refitting by hand, fold by fold, row by row."""
-    from sparing.model.folds import context_folds
+    from sparing.model.crossfitting import context_folds
 
     rng = np.random.default_rng(1)
     contexts, actions = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)

@@ -9,7 +9,7 @@ from sparing.auditing.wording import percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.support import chunks
-from sparing.model.propensities import PropensityFit, fit_propensities, share_limits
+from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
 
 DEPTH = 3
 """Conditions that describe what counts as similar, at most."""

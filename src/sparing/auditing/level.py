@@ -3,8 +3,7 @@
 import numpy as np
 
 from sparing.log import Log
-from sparing.model.regression import ridge_regression
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, ridge_regression
 
 CONSTANT = 1e-3
 """A constant is in the features' span if this share of it, or less, is left over."""

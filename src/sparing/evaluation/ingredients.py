@@ -11,11 +11,9 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.support import chunks
 from sparing.model.assumptions import Assumptions
-from sparing.model.folds import context_folds
-from sparing.model.propensities import fitted_propensities
+from sparing.model.crossfitting import context_folds, fitted_propensities
 from sparing.model.radius import determinant
-from sparing.model.regression import ridge_regression
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, ridge_regression
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
 from sparing.policies.walking import policy_blocks

@@ -11,8 +11,7 @@ from sparing.errors import SettingError
 from sparing.learning.material import Material, Request
 from sparing.log import Log
 from sparing.model.assumptions import positive
-from sparing.model.folds import context_folds
-from sparing.model.rewards import reward_parameters
+from sparing.model.crossfitting import context_folds, reward_parameters
 from sparing.model.statistics import Statistics
 
 Setting = dict[str, float]

@@ -14,10 +14,9 @@ from sparing.learning.choosing import (
 )
 from sparing.learning.material import Request, gather
 from sparing.model.assumptions import Assumptions
+from sparing.model.crossfitting import reward_parameters
 from sparing.model.radius import RADII
-from sparing.model.regression import ridge_regression
-from sparing.model.rewards import reward_parameters
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, ridge_regression
 from sparing.policies.learnt import PessimisticPolicy
 from sparing.policies.policy import GreedyPolicy, best_actions, one_hot
 

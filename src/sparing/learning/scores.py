@@ -8,7 +8,7 @@ from sparing.learning.choosing import choose_ridge, folds_or_none, ridge_grid
 from sparing.learning.material import Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
-from sparing.model.rewards import fitted_rewards
+from sparing.model.crossfitting import fitted_rewards
 
 
 def reward_model(log: Log, ridge: Any, request: Request) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from sparing.learning.choosing import choose_ridge, ridge_grid
 from sparing.learning.material import Material, Request, gather
 from sparing.log import Log
-from sparing.model.rewards import reward_parameters
+from sparing.model.crossfitting import reward_parameters
 from sparing.model.statistics import Statistics
 from sparing.policies.learnt import TablePolicy
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus

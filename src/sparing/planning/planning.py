@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.prior import Prior, empirical_prior
+from sparing.model.assumptions import Prior, empirical_prior
 from sparing.model.statistics import Statistics
 from sparing.online.learner import Learner
 from sparing.planning.candidates import (

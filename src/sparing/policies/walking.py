@@ -54,12 +54,3 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
     return (lambda rows: policy.probabilities(log.contexts[rows])), [
         place[name] for name in policy.action_names
     ]
-
-
-def effective_sample_size(weights: np.ndarray) -> float:
-    """(Σw)²/Σw²; 0 where all weights are 0."""
-    largest = float(weights.max(initial=0))
-    if largest == 0:
-        return 0.0
-    scaled = weights / largest
-    return float(scaled.sum() ** 2 / (scaled @ scaled))
