@@ -8,8 +8,8 @@ import sparing
 from sparing.auditing.overlap import audit_policy, overlap
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
-from sparing.policies.walking import effective_sample_size
 from sparing.simulation import LinearWorld, draw_log
 
 

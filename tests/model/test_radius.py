@@ -111,4 +111,6 @@ def test_all_actions_are_learnt_from_all_rows_where_the_sets_come_from_a_log(nam
 def test_the_formulas_compile_as_they_stand(name):
     formula = getattr(formulas, name)
     first = {"determinant": (3.0,), "trace": (4, 0.3, 2), "paper": (10, 0.6, 2)}[name]
-    assert compiled(formula)(*first, 2.0, 6.0, 9.2) == pytest.approx(formula(*first, 2.0, 6.0, 9.2), rel=1e-15)
+    assert compiled(formula)(*first, 2.0, 6.0, 9.2) == pytest.approx(
+        formula(*first, 2.0, 6.0, 9.2), rel=1e-15
+    )

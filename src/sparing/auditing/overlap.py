@@ -6,8 +6,8 @@ import numpy as np
 
 from sparing.log import Log
 from sparing.log.support import chunks
-from sparing.policies.policy import Policy
-from sparing.policies.walking import effective_sample_size, policy_blocks
+from sparing.model.crossfitting import effective_sample_size
+from sparing.policies.policy import Policy, policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
 BINS = 30
