@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import sparing
-from sparing.auditing.overlap import audit_policy, overlap
+from sparing.auditing.support import audit_policy, overlap
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.crossfitting import effective_sample_size

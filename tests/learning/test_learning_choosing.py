@@ -144,9 +144,7 @@ def test_a_single_setting_or_context_needs_no_fits():
     material = Material(log)
     assert choose(Request(log), material, [{"l2": 1.0}], never, always) == ({"l2": 1.0}, ())
     one = make(np.ones((5, 1)), [0] * 5, [1.0] * 5, [1.0] * 5, [[True, True]] * 5)
-    chosen, notes = choose(
-        Request(one), Material(one), grid(l2=(None, (3.0, 4.0))), never, always
-    )
+    chosen, notes = choose(Request(one), Material(one), grid(l2=(None, (3.0, 4.0))), never, always)
     assert chosen == {"l2": 3.0}
     assert "one context only" in notes[0]
 
