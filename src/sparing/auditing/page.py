@@ -10,7 +10,7 @@ import numpy as np
 
 from sparing.auditing import Audit, wording
 from sparing.auditing.support import PolicyAudit
-from sparing.auditing.wording import counted, named, percent
+from sparing.auditing.wording import counted, percent
 from sparing.report import figures, page
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ def _parts(audit: Audit) -> list[str]:
     parts += _gap_parts(audit)
     parts += [page.heading("Certified actions"), page.paragraph(_certified(audit))]
     if audit.policy is not None:
-        parts += [
-            page.heading("Target policy"),
-            page.paragraph(_policy(audit.policy, wording.policy(audit))),
-        ]
+        parts += [page.heading("Target policy"), page.paragraph(_policy(audit, audit.policy))]
     if audit.notes:
         parts += [page.heading("Estimated, sampled or unknown")]
         parts += [page.paragraph(note, kind="note") for note in audit.notes]
@@ -110,35 +107,19 @@ def _warning(audit: Audit) -> str:
     return f"{text} Log full distributions or eligible sets to know it."
 
 
-def _facts(audit: Audit) -> list[tuple[str, str]]:
-    """The summary's lines as a table of two columns, the size first."""
+def _fact_table(audit: Audit) -> str:
+    """The summary's lines, the size first, in two columns of words that are both set from the left."""
     size = (
         f"{audit.rows:,} rows, {counted(audit.actions, 'action')}, {counted(audit.features, 'feature')}, "
         f"{audit.distinct_contexts:,} distinct contexts"
     )
-    rows = [action.rows for action in audit.per_action]
-    facts = [
-        ("log", size),
-        ("rows per action", f"{min(rows):,} to {max(rows):,}; {wording.elbow(audit)}"),
-        ("never tried", named(audit.never_logged) or "none"),
-        ("support", wording.support(audit)),
-        ("propensities", wording.propensities(audit)),
-    ]
+    facts = {"log": size, **wording.facts(audit)}
     if audit.overlap is not None:
-        quantiles = ", ".join(f"{p}%: {q:.3g}" for p, q in audit.overlap.quantiles.items())
-        facts.append(("their quantiles", quantiles))
-    if audit.reward_range is not None:
-        low, high = audit.reward_range
-        facts.append(("rewards", f"mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"))
-    return facts
-
-
-def _fact_table(audit: Audit) -> str:
-    """Two columns of words, both set from the left."""
+        facts["quantiles of the propensities"] = _quantiles(audit.overlap.quantiles)
     left = "text-align: left; vertical-align: top"
     body = "".join(
         f'<tr><td style="{left}; white-space: nowrap">{escape(name)}</td><td style="{left}">{escape(text)}</td></tr>'
-        for name, text in _facts(audit)
+        for name, text in facts.items()
     )
     return f'<div class="wide"><table><tbody>{body}</tbody></table></div>'
 
@@ -149,11 +130,15 @@ def _certified(audit: Audit) -> str:
     return f"{_sentence(wording.certified(audit))} Assumed: {audit.assumptions}."
 
 
-def _policy(policy: PolicyAudit, text: str) -> str:
+def _policy(audit: Audit, policy: PolicyAudit) -> str:
+    text = _sentence(wording.policy(audit))
     if policy.mass_quantiles is None:
-        return _sentence(text)
-    quantiles = ", ".join(f"{p}%: {mass:.3g}" for p, mass in policy.mass_quantiles.items())
-    return f"{_sentence(text)} Quantiles of the unsupported mass over rows: {quantiles}."
+        return text
+    return f"{text} Quantiles of the unsupported mass over rows: {_quantiles(policy.mass_quantiles)}."
+
+
+def _quantiles(quantiles: dict[int, float]) -> str:
+    return ", ".join(f"{percent}%: {value:.3g}" for percent, value in quantiles.items())
 
 
 def _sentence(text: str) -> str:
@@ -182,8 +167,7 @@ def of_gaps(audit: Audit) -> Iterator[tuple["Figure", str]]:
     gaps = audit.gap_map.gaps[:MAP_SEGMENTS]
     shares = audit.gap_map.supported[: len(gaps)]
     names = [action.name for action in audit.per_action]
-    chosen = np.argsort(shares.min(axis=0), kind="stable")[:MAP_ACTIONS]
-    chosen = np.sort(chosen)
+    chosen = np.sort(np.argsort(shares.min(axis=0), kind="stable")[:MAP_ACTIONS])
     figure, (axes,) = figures.panels(1, width=10.4, height=1.5 + 0.32 * len(gaps))
     axes.grid(False)
     image = axes.imshow(
@@ -198,7 +182,9 @@ def of_gaps(audit: Audit) -> Iterator[tuple["Figure", str]]:
         range(len(chosen)), [_short(names[a]) for a in chosen], rotation=_rotation(names[a] for a in chosen)
     )
     unknown = audit.support == "unknown"
-    axes.set(xlabel="action", title="Share of the segment's rows that " + _could(audit))
+    could = "tried the action at all" if unknown else "could have taken the action"
+    about = ", by estimate" if audit.support == "estimated" else ""
+    axes.set(xlabel="action", title=f"Share of the segment's rows that {could}{about}")
     figure.colorbar(image, ax=axes, label="tried at all" if unknown else "supported share", shrink=0.9)
     left_out = f" The {MAP_ACTIONS} least supported of {len(names):,} actions." * (len(chosen) < len(names))
     yield (
@@ -358,14 +344,6 @@ def _rows_caption(audit: Audit) -> str:
     if audit.overlap is None:
         return f"{text} Right: no propensities were logged or could be estimated."
     return f"{text} Right: {audit.overlap.source} propensities of the logged actions."
-
-
-def _could(audit: Audit) -> str:
-    return {
-        "exact": "could have taken the action",
-        "estimated": "could have taken the action, by estimate",
-        "unknown": "tried the action at all",
-    }[audit.support]
 
 
 def _short(name: object) -> str:

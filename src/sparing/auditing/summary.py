@@ -259,13 +259,8 @@ def audit(
     )
     sets = None if assumptions is None else Ellipsoids(sums, assumptions)
     notes += missing_level(log, sums, ridge)
-    looked, estimate = log, None
-    if not log.support.known and log.n_rows:
-        try:
-            looked, estimate = estimate_support(log, rare=rare, confidence=confidence, seed=seed)
-            notes += estimate.notes
-        except LogError as reason:
-            notes.append(f"The support is unknown: {reason}")
+    looked, estimate, more = _supported(log, rare=rare, confidence=confidence, seed=seed)
+    notes += more
     gap_map = find_gaps(looked, sets, reward_range=reward_range, limit=gaps, seed=seed)
     estimated = log.propensities is None
     covered = overlap(looked, estimated=estimated)
@@ -318,11 +313,25 @@ def _check(
 def _assumptions(sums: Statistics, given: dict[str, Any]) -> tuple[Assumptions | None, list[str]]:
     """The assumptions, or None and a note where the log is too small to estimate what was not given."""
     # With stand-ins for what is estimated, an error can only be the caller's.
-    Assumptions.resolve(None, **{name: 0.0 if value is None else value for name, value in given.items()})
+    complete: dict[str, Any] = {name: 0.0 if value is None else value for name, value in given.items()}
+    Assumptions.resolve(None, **complete)
     try:
         return Assumptions.resolve(sums, **given), []
     except SettingError as reason:
         return None, [f"No certified errors and no upsides: {reason}"]
+
+
+def _supported(
+    log: Log, *, rare: float, confidence: float, seed: int
+) -> tuple[Log, SupportEstimate | None, tuple[str, ...]]:
+    """The log, with an estimated support where it names none and that can be done; and notes on it."""
+    if log.support.known or not log.n_rows:
+        return log, None, ()
+    try:
+        looked, estimate = estimate_support(log, rare=rare, confidence=confidence, seed=seed)
+    except LogError as reason:
+        return log, None, (f"The support is unknown: {reason}",)
+    return looked, estimate, estimate.notes
 
 
 def _sizes(log: Log) -> dict[int, int]:

@@ -72,13 +72,11 @@ def _finding(audit: "Audit") -> str:
         text = f"By its propensities, a row had no chance, or next to none, of {percent(implied[0])} {few}"
     elif audit.estimated_unsupported_share:
         text = f"By estimate, similar contexts lack {percent(audit.estimated_unsupported_share)} {few}"
+    never = audit.never_logged
+    if never:
+        text += f"{'; ' if text else ''}{counted(len(never), 'action')} never tried ({named(never)})"
     if text:
-        never = audit.never_logged
-        return (
-            f"{text}; {counted(len(never), 'action')} never tried ({named(never)})." if never else f"{text}."
-        )
-    if audit.never_logged:
-        return f"{counted(len(audit.never_logged), 'action')} never tried ({named(audit.never_logged)})."
+        return f"{text}."
     if audit.support == "exact":
         return "Every action could have been logged in every row."
     return (
@@ -89,25 +87,13 @@ def _finding(audit: "Audit") -> str:
 
 def summary(audit: "Audit") -> Iterator[str]:
     """The audit's lines for people."""
-    rows = list(audit.counts.values())
     yield (
         f"{audit.rows:,} rows, {audit.actions} actions, {audit.features} features, "
         f"{audit.distinct_contexts:,} distinct contexts"
     )
-    yield f"rows per action: {min(rows):,} to {max(rows):,}; {elbow(audit)}"
-    never = audit.never_logged
-    yield (
-        f"never tried: {counted(len(never), 'action')} ({named(never)})"
-        if never
-        else "every action was tried"
-    )
-    yield f"support: {support(audit)}"
-    yield f"propensities: {propensities(audit)}"
-    if audit.reward_range is None or audit.reward_mean is None:
-        yield "rewards: none logged"
-    else:
-        low, high = audit.reward_range
-        yield f"rewards: mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"
+    for name, text in facts(audit).items():
+        all_tried = name == "never tried" and not audit.never_logged
+        yield "every action was tried" if all_tried else f"{name}: {text}"
     if audit.assumptions is not None:
         yield f"certified: {certified(audit)}"
     if audit.policy is not None:
@@ -116,8 +102,22 @@ def summary(audit: "Audit") -> Iterator[str]:
     yield from (f"note: {note}" for note in audit.notes)
 
 
-def elbow(audit: "Audit") -> str:
-    """Where the sorted counts fall fast, or that they do not."""
+def facts(audit: "Audit") -> dict[str, str]:
+    """What the audit says of counts, support, propensities and rewards, each in a few words."""
+    rows, never, rewards = list(audit.counts.values()), audit.never_logged, "none logged"
+    if audit.reward_range is not None:
+        low, high = audit.reward_range
+        rewards = f"mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"
+    return {
+        "rows per action": f"{min(rows):,} to {max(rows):,}; {_elbow(audit)}",
+        "never tried": f"{counted(len(never), 'action')} ({named(never)})" if never else "none",
+        "support": support(audit),
+        "propensities": propensities(audit),
+        "rewards": rewards,
+    }
+
+
+def _elbow(audit: "Audit") -> str:
     if audit.elbow:
         return f"they fall fast after {counted(audit.elbow, 'action')}"
     return "no elbow: they fall nowhere fast"

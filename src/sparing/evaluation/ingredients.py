@@ -11,7 +11,7 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.support import chunks
 from sparing.model.assumptions import Assumptions
-from sparing.model.crossfitting import context_folds, fitted_propensities
+from sparing.model.crossfitting import fitted_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics, ridge_regression
 from sparing.policies.pi_plus import clip_constant
@@ -146,9 +146,8 @@ class Ingredients:
     @cached_property
     def cross_fitted(self) -> Model:
         """The reward model of each row's own fold."""
-        fold_of = context_folds(self.log, self.folds, self.seed)
-        fits = [Statistics.of(self.log.take(fold_of != fold)) for fold in range(self.folds)]
-        return Model(np.array([ridge_regression(fit, self.ridge) for fit in fits]), fold_of)
+        fold_of, others = held_out_sums(self.log, self.folds, self.seed)
+        return Model(np.array([ridge_regression(sums, self.ridge) for sums in others]), fold_of)
 
     def direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         """Σ_a π(a|x_i)·r̂(x_i, a) over all actions, and r̂(x_i, a_i)."""

@@ -87,34 +87,26 @@ def choose(
     return settings[best], tuple(notes)
 
 
-def choose_ridge(request: Request, log: Log, settings: Sequence[Setting]) -> tuple[Setting, tuple[str, ...]]:
-    """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it."""
-    predicted = _held_out(request, log, settings)
-    if predicted is None:
-        return settings[0], ()
-    best = settings[int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))]
-    return best, (f"{said(best)} of {len(settings)} settings, by squared error on held-out contexts",)
-
-
-def choose_ridge_to_rank(
-    request: Request, log: Log, settings: Sequence[Setting]
+def choose_ridge(
+    request: Request, log: Log, settings: Sequence[Setting], *, to_rank: bool = False
 ) -> tuple[Setting, tuple[str, ...]]:
-    """The ridge of `choose_ridge`, unless another one surely ranks better, for a policy that takes the argmax.
+    """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it.
 
-    No argmax of predictions p changes when all are multiplied by a factor or moved by a number, so they are
-    judged by the least mean (r − α − β·p)² with β ≥ 0. Where noise drowns the rewards, the plain error
-    asks for a ridge so large that it costs the order of the actions; this one does not. It has to be smaller
-    by more than one standard error of the difference over the rows.
+    `to_rank` is for a policy that takes the argmax. No argmax of predictions p changes when all are multiplied
+    by a factor or moved by a number, so they are judged by the least mean (r − α − β·p)² with β ≥ 0. Where
+    noise drowns the rewards, the plain error asks for a ridge so large that it costs the order of the actions;
+    this one does not. It has to be smaller by more than one standard error of the difference over the rows.
     """
     predicted = _held_out(request, log, settings)
     if predicted is None:
         return settings[0], ()
-    plain = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))
-    errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
-    best, how = int(np.argmin(errors.mean(axis=1))), "squared error up to shift and scale"
-    gain = errors[plain] - errors[best]
-    if not gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
-        best, how = plain, "squared error"
+    best, how = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1))), "squared error"
+    if to_rank:
+        errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
+        first = int(np.argmin(errors.mean(axis=1)))
+        gain = errors[best] - errors[first]
+        if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
+            best, how = first, "squared error up to shift and scale"
     return settings[best], (
         f"{said(settings[best])} of {len(settings)} settings, by {how} on held-out contexts",
     )
@@ -150,19 +142,19 @@ def _errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarra
     return errors
 
 
-def reward_model(log: Log, ridge: Any, request: Request) -> np.ndarray:
-    """r̂(x_i, a) learnt from all rows, (n, K); an action without rows gets the mean of the others."""
-    return fitted_rewards(log, ridge=choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"])
+def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = False) -> np.ndarray:
+    """r̂(x_i, a), (n, K), of the ridge that is given or chosen; an action without rows gets the mean of the others.
+
+    Learnt from all rows or, `crossfitted`, without the fold of the row's context if there is another.
+    """
+    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    folds = min(request.folds, log.n_contexts) if crossfitted and log.n_contexts > 1 else None
+    return fitted_rewards(log, ridge=best, folds=folds, seed=request.seed)
 
 
 def crossfitted_scores(log: Log, ridge: Any, request: Request) -> np.ndarray:
-    """Γ (n, K) with r̂ learnt without the fold of the row's context; on all rows if there is one context."""
-    fold_of = folds_or_none(log, request.folds, request.seed)
-    if fold_of is None:
-        return completed_rewards(log, reward_model(log, ridge, request))
-    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
-    folds = int(fold_of.max()) + 1
-    return completed_rewards(log, fitted_rewards(log, ridge=best, folds=folds, seed=request.seed))
+    """Γ (n, K): rewards by a cross-fitted model, which the log corrects."""
+    return completed_rewards(log, reward_model(log, ridge, request, crossfitted=True))
 
 
 def ridge_grid(ridge: Any) -> list[Setting]:

@@ -19,7 +19,6 @@ from sparing.learning.choosing import (
     Setting,
     choose,
     choose_ridge,
-    choose_ridge_to_rank,
     crossfitted_scores,
     greedily,
     grid,
@@ -83,8 +82,7 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> Gre
     if score == "support-aware":
         chosen, notes = choose(request, material, settings, fit, greedily(request.priority))
     else:
-        by = choose_ridge_to_rank if score == "argmax" else choose_ridge
-        chosen, notes = by(request, request.log, settings)
+        chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
     return _greedy_policy("greedy", request, material, fit(material, chosen), notes)
 
 

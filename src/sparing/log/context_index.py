@@ -1,6 +1,7 @@
 """Finding a context again: by the exact bytes of its features, or by its id."""
 
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,9 @@ class ContextIndex:
         keys = context_keys(contexts).tolist()
         return np.fromiter((self._places.get(key, -1) for key in keys), dtype=np.int64, count=len(keys))
 
-    def place(self, key: Hashable | np.ndarray) -> int | None:
-        """The place of one context (d,), or of one id (any number, or what stands for a text); None if unknown."""
-        if isinstance(key, np.ndarray) and self._by_features:
+    def place(self, key: Any) -> int | None:
+        """The place of one context (d,), or of one id, whichever the keys are; None if unknown."""
+        if self._by_features:
             return self._places.get((key + 0.0).tobytes())
         return self._places.get(str(key) if self._by_text else key)
 

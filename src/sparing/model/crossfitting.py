@@ -1,6 +1,6 @@
 """Rewards and propensities learnt from the log itself: each row by a model that has not seen its context."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -40,6 +40,12 @@ def context_folds(log: Log, folds: int, seed: int = 0) -> np.ndarray:
     return (order % folds)[log.groups]
 
 
+def held_out_sums(log: Log, folds: int, seed: int) -> tuple[np.ndarray, list[Statistics]]:
+    """The fold of each row, (n,), and for each fold the sums of the rows outside it."""
+    fold_of = context_folds(log, folds, seed)
+    return fold_of, [Statistics.of(log.take(fold_of != fold)) for fold in range(folds)]
+
+
 def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, seed: int = 0) -> np.ndarray:
     """r̂(x_i, a) for every row and action, (n, K).
 
@@ -49,10 +55,9 @@ def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, se
     if folds is None:
         return log.contexts @ reward_parameters(Statistics.of(log), ridge).T
     predicted = np.empty((log.n_rows, log.n_actions))
-    fold_of = context_folds(log, folds, seed)
-    for fold in range(folds):
-        held = fold_of == fold
-        predicted[held] = log.contexts[held] @ reward_parameters(Statistics.of(log.take(~held)), ridge).T
+    fold_of, others = held_out_sums(log, folds, seed)
+    for fold, sums in enumerate(others):
+        predicted[fold_of == fold] = log.contexts[fold_of == fold] @ reward_parameters(sums, ridge).T
     return predicted
 
 
@@ -172,7 +177,7 @@ class CrossFit:
                 offset[fold, last] = model.intercept_ - (model.coef_ / spread) @ center
         plain = cls(log, fold_of, theta, offset, rows_trained)
         checked = _some(log, seed, CHECKED_CELLS // log.n_actions)
-        return cls(log, fold_of, theta, offset, rows_trained, plain._best_temperature(checked))
+        return replace(plain, temperature=plain._best_temperature(checked))
 
     def table(self, rows: np.ndarray) -> np.ndarray:
         """μ̂(a|x) of these rows, (rows, K), each by the model of its own fold."""
