@@ -13,7 +13,7 @@ from sparing.log.support import chunks
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import fitted_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
-from sparing.model.statistics import Statistics, ridge_regression
+from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy, policy_blocks
 
@@ -226,8 +226,7 @@ class Ingredients:
         for rows, chances in self.blocks():
             used = np.where(log.support.mask(rows), chances, 0.0) if within_support else chances
             pull += used.T @ log.contexts[rows]
-        regular = self.sums.gram + self.ridge * np.eye(log.n_features)
-        lever = np.linalg.solve(regular, pull[:, :, None])[:, :, 0]
+        lever = times_inverse(self.sums, self.ridge, pull)
         residual = log.rewards - np.einsum("ij,ij->i", log.contexts, model.theta[log.actions])
         added = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
         return added - added.mean()

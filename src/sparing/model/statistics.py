@@ -130,8 +130,13 @@ def _compiled_sums(log: Log) -> Statistics:
 
 def ridge_regression(sums: Statistics, ridge: float) -> np.ndarray:
     """θ̂_a = (λI + G_a)⁻¹ Σ x r, shape (K, d)."""
+    return times_inverse(sums, ridge, sums.response)
+
+
+def times_inverse(sums: Statistics, ridge: float, vectors: np.ndarray) -> np.ndarray:
+    """(λI + G_a)⁻¹ v_a for a vector of each action, (K, d)."""
     regular = sums.gram + ridge * np.eye(sums.n_features)
-    return np.linalg.solve(regular, sums.response[:, :, None])[:, :, 0]
+    return np.linalg.solve(regular, vectors[:, :, None])[:, :, 0]
 
 
 def least_squares(sums: Statistics, ridge: float) -> np.ndarray:
