@@ -101,10 +101,9 @@ def test_determinant_equals_trace_where_the_contexts_fill_every_direction_alike(
 @pytest.mark.parametrize("name", RADII)
 def test_all_actions_are_learnt_from_all_rows_where_the_sets_come_from_a_log(name):
     log_det, counts = np.array([0.0, 3.0, 7.0, 1.0, 2.0]), np.array([0, 4, 3, 1, 2])
-    bounds = Assumptions(**vars(BOUNDS), radius=name)
-    np.testing.assert_allclose(
-        radii(bounds, log_det, counts, 2), radius(name, log_det, counts, **SETTING), rtol=1e-15
-    )
+    bounds = Assumptions(**vars(BOUNDS))
+    expected = radius(name, log_det, counts, **SETTING)
+    np.testing.assert_allclose(radii(name, log_det, counts, 2, bounds), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", RADII)

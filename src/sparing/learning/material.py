@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -93,7 +94,7 @@ class Material:
     model: SupportModel | None = None
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def supported(self) -> np.ndarray | None:
         """The actions that the log could have taken in each row, (n, K); None where that is unknown."""
         return self.log.support.mask() if self.log.support.known else None

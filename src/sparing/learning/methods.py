@@ -142,10 +142,8 @@ def pi_plus_policy(
     theta = reward_parameters(Statistics.of(log), best)
     elsewhere, whose = material.model, "its supported actions"
     if request.support is None:
-        elsewhere, whose = (
-            KnownSupport.fixed(material.anywhere, log.n_features),
-            "actions supported somewhere",
-        )
+        elsewhere = KnownSupport.fixed(material.anywhere, log.n_features)
+        whose = "actions supported somewhere"
     notes = [
         f"clip M = {plus.clip:.4g}",
         f"a context that is not in the log gets the greedy action (ridge = {best:.4g}) among {whose}",

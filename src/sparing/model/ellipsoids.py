@@ -42,21 +42,17 @@ class Ellipsoids:
     @cached_property
     def radius(self) -> np.ndarray:
         """ρ_a times radius_scale, (K,)."""
-        log_det = np.log(self._eigen[0] / self.assumptions.ridge).sum(axis=1)
-        return self.assumptions.radius_scale * radii(self.assumptions, log_det, self.sums.counts, self.d)
-
-    @property
-    def d(self) -> int:
-        """Length of a context."""
-        return self.sums.n_features
+        return self.assumptions.radius_scale * self._radii(self._eigen[0], self.assumptions.radius)
 
     @cached_property
     def errors(self) -> np.ndarray:
         """The certified bound on ‖θ̂_a − θ*_a‖ at radius determinant × 1, whatever the assumptions': (K,)."""
         eigenvalues = self._regular(np.linalg.eigvalsh(self.sums.gram))
+        return self._radii(eigenvalues, "determinant") / np.sqrt(eigenvalues[:, 0])
+
+    def _radii(self, eigenvalues: np.ndarray, name: str) -> np.ndarray:
         log_det = np.log(eigenvalues / self.assumptions.ridge).sum(axis=1)
-        proved = radii(self.assumptions, log_det, self.sums.counts, self.d, name="determinant")
-        return proved / np.sqrt(eigenvalues[:, 0])
+        return radii(name, log_det, self.sums.counts, self.sums.n_features, self.assumptions)
 
     def limits(
         self, contexts: np.ndarray, reward_range: tuple[float, float] | None = None
@@ -77,16 +73,13 @@ def widths(inverse: np.ndarray, contexts: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(squares, 0))
 
 
-def radii(
-    bounds: Assumptions, log_det: np.ndarray, counts: np.ndarray, d: int, *, name: str | None = None
-) -> np.ndarray:
-    """ρ_a (K,) by the assumptions' radius or the one named, from log(det V_a/λ^d) and N_a, both (K,)."""
+def radii(name: str, log_det: np.ndarray, counts: np.ndarray, d: int, bounds: Assumptions) -> np.ndarray:
+    """ρ_a (K,) of this name, from log(det V_a/λ^d) and N_a, both (K,)."""
     log_delta = 2 * np.log(max(1, len(counts)) / bounds.delta)
     shared = bounds.noise, float(np.sqrt(bounds.ridge) * bounds.theta_bound), log_delta
     growth = bounds.context_bound**2 / bounds.ridge
-    kind = bounds.radius if name is None else name
-    if kind == "determinant":
+    if name == "determinant":
         return radius.determinant(log_det, *shared)
-    if kind == "trace":
+    if name == "trace":
         return radius.trace(counts, growth / d, d, *shared)
     return np.full(len(counts), radius.paper(int(counts.sum()), growth, d, *shared))
