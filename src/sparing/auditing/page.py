@@ -265,12 +265,13 @@ def _layers(audit: Audit, order: np.ndarray) -> list[tuple[np.ndarray, str, str]
             (missing, ORANGE, "estimated unsupported"),
         ]
     rare = np.minimum([a.rare or 0 for a in actions], supported)
-    reasons = {"zero probability": "zero", "ineligible": "ineligible"}
-    known = [label for label, name in reasons.items() if getattr(actions[0], name) is not None]
+    why = "estimated unsupported"
+    if audit.support == "exact":
+        why = "zero probability" if actions[0].zero is not None else "ineligible"
     return [
         (supported - rare, BLUE, "supported"),
         (rare, AMBER, f"rare (below {audit.rare:g})"),
-        (1 - supported, ORANGE, known[0] if known else "estimated unsupported"),
+        (1 - supported, ORANGE, why),
     ]
 
 
