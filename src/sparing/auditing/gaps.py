@@ -151,6 +151,19 @@ class Gap:
             return "never tried"
         return f"hardly ever tried ({self.tried:,} row{'s' if self.tried > 1 else ''})"
 
+    def to_dict(self) -> dict[str, object]:
+        """The gap in types that JSON has; a bound that is infinite is null."""
+        bounds = [
+            {
+                "terms": bound.terms,
+                "above": bound.low if np.isfinite(bound.low) else None,
+                "up_to": bound.high if np.isfinite(bound.high) else None,
+            }
+            for bound in self.segment.bounds
+        ]
+        fields = {name: value for name, value in vars(self).items() if name != "segment"}
+        return {"where": self.where, "bounds": bounds, **fields, "actions": list(map(plain, self.actions))}
+
 
 @dataclass(frozen=True, eq=False)
 class GapMap:
@@ -172,6 +185,11 @@ class _Candidate:
     segment: Segment
     actions: list[int]
     inside: np.ndarray
+
+
+def plain(name: Hashable) -> str | int | float:
+    """A label as JSON has it."""
+    return name if isinstance(name, str | int | float) else str(name)
 
 
 def find_gaps(

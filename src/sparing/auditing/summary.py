@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparing.auditing import wording
-from sparing.auditing.gaps import ActionAudit, GapMap, audit_actions, find_gaps
+from sparing.auditing.gaps import ActionAudit, GapMap, audit_actions, find_gaps, plain
 from sparing.auditing.support import (
     Overlap,
     PolicyAudit,
@@ -152,9 +152,7 @@ class Audit:
             numbers |= {
                 "policy_unsupported_mass": policy.unsupported_mass if exact else None,
                 "policy_estimated_unsupported_mass": None if exact else policy.unsupported_mass,
-                "policy_implied_unsupported_mass": None
-                if policy.implied_mass is None
-                else policy.implied_mass[0],
+                "policy_implied_unsupported_mass": policy.implied_mass and policy.implied_mass[0],
                 "policy_never_logged_mass": policy.never_logged_mass,
                 "policy_effective_sample_size": policy.effective_sample_size,
             }
@@ -168,58 +166,28 @@ class Audit:
             "verdict": self.verdict,
             "support": self.support,
             "metrics": self.metrics,
-            "counts": {_plain(name): count for name, count in self.counts.items()},
-            "never_logged": [_plain(name) for name in self.never_logged],
+            "counts": {plain(name): count for name, count in self.counts.items()},
+            "never_logged": [plain(name) for name in self.never_logged],
             "elbow": self.elbow,
             "unsupported_sizes": self.unsupported_sizes,
-            "per_action": [{**asdict(a), "name": _plain(a.name)} for a in self.per_action],
+            "per_action": [{**asdict(a), "name": plain(a.name)} for a in self.per_action],
             "propensities": None if overlap is None else _without_arrays(overlap),
             "rewards": {"mean": self.reward_mean, "range": self.reward_range},
             "certified": {
                 "error": self.error,
-                "actions": [_plain(name) for name in self.certified],
+                "actions": [plain(name) for name in self.certified],
                 "assumptions": None if self.assumptions is None else asdict(self.assumptions),
             },
-            "gaps": [
-                {
-                    "where": gap.where,
-                    "bounds": [
-                        {"terms": bound.terms, "above": _finite(bound.low), "up_to": _finite(bound.high)}
-                        for bound in gap.segment.bounds
-                    ],
-                    "actions": [_plain(name) for name in gap.actions],
-                    "rows": gap.rows,
-                    "share": gap.share,
-                    "tried": gap.tried,
-                    "supported": gap.supported,
-                    "upside": gap.upside,
-                }
-                for gap in self.gap_map.gaps
-            ],
+            "gaps": [gap.to_dict() for gap in self.gap_map.gaps],
             "gap_coverage": self.gap_map.coverage,
             "policy": None if policy is None else asdict(policy),
-            "estimate": None
-            if estimate is None
-            else {
-                "bar": estimate.bar,
-                "confidence": estimate.confidence,
-                "undecided_share": estimate.undecided_share,
-                "agreement": estimate.agreement,
-                "calibration": None
-                if estimate.propensities is None
-                else {
-                    "error": estimate.propensities.calibration_error,
-                    "relative_error": estimate.propensities.relative_error,
-                    "temperature": estimate.propensities.temperature,
-                    "reliability": estimate.propensities.reliability.tolist(),
-                },
-            },
+            "estimate": None if estimate is None else estimate.to_dict(),
             "notes": list(self.notes),
         }
 
     @property
     def headline(self) -> str:
-        """The finding, in one or two wording."""
+        """The finding, in one or two sentences."""
         return wording.headline(self)
 
     def __str__(self) -> str:
@@ -364,15 +332,6 @@ def missing_level(log: Log, sums: Statistics, ridge: float) -> Iterator[str]:
         f"cannot follow (residuals of action {log.action_names[worst]!r} average {means[worst]:.3g}, "
         f"{distance[worst]:.0f} standard errors from 0). Add a constant feature"
     )
-
-
-def _plain(name: Hashable) -> str | int | float:
-    """A label as JSON has it."""
-    return name if isinstance(name, str | int | float) else str(name)
-
-
-def _finite(number: float) -> float | None:
-    return number if abs(number) < float("inf") else None
 
 
 def _without_arrays(value: Any) -> dict[str, Any]:

@@ -56,6 +56,24 @@ class SupportEstimate:
     propensities_missing: str
     agreement: tuple[float, float, float] | None
 
+    def to_dict(self) -> dict[str, object]:
+        """The estimate in types that JSON has."""
+        fit, calibration = self.propensities, None
+        if fit is not None:
+            calibration = {
+                "error": fit.calibration_error,
+                "relative_error": fit.relative_error,
+                "temperature": fit.temperature,
+                "reliability": fit.reliability.tolist(),
+            }
+        return {
+            "bar": self.bar,
+            "confidence": self.confidence,
+            "undecided_share": self.undecided_share,
+            "agreement": self.agreement,
+            "calibration": calibration,
+        }
+
     @property
     def undecided_share(self) -> float:
         """Share of the (row, action) pairs that the log leaves open."""
