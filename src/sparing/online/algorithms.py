@@ -11,8 +11,7 @@ from scipy.special import ndtri
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.labels import action_names
-from sparing.model.assumptions import Assumptions, positive
-from sparing.model.prior import empirical_prior
+from sparing.model.assumptions import Assumptions, empirical_prior, positive
 from sparing.model.statistics import Statistics, Summary
 from sparing.model.supported import Supported as ChooseSupported
 from sparing.online import promises

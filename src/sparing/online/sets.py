@@ -117,7 +117,7 @@ class ConfidenceSets:
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
         self._hold(memory.allocate(n_actions, max(room, touched) + 2, d, bounded=bounded, quick=quick))
         self.prioritise(np.arange(n_actions))
-        self.arrays.kind = memory.RADII.index(self.assumptions.radius if constant is None else "constant")
+        self.arrays.kind = memory.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
 
     def _hold(self, arrays: Memory) -> None:

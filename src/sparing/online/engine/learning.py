@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 
+from sparing.model import radius
 from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import add_both, dot, invert, times
-from sparing.online.engine.memory import CONSTANT, DETERMINANT, TRACE, Table
+from sparing.online.engine.memory import DETERMINANT, PAPER, TRACE, Table
+
+determinant, trace, paper = compiled(radius.determinant), compiled(radius.trace), compiled(radius.paper)
 
 REFACTOR, SHRINK = 256, 64.0
 """An inverse is computed afresh after so many live rows, or once an entry of its diagonal has fallen by such a
@@ -27,27 +30,16 @@ LOOSE = 1e-3
 
 
 @compiled
-def own_radius(t: Table, slot: int) -> float:
-    """ρ of an action that has its own: radius_scale·(σ·sqrt(volume) + √λ·S_θ)."""
-    if t.kind == DETERMINANT:
-        volume = t.log_det[slot] + t.log_delta
-    else:
-        d = t.theta.shape[1]
-        rows = t.logged[slot] + t.live[slot]
-        volume = d * math.log1p(rows * t.growth) + t.log_delta
-    return t.scale * (t.noise * math.sqrt(volume) + t.bias)
-
-
-@compiled
 def set_radius(t: Table, slot: int) -> None:
     """Bring ρ up to date after a row entered this slot."""
-    kind = t.kind
-    if kind == DETERMINANT or kind == TRACE:  # noqa: SIM109
-        t.radius[slot] = own_radius(t, slot)
-    elif kind != CONSTANT:
-        d = t.theta.shape[1]
-        inside = math.log1p(t.total * t.total_growth) + t.log_delta / 2
-        t.common = t.scale * (t.noise * math.sqrt(d * inside) + t.bias)
+    d = t.theta.shape[1]
+    if t.kind == DETERMINANT:
+        t.radius[slot] = t.scale * determinant(t.log_det[slot], t.noise, t.bias, t.log_delta)
+    elif t.kind == TRACE:
+        rows = t.logged[slot] + t.live[slot]
+        t.radius[slot] = t.scale * trace(rows, t.growth, d, t.noise, t.bias, t.log_delta)
+    elif t.kind == PAPER:
+        t.common = t.scale * paper(t.total, t.total_growth, d, t.noise, t.bias, t.log_delta)
 
 
 @compiled
