@@ -10,7 +10,7 @@ import numpy as np
 from sparing.errors import DecisionError
 from sparing.online import rules as ruling
 from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
-from sparing.online.decision import REACH, Chances, Drawn, Proposal, Rival
+from sparing.online.decision import REACH, Chances, Decision, Drawn, Rival
 from sparing.online.engine import choosing, entries, luck
 from sparing.online.engine.memory import Table
 from sparing.online.log_beats import LogBeats
@@ -90,7 +90,7 @@ class Core:
         allowed: np.ndarray | None = None,
         context_id: Hashable | None = None,
         luck: bytes = b"",
-    ) -> Proposal:
+    ) -> Decision:
         """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
 
         A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
@@ -101,10 +101,10 @@ class Core:
             return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
 
     @staticmethod
-    def _proposal(choice: Choice) -> Proposal:
+    def _proposal(choice: Choice) -> Decision:
         action, reason, mean, spread, chances = choice
         called = reason in CALLS
-        return Proposal(action, called, reason, mean, mean - spread, mean + spread, chances)
+        return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances)
 
     def begin(self, action: int, x: Sequence[float] | np.ndarray) -> float:
         """A call was made on an action (by its index): count it as open, with its own prediction, returned."""

@@ -14,7 +14,7 @@ from sparing.model.assumptions import Assumptions
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
 from sparing.online.core import EXPLORE, SPOT_CHECK, Core
-from sparing.online.decision import Chances, Decision, Drawn, OpenDecision, Proposal
+from sparing.online.decision import Chances, Decision, Drawn, OpenDecision
 from sparing.online.engine import choosing, luck
 from sparing.online.rules import REASONS, SkipRule
 from sparing.online.sets import ConfidenceSets, NoiseMonitor
@@ -161,7 +161,7 @@ class Learner(Core):
         with self._turns.looking():
             return decide_many(self, contexts, context_ids, threads)
 
-    def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Proposal:
+    def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
         return self._proposal(self._choose(x, EVERYONE, context_id, luck.key_of(self.key, number), 0.0))
 

@@ -109,7 +109,7 @@ def _opened(waiting: OpenDecision) -> dict[str, Any]:
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
-    settings = {
+    settings: Any = {
         name: None if value is None else _number(value, 0.0) for name, value in header["sets"].items()
     }
     _number(settings["ridge"], SMALLEST)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +18,21 @@ FREELY = 1_000_000
 BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 """Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
-STATE = (
-    "gram",
-    "response",
-    "inverse",
-    "theta",
-    "log_det",
-    "shrunk",
-    "logged",
-    "live",
-    "frozen",
-    "action",
-    "hidden",
-    "waiting",
+STATE = tuple(
+    [
+        "gram",
+        "response",
+        "inverse",
+        "theta",
+        "log_det",
+        "shrunk",
+        "logged",
+        "live",
+        "frozen",
+        "action",
+        "hidden",
+        "waiting",
+    ]
 )
 """The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
 
@@ -61,6 +62,11 @@ class NoiseMonitor(NamedTuple):
     def inflation(self) -> float:
         """The factor on σ."""
         return self.believed / self.noise
+
+
+def _of_actions(name: str, meaning: str) -> Any:
+    """What the slots hold, as the actions see it: a copy, and settled."""
+    return property(lambda sets: sets.arrays.arrays[name][sets.arrays.settled], doc=meaning)
 
 
 class ConfidenceSets:
@@ -209,30 +215,16 @@ class ConfidenceSets:
         """K': how many sets are learnt rather than frozen."""
         return max(1, self.shape[0] - int(self.arrays.frozen.sum()))
 
-    @property
-    def logged(self) -> np.ndarray:
-        """Rows of the log in each set, (K,)."""
-        return self.arrays.logged[self.arrays.settled]
-
-    @property
-    def live(self) -> np.ndarray:
-        """Rows in each set since, (K,)."""
-        return self.arrays.live[self.arrays.settled]
+    theta = _of_actions("theta", "θ̂_a, (K, d).")
+    response = _of_actions("response", "b_a, (K, d).")
+    log_det = _of_actions("log_det", "log(det V_a/λ^d), (K,).")
+    logged = _of_actions("logged", "Rows of the log in each set, (K,).")
+    live = _of_actions("live", "Rows in each set since, (K,).")
 
     @property
     def frozen(self) -> np.ndarray:
         """Which actions are points, (K,)."""
         return self.arrays.frozen[self.arrays.settled] != 0
-
-    @property
-    def theta(self) -> np.ndarray:
-        """θ̂_a, (K, d)."""
-        return self.arrays.theta[self.arrays.settled]
-
-    @property
-    def response(self) -> np.ndarray:
-        """b_a, (K, d)."""
-        return self.arrays.response[self.arrays.settled]
 
     @property
     def gram(self) -> np.ndarray:
@@ -243,11 +235,6 @@ class ConfidenceSets:
     def inverse(self) -> np.ndarray:
         """V_a⁻¹, (K, d, d)."""
         return self._square(self.arrays.inverse)
-
-    @property
-    def log_det(self) -> np.ndarray:
-        """log(det V_a/λ^d), (K,)."""
-        return self.arrays.log_det[self.arrays.settled]
 
     @property
     def radius(self) -> np.ndarray:
@@ -349,18 +336,20 @@ class ConfidenceSets:
 
     @classmethod
     def from_state(
-        cls, arrays: Mapping[str, np.ndarray], assumptions: Assumptions, **settings: Any
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        assumptions: Assumptions,
+        *,
+        ridge: float,
+        constant: float | None,
+        slack: float,
+        misfit: float,
     ) -> "ConfidenceSets":
         """Rebuild from saved arrays, refusing those that do not fit together."""
         used, d = arrays["response"].shape
         k, p = int(arrays["n_actions"]), memory.packed_size(d)
         sets = cls.__new__(cls)
-        sets.assumptions = replace(assumptions)
-        constant = settings.pop("constant")
-        for name in ("ridge", "slack", "misfit"):
-            setattr(sets, name, settings.pop(name))
-        if settings:
-            raise ValueError(f"unknown settings of sets: {sorted(settings)}")
+        sets.assumptions, sets.ridge, sets.slack, sets.misfit = assumptions, ridge, slack, misfit
         if not 1 <= used <= 2 * k + 2:
             raise ValueError(f"{used} rows for {k} actions")
         shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
