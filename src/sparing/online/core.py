@@ -18,8 +18,8 @@ from sparing.online.rules import REASONS, SkipRule, View
 from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
 
-EXPLORE, LOG_BEATS, SPOT_CHECK, PENDING = (
-    REASONS[code] for code in (choosing.EXPLORE, choosing.LOG_BEATS, choosing.SPOT_CHECK, choosing.PENDING)
+EXPLORE, SPOT_CHECK, PENDING = (
+    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
 Choice = tuple[int, str, float, float, Chances | Drawn]
@@ -183,15 +183,12 @@ class Core:
         if self._beats is not None:
             found = self._beats.find(x, context_id, allowed, key)
             desk.scratch.threshold, desk.scratch.answer, drawn = found
-        table = desk.settled
-        action, reason, mean, spread, chance, unsure = self._planned(table, x, allowed, context_id, key)
+        seen, table = (x, allowed, context_id, key, drawn), desk.settled
+        action, reason, mean, spread, chance, unsure = self._planned(table, *seen)
         if self._waiting and reason == EXPLORE:
             table = desk.ahead
-            action, reason, mean, spread, chance, unsure = self._planned(table, x, allowed, context_id, key)
-            chance, reason = (drawn, PENDING) if reason == LOG_BEATS else (chance, reason)
+            action, reason, mean, spread, chance, unsure = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
-        elif reason == LOG_BEATS:
-            chance = drawn
         if reason == EXPLORE and self.explore == "sampled":
             return self._checked(x, self._sample(table, x, allowed, key))
         others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
@@ -210,7 +207,13 @@ class Core:
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances))
 
     def _planned(
-        self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
+        self,
+        table: Table,
+        x: np.ndarray,
+        allowed: np.ndarray,
+        context_id: Hashable | None,
+        key: int,
+        drawn: float,
     ) -> tuple[int, str, float, float, float, bool]:
         """What one view says, luck apart: action, reason, mean, spread, the answer's chance, and whether a call must
         be looked at closely before it is made."""
@@ -227,7 +230,8 @@ class Core:
         action, code, mean, spread = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
-        return action, REASONS[code], mean, spread, 1.0, code == choosing.UNSURE
+        chance = drawn if code == choosing.LOG_BEATS else 1.0
+        return action, REASONS[code], mean, spread, chance, code == choosing.UNSURE
 
     def _view(
         self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int

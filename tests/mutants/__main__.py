@@ -1,0 +1,83 @@
+"""Put each fault of `faults.py` into a copy of the source, run the tests of learners on it, and tell which survive.
+
+python tests/mutants                 all of them (about a minute each on one core), two at a time
+python tests/mutants wider log-beats only those whose name has one of these words
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HOUSE = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+
+from faults import FAULTS, KILLERS, Fault  # noqa: E402
+
+AT_ONCE = 2
+
+
+def changed(fault: Fault, source: Path) -> None:
+    """Write the fault into a copy of the source; what it replaces must stand there exactly once."""
+    path = source / "sparing" / "online" / fault.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(fault.right) != 1:
+        raise SystemExit(
+            f"{fault.name}: {fault.right!r} stands {text.count(fault.right)} times in {fault.file}"
+        )
+    path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+
+
+def killer(fault: Fault) -> str:
+    """The first test that fails on the fault; nothing if it survives."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(HOUSE / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        changed(fault, source)
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE)]),
+            "NUMBA_CACHE_DIR": str(Path(folder) / "kernels"),
+        }
+        tests = [str(HOUSE / "tests" / name) for name in (*fault.first, *KILLERS)]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *dict.fromkeys(tests),
+        ]
+        done = subprocess.run(
+            command, cwd=HOUSE, env=environment, capture_output=True, text=True, check=False
+        )
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0] if failed else ("crashed" if done.returncode not in (0, 1) else "")
+
+
+def main(words: list[str]) -> int:
+    """Try the faults chosen, and print a row for each as it comes."""
+    chosen = [fault for fault in FAULTS if not words or any(word in fault.name for word in words)]
+
+    def tried(fault: Fault) -> tuple[Fault, str, float]:
+        began = time.monotonic()
+        return fault, killer(fault), time.monotonic() - began
+
+    survived = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for fault, found, seconds in pool.map(tried, chosen):
+            if not found and not fault.equivalent:
+                survived.append(fault.name)
+            told = found or (f"equivalent: {fault.equivalent}" if fault.equivalent else "SURVIVED")
+            print(f"{fault.name:44s} {seconds:5.0f} s  {told}", flush=True)
+    print(f"{len(chosen)} faults, {len(survived)} survived{': ' if survived else ''}{', '.join(survived)}")
+    return bool(survived)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

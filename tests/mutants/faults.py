@@ -1,0 +1,411 @@
+"""The faults: in which file, what stands there, and what is put in its place."""
+
+from dataclasses import dataclass
+
+KILLERS = (
+    "online/test_rules.py",
+    "online/test_agreement.py",
+    "online/test_random_learners.py",
+    "online/test_core.py",
+    "online/test_engine.py",
+    "online/test_explore.py",
+    "online/test_log_beats.py",
+    "online/test_sets.py",
+    "online/test_monitor.py",
+    "online/test_exactness.py",
+    "online/test_contract.py",
+    "online/test_learner_saving.py",
+    "fuzz/test_fuzz_steps.py",
+)
+"""Tests from the mathematics and against the plain reference; no golden traces among them."""
+
+AGREEMENT, RANDOM, CORE, ENGINE = KILLERS[1:5]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of the source; `first` are tests to try before the others, `equivalent` says why none can notice."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    first: tuple[str, ...] = (AGREEMENT,)
+    equivalent: str = ""
+
+
+CHOOSING, SEARCH, DOUBTING = "engine/choosing.py", "engine/search.py", "engine/doubting.py"
+SAMPLING, LEARNING, OPENING = "engine/sampling.py", "engine/learning.py", "engine/opening.py"
+
+FAULTS = (
+    # Every rule and every explorer, inverted or without a part of its condition.
+    Fault(
+        "supported: inverted",
+        CHOOSING,
+        "if rule == SUPPORTED and t.frozen[t.slot[leader]]:",
+        "if rule == SUPPORTED and not t.frozen[t.slot[leader]]:",
+    ),
+    Fault("supported: never", CHOOSING, "if rule == SUPPORTED and t.frozen[t.slot[leader]]:", "if False:"),
+    Fault("log-beats: inverted", CHOOSING, "top <= threshold", "top > threshold"),
+    Fault("log-beats: strictly", CHOOSING, "top <= threshold", "top < threshold", first=(ENGINE,)),
+    Fault(
+        "log-beats: whether eligible or not",
+        CHOOSING,
+        "(len(eligible) == 0 or eligible[logged])",
+        "True",
+        first=("online/test_log_beats.py",),
+    ),
+    Fault(
+        "log-beats: the leader's value",
+        CHOOSING,
+        "mean, spread = mean_and_spread(t, t.slot[logged], x)",
+        "mean, spread = mean_and_spread(t, t.slot[leader], x)",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "rules: in the other order",
+        CHOOSING,
+        "rule = t.first if turn == 0 else t.second",
+        "rule = t.second if turn == 0 else t.first",
+    ),
+    Fault(
+        "certified: inverted",
+        CHOOSING,
+        "rival_top - (mean - spread) <= t.tolerance",
+        "rival_top - (mean - spread) > t.tolerance",
+    ),
+    Fault(
+        "certified: by the mean",
+        CHOOSING,
+        "rival_top - (mean - spread) <= t.tolerance",
+        "rival_top - mean <= t.tolerance",
+    ),
+    Fault(
+        "certified: strictly",
+        CHOOSING,
+        "rival_top - (mean - spread) <= t.tolerance",
+        "rival_top - (mean - spread) < t.tolerance",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "certified: −inf skips",
+        CHOOSING,
+        "if t.tolerance > -math.inf and (rival < 0 or",
+        "if (rival < 0 or",
+        first=("online/test_learner_settings.py", CORE),
+    ),
+    Fault("certified: nobody else calls", CHOOSING, "(rival < 0 or rival_top", "(rival_top"),
+    Fault("wider: narrower", CHOOSING, "rival_spread > spread", "rival_spread < spread"),
+    Fault("wider: never", CHOOSING, "if t.explore == WIDER and rival >= 0 and", "if False and"),
+    Fault(
+        "confident: inverted",
+        CHOOSING,
+        "certain = all_doubts(t, eligible, best, t.tolerance) <= t.limit",
+        "certain = all_doubts(t, eligible, best, t.tolerance) > t.limit",
+    ),
+    Fault(
+        "confident: inverted with bounds",
+        CHOOSING,
+        "certain = sure(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = not sure(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "confident: without tolerance",
+        CHOOSING,
+        "certain = all_doubts(t, eligible, best, t.tolerance)",
+        "certain = all_doubts(t, eligible, best, 0.0)",
+    ),
+    Fault(
+        "optimistic: by the mean",
+        CHOOSING,
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)",
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, 0.0, eligible, False, bounds)",
+    ),
+    Fault(
+        "wider-rival: narrower",
+        CHOOSING,
+        "return rival if rival >= 0 and width > spread else best",
+        "return rival if rival >= 0 and width < spread else best",
+    ),
+    Fault(
+        "wider-rival: the least likely",
+        CHOOSING,
+        "if ahead(t, chance, action, highest, rival):",
+        "if ahead(t, -chance, action, highest, rival):",
+    ),
+    Fault(
+        "sampled: one narrow draw",
+        SAMPLING,
+        "score = mean + spread * normals[action[slot]]",
+        "score = mean + 0.5 * spread * normals[action[slot]]",
+    ),
+    Fault(
+        "sampled: untouched never",
+        SAMPLING,
+        "if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):",
+        "if False:",
+        first=(RANDOM,),
+    ),
+    Fault(
+        "spot check: planned again elsewhere",
+        CHOOSING,
+        "if action == planned or (len(eligible) and not eligible[action]):\n            continue\n        odds",
+        "if len(eligible) and not eligible[action]:\n            continue\n        odds",
+        first=(RANDOM,),
+    ),
+    Fault(
+        "spot check: without doubts",
+        CHOOSING,
+        "odds[action] = doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))",
+        "odds[action] = 1.0",
+        first=(RANDOM,),
+    ),
+    Fault(
+        "spot check: always",
+        "engine/luck.py",
+        "if not uniform(key, CHECKED) < share:",
+        "if uniform(key, CHECKED) < share:",
+        first=(RANDOM,),
+    ),
+    Fault(
+        "spot check: never elsewhere",
+        "engine/luck.py",
+        "return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN",
+        "return AGAIN",
+        first=(RANDOM,),
+    ),
+    Fault(
+        "spot check: in the fast path",
+        "engine/luck.py",
+        "return not uniform(key_of(seed, number), CHECKED) < share",
+        "return uniform(key_of(seed, number), CHECKED) < share",
+        first=(RANDOM,),
+    ),
+    # The search: ties, the leader, the rival, what is passed over.
+    Fault(
+        "ties: to the later",
+        SEARCH,
+        "or (score == other and t.priority[action] < t.priority[rival])",
+        "or (score == other and t.priority[action] > t.priority[rival])",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "leader: ties to the later",
+        SEARCH,
+        "top == first_top and priority[mine] < priority[first]",
+        "top == first_top and priority[mine] > priority[first]",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "leader: untouched forgotten",
+        SEARCH,
+        "    if place < len(order):\n        first = order[place]",
+        "    if False:\n        first = order[place]",
+    ),
+    Fault(
+        "rival: the leader's shadow is lost",
+        SEARCH,
+        "second, second_top, second_spread = first, first_top, first_spread",
+        "second, second_top, second_spread = second, second_top, second_spread",
+    ),
+    Fault(
+        "bounds: too low by a half",
+        SEARCH,
+        "above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]",
+        "above = error * near[d] + 0.5 * reach * near[d + 1] + optimism * near[d + 2]",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "bounds: quick form too small",
+        SEARCH,
+        "return gap > 0.0 and gap * gap > ABOVE * reach * reach * square",
+        "return gap > 0.0 and gap * gap > 0.25 * reach * reach * square",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "bounds: rounding of means forgotten",
+        SEARCH,
+        "    return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)",
+        "    return middle",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "eligible: hidden slots seen",
+        SEARCH,
+        "if hidden[slot] & unseen or (len(eligible) and not eligible[action[slot]]):",
+        "if len(eligible) and not eligible[action[slot]]:",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "misfit: forgotten",
+        SEARCH,
+        "    return mean, math.sqrt(half * half + misfit * misfit) if misfit > 0.0 else half",
+        "    return mean, half",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "doubt: the other tail",
+        DOUBTING,
+        "return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))",
+        "return 0.5 * math.erfc(-gap / (scale * math.sqrt(2.0)))",
+    ),
+    Fault(
+        "doubt: of points",
+        DOUBTING,
+        "return 1.0 if gap < 0.0 else 0.0",
+        "return 0.0",
+        first=("online/test_rules.py",),
+    ),
+    Fault(
+        "doubts: untouched rivals forgotten",
+        DOUBTING,
+        "    return rivals * doubt(",
+        "    return 0.0 * doubt(",
+        first=(ENGINE,),
+    ),
+    Fault(
+        "doubts: far rivals weigh too little",
+        DOUBTING,
+        "far = math.sqrt(-2.0 * math.log(2.0 * beyond))",
+        "far = 0.3 * math.sqrt(-2.0 * math.log(2.0 * beyond))",
+        first=(ENGINE,),
+    ),
+    # Learning and what is open.
+    Fault(
+        "row: half a reward", LEARNING, "response[i] += reward * x[i]", "response[i] += 0.5 * reward * x[i]"
+    ),
+    Fault(
+        "row: θ̂ against the surprise", LEARNING, "theta[i] += surprise * y[i]", "theta[i] -= surprise * y[i]"
+    ),
+    Fault(
+        "row: log det stands still",
+        LEARNING,
+        "t.log_det[slot] += math.log1p(square)",
+        "t.log_det[slot] += 0.0",
+    ),
+    Fault(
+        "row: the inverse grows",
+        LEARNING,
+        "add_both(gram, x, inverse, y, -1.0 / (1.0 + square))",
+        "add_both(gram, x, inverse, y, 1.0 / (1.0 + square))",
+    ),
+    Fault(
+        "row: never computed afresh",
+        LEARNING,
+        "if live % REFACTOR == 0 or not shrunk <= SHRINK:",
+        "if False:",
+        first=("online/test_exactness.py", "online/test_sets.py"),
+    ),
+    Fault(
+        "radius: δ forgotten",
+        LEARNING,
+        "determinant(t.log_det[slot], t.noise, t.bias, t.log_delta)",
+        "determinant(t.log_det[slot], t.noise, t.bias, 0.0)",
+    ),
+    Fault(
+        "condition: never refused",
+        LEARNING,
+        "return log_det if condition(trial, inverse, d) <= CONDITION else math.nan",
+        "return log_det",
+        first=("online/test_exactness.py",),
+    ),
+    Fault(
+        "noise: never raised",
+        LEARNING,
+        "math.sqrt(surprise) if surprise > root * root * root else 1.0",
+        "1.0",
+        first=("online/test_monitor.py",),
+    ),
+    Fault(
+        "noise: raised at once",
+        LEARNING,
+        "surprise > root * root * root",
+        "surprise > 1.0",
+        first=("online/test_monitor.py",),
+    ),
+    Fault(
+        "open: counts nowhere",
+        OPENING,
+        "    t.waiting[slot] += 1\n    add_row(t, slot, x, predicted)",
+        "    t.waiting[slot] += 1",
+        first=(CORE,),
+    ),
+    Fault(
+        "open: settled with its prediction",
+        OPENING,
+        "t.response[slot, i] += (reward - predicted) * x[i]",
+        "t.response[slot, i] += 0.0 * x[i]",
+        first=(CORE,),
+    ),
+    Fault(
+        "open: taken back by halves",
+        OPENING,
+        "response[i] -= predicted * x[i]",
+        "response[i] -= 0.5 * predicted * x[i]",
+        first=(CORE,),
+    ),
+    Fault(
+        "open: a twin too many",
+        OPENING,
+        "    t.hidden[slot] = 3\n",
+        "    t.hidden[slot] = 2\n",
+        first=(ENGINE, CORE),
+    ),
+    Fault(
+        "digest: without order",
+        OPENING,
+        "digest = mixed(digest ^ word)",
+        "digest = digest ^ word",
+        first=(CORE,),
+    ),
+    # Around compiled code.
+    Fault(
+        "own rule: asked last",
+        "core.py",
+        "        if self._own:\n            check_sizes(x)",
+        "        if self._own and False:\n            check_sizes(x)",
+        first=("online/test_rules.py",),
+    ),
+    Fault(
+        "pending: told as settled",
+        "core.py",
+        "            reason = reason if reason == EXPLORE else PENDING\n",
+        "",
+        first=(CORE, "fuzz/test_fuzz_steps.py"),
+    ),
+    Fault(
+        "chances: of a spot check",
+        "core.py",
+        "kept if called else spot_check * (1 - apart)",
+        "kept if called else spot_check",
+        first=(RANDOM,),
+    ),
+    Fault(
+        "view: the lowest leads",
+        "rules.py",
+        "highest = candidates[scores[candidates] == scores[candidates].max()]",
+        "highest = candidates[scores[candidates] == scores[candidates].min()]",
+        first=("online/test_rules.py",),
+    ),
+    Fault(
+        "log-beats: the draw is uniform",
+        "log_beats.py",
+        "sums = np.cumsum(weights)",
+        "sums = np.cumsum(np.ones(len(weights)))",
+        first=("online/test_log_beats.py",),
+    ),
+    Fault(
+        "confident: the confidence is the limit",
+        "rules.py",
+        "1 - rule.confidence for rule",
+        "rule.confidence for rule",
+    ),
+    Fault(
+        "fresh call: counted twice",
+        "learner.py",
+        "if number != self._fresh:\n                self._settle_fresh()\n            self._finish",
+        "self._settle_fresh()\n            self._finish",
+        first=(CORE, "online/test_contract.py"),
+    ),
+)
