@@ -1,5 +1,7 @@
 """Put each fault of `faults.py` into a copy of the source, run the tests of learners on it, and tell which survive.
 
+The engine runs as plain Python (`interpreted.py`): nothing has to be compiled for a fault.
+
 python tests/mutants                 all of them (about a minute each on one core), two at a time
 python tests/mutants wider log-beats only those whose name has one of these words
 """
@@ -39,8 +41,7 @@ def killer(fault: Fault) -> str:
         shutil.copytree(HOUSE / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
         changed(fault, source)
         environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE)]),
-            "NUMBA_CACHE_DIR": str(Path(folder) / "kernels"),
+            "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE), str(Path(__file__).parent)]),
         }
         tests = [str(HOUSE / "tests" / name) for name in (*fault.first, *KILLERS)]
         command = [
