@@ -7,7 +7,7 @@ import pytest
 
 import pretended
 from research.paper import running
-from research.paper.plain import digest, settled
+from research.paper.experiment import digest, settled
 from research.paper.running import Pieces
 from sparing.errors import FileError, StoppedError
 

@@ -1,17 +1,39 @@
-"""Measure how often each interval holds the policy's true value."""
+"""How often intervals hold the truth when the log's support is deficient: plain ones, and ours."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
-from research.paper.coverage.setting import CoverageSetting
 from sparing.evaluation import evaluate
 from sparing.policies.policy import GreedyPolicy
 from sparing.simulation import LinearWorld, draw_log
 
 CONTEXTS = 50_000
 """Contexts by which a policy's true value is computed."""
+
+BLUR_STREAM, CONTEXT_STREAM = 31, 32
+"""The random streams that blur θ* for the policy that is evaluated, and of the contexts above."""
+
+
+@dataclass(frozen=True)
+class CoverageSetting:
+    """Seeded linear worlds, one log each, and a policy that plays the best action most of the time.
+
+    The policy is 0.8 on the action that a blurred copy of the true parameters ranks first, plus 0.2
+    spread evenly. The reward range given to the intervals is the true range of mean rewards.
+    """
+
+    n_actions: int = 6
+    n_features: int = 3
+    noise: float = 1.0
+    rows: int = 1500
+    unsupported: float = 1 / 3
+    worlds: int = 100
+    blur: float = 0.5
+    confidence: float = 0.95
+    clip: float = 2.0
+    methods: tuple[str, ...] = ("dm", "ips", "clipped", "snips", "dr", "sndr", "cab", "mlips", "aipw")
 
 
 @dataclass(frozen=True)
@@ -31,6 +53,13 @@ class MostlyBest:
     """0.8 on a greedy policy's action, 0.2 spread evenly."""
 
     greedy: GreedyPolicy
+
+    @classmethod
+    def blurred(cls, world: LinearWorld, blur: float, seed: int) -> "MostlyBest":
+        """Of the policy that is greedy for θ* + blur·N(0, I)."""
+        rng = np.random.default_rng([seed, BLUR_STREAM])
+        theta = world.theta + blur * rng.standard_normal(world.theta.shape)
+        return cls(GreedyPolicy(world.action_names, theta, np.arange(len(theta))))
 
     @property
     def action_names(self) -> tuple[Hashable, ...]:
@@ -53,11 +82,8 @@ def measure(setting: CoverageSetting, support: str) -> list[Coverage]:
         world = LinearWorld(
             n_actions=setting.n_actions, n_features=setting.n_features, noise=setting.noise, seed=seed
         )
-        blurred = world.theta + setting.blur * np.random.default_rng([seed, 31]).standard_normal(
-            world.theta.shape
-        )
-        policy = MostlyBest(GreedyPolicy(world.action_names, blurred, np.arange(setting.n_actions)))
-        contexts = world.contexts(CONTEXTS, np.random.default_rng([seed, 32]))
+        policy = MostlyBest.blurred(world, setting.blur, seed)
+        contexts = world.contexts(CONTEXTS, np.random.default_rng([seed, CONTEXT_STREAM]))
         means = world.means(contexts)
         truth = float((policy.probabilities(contexts) * means).sum(axis=1).mean())
         log = draw_log(world, rows=setting.rows, support=support, unsupported=setting.unsupported, seed=seed)
