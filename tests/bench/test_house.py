@@ -6,7 +6,7 @@ import pytest
 import sparing
 from research.bench.house import plain
 from research.bench.house.data import visits, write_table
-from research.bench.house.moful import run_loop
+from research.bench.house.kernels import run_loop
 from research.bench.peers import worlds
 from sparing.simulation import LinearWorld
 

@@ -11,42 +11,43 @@ from research.bench.house.data import Repeated, visits
 VERSION = metadata.version("numpy")
 
 
-def numpy_step(worlds: Any, spec: dict[str, Any]) -> Any:
-    """LinUCB with all actions in one matrix–vector product."""
+def _linucb(worlds: Any, spec: dict[str, Any], step: Any) -> Any:
+    """LinUCB in plain arrays; `step(agent, x, means, noise)` decides and learns."""
 
-    class OneProduct(worlds.Agent):  # type: ignore[misc]
+    class Plain(worlds.Agent):  # type: ignore[misc]
         def __init__(self, rounds: Any) -> None:
             k, d = rounds.n_actions, rounds.n_features
             self.inverse = np.tile(np.eye(d), (k, 1, 1))
             self.response, self.theta = np.zeros((k, d)), np.zeros((k, d))
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            k, d = self.theta.shape
-            images = (self.inverse.reshape(k * d, d) @ x).reshape(k, d)
-            action = int(np.argmax(self.theta @ x + np.sqrt(images @ x)))
-            image = images[action]
-            self.inverse[action] -= np.outer(image, image) / (1 + image @ x)
-            self.response[action] += x * (means[action] + noise)
-            self.theta[action] = self.inverse[action] @ self.response[action]
+    Plain.step = step
+    return worlds.Steps(spec, Plain)
 
-    return worlds.Steps(spec, OneProduct)
+
+def numpy_step(worlds: Any, spec: dict[str, Any]) -> Any:
+    """LinUCB with all actions in one matrix–vector product."""
+
+    def step(agent: Any, x: Any, means: Any, noise: float) -> None:
+        k, d = agent.theta.shape
+        images = (agent.inverse.reshape(k * d, d) @ x).reshape(k, d)
+        action = int(np.argmax(agent.theta @ x + np.sqrt(images @ x)))
+        image = images[action]
+        agent.inverse[action] -= np.outer(image, image) / (1 + image @ x)
+        agent.response[action] += x * (means[action] + noise)
+        agent.theta[action] = agent.inverse[action] @ agent.response[action]
+
+    return _linucb(worlds, spec, step)
 
 
 def numba_step(worlds: Any, spec: dict[str, Any]) -> Any:
     """LinUCB with compiled loops over all actions."""
     from research.bench.house import kernels
 
-    class Loops(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            k, d = rounds.n_actions, rounds.n_features
-            self.inverse = np.tile(np.eye(d), (k, 1, 1))
-            self.response, self.theta = np.zeros((k, d)), np.zeros((k, d))
+    def step(agent: Any, x: Any, means: Any, noise: float) -> None:
+        a = kernels.best_of_all(x, agent.theta, agent.inverse, 1.0)
+        kernels.learn(x, means[a] + noise, agent.inverse[a], agent.response[a], agent.theta[a])
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            a = kernels.best_of_all(x, self.theta, self.inverse, 1.0)
-            kernels.learn(x, means[a] + noise, self.inverse[a], self.response[a], self.theta[a])
-
-    return worlds.Steps(spec, Loops)
+    return _linucb(worlds, spec, step)
 
 
 class Read:
@@ -66,7 +67,7 @@ class Read:
 
 def simulation(worlds: Any, spec: dict[str, Any]) -> Any:
     """mOFUL as a NumPy loop over steps, one after the other for each seed."""
-    from research.bench.house.moful import run_loop
+    from research.bench.house.kernels import run_loop
     from sparing.simulation import LinearWorld
 
     k, d, length = int(spec["actions"]), int(spec["features"]), int(spec["rounds"])

@@ -93,9 +93,7 @@ def _panel(axes: "Axes", rows: Frame, value: str) -> None:
         if len(points):
             calls, low, high = drawing.limits(points, "calls")
             line = "-" if len(points) > 1 else "none"
-            style = {**drawing.look(name), "linestyle": line, "capsize": 0, "markersize": 6}
-            if LEARNERS[name].marker == "*":
-                style["markersize"] = 9
+            style = {**drawing.look(name, size=6), "linestyle": line, "capsize": 0}
             drawing.barred(axes, points, calls, value, xerr=[calls - low, high - calls], **style)
 
 

@@ -46,16 +46,16 @@ def grid(
     return figure, [list(row) for row in axes]
 
 
-def look(name: str) -> dict[str, Any]:
-    """Colour, line, marker and label of a learner, the same in every figure."""
+def look(name: str, size: float = 4.5) -> dict[str, Any]:
+    """Colour, line, marker and label of a learner, the same in every figure; a hollow marker is a ring."""
     one = LEARNERS[name]
-    face = one.colour if one.filled else "white"
+    larger = 1.8 if one.marker == "*" else 1.0 if one.filled else 1.4
     return {
         "color": one.colour,
         "linestyle": one.line,
         "marker": one.marker,
-        "markerfacecolor": face,
-        "markersize": 8 if one.marker == "*" else 4.5,
+        "markerfacecolor": one.colour if one.filled else "none",
+        "markersize": larger * size,
         "label": one.label,
     }
 
