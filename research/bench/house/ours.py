@@ -7,6 +7,8 @@ import numpy as np
 import sparing
 from research.bench.house.data import Repeated, visits
 from research.learners import start
+from sparing.online.checking import EVERYONE
+from sparing.online.engine import bounding, choosing, opening
 
 VERSION = sparing.__version__
 
@@ -14,38 +16,32 @@ ASKING = {"tolerance": 0.0, "confidence": 1 - 1e-9, "noise": 2.0, "prior_scale":
 """`confident` calls wherever a doubt of 10⁻⁹ is left."""
 
 
-def step(worlds: Any, spec: dict[str, Any]) -> Any:
+class Step:
     """decide and update; `spec["regime"]` says what the learner knows when it begins."""
 
-    class Ours(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            self.learner = _begin(rounds, spec)
+    def __init__(self, rounds: Any) -> None:
+        self.learner = _begin(rounds, rounds.spec["regime"])
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            decision = self.learner.decide(x)
-            if decision.needs_reward:
-                self.learner.update(decision, means[decision.action] + noise)
-
-    return worlds.Steps(spec, Ours)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and, if it asks, learn."""
+        decision = self.learner.decide(x)
+        if decision.needs_reward:
+            self.learner.update(decision, means[decision.action] + noise)
 
 
-def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
+class CompiledStep:
     """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
-    from sparing.online.checking import EVERYONE
-    from sparing.online.engine import bounding, choosing, opening
 
-    class Compiled(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            self.learner = _begin(rounds, {**spec, "regime": "worst"})
-            self.table = self.learner.sets.desk.settled
+    def __init__(self, rounds: Any) -> None:
+        self.learner = _begin(rounds, "worst")
+        self.table = self.learner.sets.desk.settled
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            action, _, _, _ = choosing.by_log(self.table, x, EVERYONE, self.learner.sets.bounds)
-            slot = opening.absorb(self.table, action, x, means[action] + noise)
-            if self.learner.sets.bounds is not None:
-                bounding.keep_bounds(self.table, slot)
-
-    return worlds.Steps(spec, Compiled)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        action, _, _, _ = choosing.by_log(self.table, x, EVERYONE, self.learner.sets.bounds)
+        slot = opening.absorb(self.table, action, x, means[action] + noise)
+        if self.learner.sets.bounds is not None:
+            bounding.keep_bounds(self.table, slot)
 
 
 REGIMES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -63,19 +59,16 @@ recommend meet rounds that they ask about, `confident` with its spot checks and 
 """
 
 
-def _begin(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    name, settings = REGIMES[spec["regime"]]
-    if spec["regime"] == "cold":
+def _begin(rounds: Any, regime: str) -> sparing.Learner:
+    name, settings = REGIMES[regime]
+    if regime == "cold":
         return start(name, None, n_actions=rounds.n_actions, n_features=rounds.n_features, **settings)
-    if spec["regime"] == "worst":
+    if regime == "worst":
         size = float(np.sqrt(rounds.n_features))
         settings = {**settings, "theta_bound": size, "context_bound": size}
-    return start(name, _log(rounds, spec), **settings)
-
-
-def _log(rounds: Any, spec: dict[str, Any]) -> sparing.Log:
-    contexts, actions, rewards = rounds.logged(int(spec["rows_an_action"]), int(spec["seed"]))
-    return sparing.Log.from_indices(contexts, actions, rewards, tuple(range(rounds.n_actions)))
+    contexts, actions, rewards = rounds.logged(int(rounds.spec["rows_an_action"]), int(rounds.spec["seed"]))
+    log = sparing.Log.from_indices(contexts, actions, rewards, tuple(range(rounds.n_actions)))
+    return start(name, log, **settings)
 
 
 def simulation(worlds: Any, spec: dict[str, Any]) -> Any:
@@ -155,8 +148,8 @@ def _warmed(once: Any) -> Repeated:
 
 
 CONTENDERS = {
-    "step": step,
-    "compiled step": compiled_step,
+    "step": Step,
+    "compiled step": CompiledStep,
     "simulate": simulation,
     "statistics": statistics,
     "intervals": Intervals,
