@@ -72,9 +72,12 @@ def test_limits_are_the_value_where_none_are_known():
     assert (value.tolist(), low.tolist(), high.tolist()) == ([1, 2], [1, 1.5], [1, 3])
 
 
+WORLD = LinearWorld(n_actions=4, n_features=2, seed=0)
+
+
 @pytest.fixture(scope="module")
 def log():
-    return draw_log(LinearWorld(n_actions=4, n_features=2, seed=0), rows=200, unsupported=0.25, seed=0)
+    return draw_log(WORLD, rows=200, unsupported=0.25, seed=0)
 
 
 @pytest.mark.parametrize("name", [name for name, one in LEARNERS.items() if one.algorithm])
@@ -86,13 +89,13 @@ def test_every_learner_takes_what_it_needs_and_no_more(name, log):
 
 
 def test_the_clip_is_the_settings_unless_the_name_says_another(log):
-    common = {"supported": top(2), "noise": 1.0}
-    plain = sparing.eps_moful_ips(log, supported=top(2), noise=1.0, clip="inf")
-    for name, clip in (("eps_moful_ips", "inf"), ("eps_moful_ips_inf", 1.0)):
-        found = learners.start(name, log, clip=clip, **common)
-        assert [found.decide(x).action for x in log.contexts] == [
-            plain.decide(x).action for x in log.contexts
-        ], name
+    def reasons(name, clip):
+        learner = learners.start(name, log, clip=clip, supported=top(2), noise=1.0)
+        return sparing.simulate(learner, WORLD, rounds=200, stream="in-log", log=log).reasons.tolist()
+
+    unclipped = reasons("eps_moful_ips", "inf")
+    assert reasons("eps_moful_ips", "percentile-ratio") != unclipped
+    assert reasons("eps_moful_ips_inf", "percentile-ratio") == unclipped
 
 
 def test_learners_look_apart_and_every_role_is_a_learner():

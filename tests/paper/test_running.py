@@ -117,6 +117,26 @@ def test_the_fingerprint_sees_what_results_depend_on_and_no_more(tmp_path, monke
         running.fingerprint.cache_clear()
 
 
+def test_the_fingerprint_sees_the_experiments_and_the_learners_but_not_the_figures(tmp_path, monkeypatch):
+    for path in ("research/learners.py", "research/paper/running.py", "research/paper/report/page.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    monkeypatch.setattr(running, "__file__", str(tmp_path / "research" / "paper" / "running.py"))
+
+    def changed(path):
+        (tmp_path / "research" / path).write_text(f"changed = {path!r}")
+        running.fingerprint.cache_clear()
+        return running.fingerprint()
+
+    try:
+        running.fingerprint.cache_clear()
+        before = running.fingerprint()
+        assert changed("paper/report/page.py") == before
+        assert len({before, changed("learners.py"), changed("paper/fig1.py")}) == 3
+    finally:
+        running.fingerprint.cache_clear()
+
+
 def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path, done):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot make the folder"):
