@@ -16,8 +16,7 @@ from sparing.online.algorithms import eps_moful
 from sparing.online.learner import Learner
 from sparing.policies.pi_plus import pi_plus
 from sparing.simulation import LinearWorld, Stream, draw_log
-from sparing.simulation.loop import play
-from sparing.simulation.trace import Trace
+from sparing.simulation.loop import Trace, play
 
 POINTS = 41
 """Points of a curve, evenly spaced in log t from T/100 to T."""

@@ -56,7 +56,7 @@ def plan(
     from sparing.errors import SettingError
     from sparing.extras import require
     from sparing.planning import page as report
-    from sparing.planning.candidates import LEARNERS
+    from sparing.planning.planning import LEARNERS
     from sparing.planning.planning import plan as make_plan
 
     if out is not None:
