@@ -22,8 +22,7 @@ from research.paper.experiment import (
 from research.paper.frame import Frame
 from research.paper.intervals import LEVEL, Interval, band, mean, share
 from sparing.evaluation import evaluate
-from sparing.model.regression import least_squares
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, least_squares
 from sparing.simulation import LinearWorld, draw_log, logging_policy
 
 ENOUGH = 10

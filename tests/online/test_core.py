@@ -88,7 +88,7 @@ def test_the_ledger_is_the_core(name):
     made = {}
     for t, x in enumerate(ROUNDS.contexts):
         decision, proposal = learner.decide(x), core.propose(x)
-        assert decision[2:] == proposal[1:]
+        assert decision[2:] == proposal[2:]
         assert decision.action == core.action_names[proposal.action]
         if proposal.needs_reward:
             made[t] = decision, proposal.action, x, core.begin(proposal.action, x)

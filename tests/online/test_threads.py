@@ -64,7 +64,7 @@ def test_proposals_from_four_threads_are_those_of_one(name, k, d):
         proposal = learner.propose(
             contexts[t], allowed=masks[t % 16] if t % 3 == 0 else None, luck=t.to_bytes(4, "big")
         )
-        return proposal[:6]
+        return proposal[:7]
 
     expected = [ask(t) for t in range(each)]
     gc.set_threshold(50)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -122,12 +122,6 @@ def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) ->
         learner.preview(x, context_id=name, number=learner.rounds + i)
         for i, (x, name) in enumerate(zip(rows, names, strict=True))
     ]
-    return Decisions(
-        learner.action_names,
-        np.array([proposal.action for proposal in made], dtype=np.int64),
-        np.array([proposal.needs_reward for proposal in made], dtype=np.bool_),
-        np.array([proposal.reason for proposal in made], dtype="U12"),
-        np.array([proposal.value for proposal in made]),
-        np.array([proposal.low for proposal in made]),
-        np.array([proposal.high for proposal in made]),
-    )
+    kinds: tuple[Any, ...] = (np.int64, np.bool_, "U12", np.float64, np.float64, np.float64)
+    columns = (np.array([one[i] for one in made], dtype=kind) for i, kind in enumerate(kinds, start=1))
+    return Decisions(learner.action_names, *columns)

@@ -10,11 +10,10 @@ import numpy as np
 from sparing.errors import DecisionError
 from sparing.online import rules as ruling
 from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
-from sparing.online.decision import REACH, Chances, Drawn, Proposal, Rival
+from sparing.online.decision import REACH, Chances, Decision, Drawn, Rival
 from sparing.online.engine import choosing, entries, luck
 from sparing.online.engine.memory import Table
 from sparing.online.log_beats import LogBeats
-from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import REASONS, SkipRule, View
 from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
@@ -38,16 +37,15 @@ class Core:
         sets: ConfidenceSets,
         rules: Sequence[SkipRule],
         *,
-        explore: str,
-        optimism: float,
-        spot_check: float,
-        monitor: NoiseMonitor | None,
-        reward_range: tuple[float, float] | None,
+        explore: str = "leader",
+        optimism: float = 1.0,
+        spot_check: float = 0.0,
+        reward_range: tuple[float, float] | None = None,
     ) -> None:
         self.action_names = tuple(action_names)
         self.sets, self.rules = sets, tuple(rules)
         self.explore, self.optimism = explore, optimism
-        self.spot_check, self.monitor, self.reward_range = spot_check, monitor, reward_range
+        self.spot_check, self.reward_range = spot_check, reward_range
         self._waiting: dict[int, list[OpenCall]] = {}
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
@@ -92,7 +90,7 @@ class Core:
         allowed: np.ndarray | None = None,
         context_id: Hashable | None = None,
         luck: bytes = b"",
-    ) -> Proposal:
+    ) -> Decision:
         """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
 
         A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
@@ -103,10 +101,10 @@ class Core:
             return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
 
     @staticmethod
-    def _proposal(choice: Choice) -> Proposal:
+    def _proposal(choice: Choice) -> Decision:
         action, reason, mean, spread, chances = choice
         called = reason in CALLS
-        return Proposal(action, called, reason, mean, mean - spread, mean + spread, chances)
+        return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances)
 
     def begin(self, action: int, x: Sequence[float] | np.ndarray) -> float:
         """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
@@ -145,16 +143,10 @@ class Core:
         return predicted
 
     def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
-        sets, monitor = self.sets, self.monitor
-        if monitor is not None:
-            mean, width = entries.PREDICT.call(sets.desk.settled, action, x)
-        if not sets.absorb(action, x, reward):
+        if not self.sets.absorb(action, x, reward):
             raise self._inexact(x, action)
-        if monitor is not None:
-            monitor.observe(reward, mean, width)
-            sets.scale_constant(monitor.noise * monitor.inflation)
         if predicted is not None:
-            sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
+            self.sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
 
     def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
         self.sets.take_back(action, x, predicted, self._closed(action, x, predicted))

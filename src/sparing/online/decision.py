@@ -1,9 +1,8 @@
 """What a learner answers, with which chance, and the open answers whose reward is still to come."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -103,39 +102,17 @@ ALWAYS = Chances(1.0, 1.0)
 """Of a call that no luck could have changed."""
 
 
-class Proposal(NamedTuple):
-    """What a learner would do in a round: the action by its index, whether to ask, why, and with which chance."""
-
-    action: int
-    needs_reward: bool
-    reason: str
-    value: float
-    low: float
-    high: float
-    chances: Chances | Drawn
-
-    @property
-    def play_probability(self) -> float:
-        """The probability of playing this action in this round, over the learner's own randomness."""
-        return self.chances.play
-
-    @property
-    def call_probability(self) -> float:
-        """The probability of playing it and asking for its reward."""
-        return self.chances.call
-
-
 class Decision(NamedTuple):
     """One round's answer.
 
-    action is the label to play; needs_reward says whether its reward must be paid for and reported;
+    id is its number, −1 for a proposal; action is the label to play, in a proposal its index; needs_reward says whether its reward must be paid for and reported;
     reason is `explore`, `spot-check`, or the rule that skipped (`supported`, `log-beats`, `certified`,
     `confident`), or `pending`: skipped only because calls that are still open will tell. value, low and
     high are the estimate of the action's reward and its set's ends.
     """
 
     id: int
-    action: Hashable
+    action: Any
     needs_reward: bool
     reason: str
     value: float

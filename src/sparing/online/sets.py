@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,25 +18,55 @@ FREELY = 1_000_000
 BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 """Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
-STATE = (
-    "gram",
-    "response",
-    "inverse",
-    "theta",
-    "log_det",
-    "shrunk",
-    "logged",
-    "live",
-    "frozen",
-    "action",
-    "hidden",
-    "waiting",
+STATE = tuple(
+    [
+        "gram",
+        "response",
+        "inverse",
+        "theta",
+        "log_det",
+        "shrunk",
+        "logged",
+        "live",
+        "frozen",
+        "action",
+        "hidden",
+        "waiting",
+    ]
 )
 """The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
 
 
 OpenCall = tuple[np.ndarray, float]
 """The context of a call that waits for its reward, and what was predicted."""
+
+
+class NoiseMonitor(NamedTuple):
+    """Whether live rewards are noisier than believed: the sum of (r − m)²/(σ² + s²) over `calls`.
+
+    `noise` is σ as the learner started with, `believed` as it is now; `misfit` is counted in s.
+    """
+
+    noise: float
+    misfit: float
+    calls: int
+    total: float
+    believed: float
+
+    @property
+    def surprise(self) -> float:
+        """The mean square of standardised errors; 1 where the model is right."""
+        return self.total / self.calls if self.calls else 1.0
+
+    @property
+    def inflation(self) -> float:
+        """The factor on σ."""
+        return self.believed / self.noise
+
+
+def _of_actions(name: str, meaning: str) -> Any:
+    """What the slots hold, as the actions see it: a copy, and settled."""
+    return property(lambda sets: sets.arrays.arrays[name][sets.arrays.settled], doc=meaning)
 
 
 class ConfidenceSets:
@@ -62,14 +91,16 @@ class ConfidenceSets:
         constant: float | None = None,
         slack: float = 0.0,
         misfit: float = 0.0,
+        watch: bool = False,
     ) -> None:
-        """Start from per-action sums: V_a = λI + G_a, b_a = Σxr + λ·center."""
+        """Start from per-action sums: V_a = λI + G_a, b_a = Σxr + λ·center; `watch` the noise of live rewards."""
         self.assumptions = assumptions
         self.ridge = assumptions.ridge if ridge is None else ridge
-        self.constant, self.slack, self.misfit = constant, slack, misfit
+        self.slack, self.misfit = slack, misfit
         k, d = sums.response.shape
         touched = np.flatnonzero(sums.counts)
-        self._allocate(k, d, len(touched))
+        self._allocate(k, d, len(touched), constant)
+        self.arrays.sigma = constant if watch and constant is not None else 0.0
         a, rows = self.arrays, slice(1, len(touched) + 1)
         upper = np.triu_indices(d)
         n = len(upper[0])
@@ -86,12 +117,14 @@ class ConfidenceSets:
         self._map()
         self._derive()
 
-    def _allocate(self, n_actions: int, d: int, touched: int) -> None:
+    def _allocate(self, n_actions: int, d: int, touched: int, constant: float | None) -> None:
         size = n_actions * d * (d + 1) // 2
         room = n_actions if size <= FREELY else min(n_actions, max(64, touched + touched // 4))
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
         self._hold(memory.allocate(n_actions, max(room, touched) + 2, d, bounded=bounded, quick=quick))
         self.prioritise(np.arange(n_actions))
+        self.arrays.kind = memory.KINDS.index(self.assumptions.radius if constant is None else "constant")
+        self.arrays.common = constant or 0.0
 
     def _hold(self, arrays: Memory) -> None:
         self.arrays = arrays
@@ -135,11 +168,10 @@ class ConfidenceSets:
     def _tell(self) -> None:
         """Hand the settings to the compiled code."""
         a, s, used = self.arrays, self.assumptions, self.arrays.used
-        a.kind = memory.RADII.index("constant" if self.constant is not None else s.radius)
         settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
         a.total = (a.logged + a.live)[:used][settled].sum()
-        alone = a.kind in (memory.DETERMINANT, memory.TRACE)
-        a.common = math.nan if alone else (self.constant or 0.0)
+        if a.kind in (memory.DETERMINANT, memory.TRACE):
+            a.common = math.nan
         a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
         a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
         a.log_delta = 2 * math.log(self.learnt / s.delta)
@@ -183,35 +215,16 @@ class ConfidenceSets:
         """K': how many sets are learnt rather than frozen."""
         return max(1, self.shape[0] - int(self.arrays.frozen.sum()))
 
-    @property
-    def logged(self) -> np.ndarray:
-        """Rows of the log in each set, (K,)."""
-        return self.arrays.logged[self.arrays.settled]
-
-    @property
-    def live(self) -> np.ndarray:
-        """Rows in each set since, (K,)."""
-        return self.arrays.live[self.arrays.settled]
-
-    @property
-    def counts(self) -> np.ndarray:
-        """Rows in each set, logged and live, (K,)."""
-        return self.logged + self.live
+    theta = _of_actions("theta", "θ̂_a, (K, d).")
+    response = _of_actions("response", "b_a, (K, d).")
+    log_det = _of_actions("log_det", "log(det V_a/λ^d), (K,).")
+    logged = _of_actions("logged", "Rows of the log in each set, (K,).")
+    live = _of_actions("live", "Rows in each set since, (K,).")
 
     @property
     def frozen(self) -> np.ndarray:
         """Which actions are points, (K,)."""
         return self.arrays.frozen[self.arrays.settled] != 0
-
-    @property
-    def theta(self) -> np.ndarray:
-        """θ̂_a, (K, d)."""
-        return self.arrays.theta[self.arrays.settled]
-
-    @property
-    def response(self) -> np.ndarray:
-        """b_a, (K, d)."""
-        return self.arrays.response[self.arrays.settled]
 
     @property
     def gram(self) -> np.ndarray:
@@ -222,11 +235,6 @@ class ConfidenceSets:
     def inverse(self) -> np.ndarray:
         """V_a⁻¹, (K, d, d)."""
         return self._square(self.arrays.inverse)
-
-    @property
-    def log_det(self) -> np.ndarray:
-        """log(det V_a/λ^d), (K,)."""
-        return self.arrays.log_det[self.arrays.settled]
 
     @property
     def radius(self) -> np.ndarray:
@@ -300,19 +308,25 @@ class ConfidenceSets:
         """Open calls in the view ahead, (K,)."""
         return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.settled)
 
-    def waiting_for(self, action: int) -> bool:
-        """Whether an action has open calls in the view ahead; a point never has."""
-        return bool(self.arrays.ahead[action] != self.arrays.settled[action])
-
     @property
     def digest(self) -> int:
         """A number that depends on every row learnt since the start, and on their order."""
         return self.arrays.digest
 
-    def scale_constant(self, constant: float) -> None:
-        """Change the constant radius (a posterior whose noise turned out larger)."""
-        if constant != self.constant:
-            self.constant = self.arrays.common = constant
+    @property
+    def constant(self) -> float | None:
+        """ρ where one number takes the place of the radii, as it is now."""
+        return float(self.arrays.common) if self.arrays.kind == memory.CONSTANT else None
+
+    @property
+    def monitor(self) -> NoiseMonitor | None:
+        """What was seen of the noise of live rewards, if it is watched."""
+        a = self.arrays
+        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.surprises, a.common) if a.sigma else None
+
+    def go_on_watching(self, seen: NoiseMonitor) -> None:
+        """Take over what was seen of the noise of live rewards."""
+        self.arrays.sigma, self.arrays.calls, self.arrays.surprises = seen.noise, seen.calls, seen.total
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
@@ -322,21 +336,24 @@ class ConfidenceSets:
 
     @classmethod
     def from_state(
-        cls, arrays: Mapping[str, np.ndarray], assumptions: Assumptions, **settings: Any
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        assumptions: Assumptions,
+        *,
+        ridge: float,
+        constant: float | None,
+        slack: float,
+        misfit: float,
     ) -> "ConfidenceSets":
         """Rebuild from saved arrays, refusing those that do not fit together."""
         used, d = arrays["response"].shape
         k, p = int(arrays["n_actions"]), memory.packed_size(d)
         sets = cls.__new__(cls)
-        sets.assumptions = replace(assumptions)
-        for name in ("ridge", "constant", "slack", "misfit"):
-            setattr(sets, name, settings.pop(name))
-        if settings:
-            raise ValueError(f"unknown settings of sets: {sorted(settings)}")
+        sets.assumptions, sets.ridge, sets.slack, sets.misfit = assumptions, ridge, slack, misfit
         if not 1 <= used <= 2 * k + 2:
             raise ValueError(f"{used} rows for {k} actions")
         shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
-        sets._allocate(k, d, used - 1)
+        sets._allocate(k, d, used - 1, constant)
         for name in STATE:
             place, given = getattr(sets.arrays, name), arrays[name]
             if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:
