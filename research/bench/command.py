@@ -8,7 +8,7 @@ import typer
 from sparing.cli import reading
 
 if TYPE_CHECKING:
-    from research.bench.result import BenchmarkResult
+    from research.bench.measuring import BenchmarkResult
 
 
 def bench(

@@ -4,17 +4,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from research.bench.measuring import COST, Measurement, Ratio
+from research.bench.measuring import COST, BenchmarkResult, Measurement, Ratio
 from research.bench.parts import growth, step
-from research.bench.result import BenchmarkResult
+from research.bench.parts.batch import SUMMING
+from research.learners import LEARNERS
 from sparing import archive
 from sparing.errors import FileError
 from sparing.report import figures
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BEGIN = "<!-- table: written by `python -m research bench --page`, not by hand -->"
@@ -155,41 +155,40 @@ def update_page(path: str | os.PathLike[str], result: BenchmarkResult) -> None:
 def draw(result: BenchmarkResult) -> "Figure":
     """How the step and the statistics grow, on logarithmic axes."""
     figure, axes = figures.panels(3, width=4.2, height=3.8)
-    measured = result.outcome.measurements
-    curves = (
-        (axes[0], growth.BY_ACTIONS, (step.COLD, step.WARM), f"actions K, d = {growth.FEATURES}"),
-        (axes[1], growth.BY_FEATURES, (step.COLD, step.WARM), f"features d, K = {growth.ACTIONS}"),
+    colour = LEARNERS["linucb"].colour
+    cold: dict[str, Any] = {
+        "color": colour,
+        "linestyle": "--",
+        "markerfacecolor": "white",
+        "label": "LinUCB, cold",
+    }
+    warm: dict[str, Any] = {"color": colour, "linestyle": "-", "label": "LinUCB, warm"}
+    steps = {step.COLD: cold, step.WARM: warm}
+    file: dict[str, dict[str, Any]] = {SUMMING: {"color": figures.COLOURS[1], "label": "summing the file"}}
+    panels = (
+        (growth.BY_ACTIONS, steps, "Step, more actions", f"actions K, d = {growth.FEATURES}"),
+        (growth.BY_FEATURES, steps, "Step, more features", f"features d, K = {growth.ACTIONS}"),
         (
-            axes[2],
             growth.BY_ROWS,
-            ("ours, summing the file",),
+            file,
+            "Statistics, more rows",
             f"rows n, d = {growth.FILE_FEATURES}, K = {growth.ACTIONS}",
         ),
     )
     with figures.styled():
-        for place, part, names, label in curves:
-            _curves(place, [(name, growth.curve(measured, part, name)) for name in names])
-            place.set(xscale="log", yscale="log", xlabel=label)
-        axes[0].set(ylabel="CPU µs a step", title="Step, more actions")
-        axes[1].set(ylabel="CPU µs a step", title="Step, more features")
-        axes[2].set(ylabel="CPU s a file", title="Statistics, more rows")
+        for place, (part, shown, title, label) in zip(axes, panels, strict=True):
+            unit, told = (1.0, "CPU s a file") if shown is file else (1e6, "CPU µs a step")
+            for name, look in shown.items():
+                points = growth.curve(result.outcome.measurements, part, name)
+                sizes, times = [size for size, _ in points], [unit * time for _, time in points]
+                place.plot(sizes, times, marker="o", **look)
+            place.set(xscale="log", yscale="log", xlabel=label, ylabel=told, title=title)
+            place.legend()
     return figure
 
 
-def _curves(axes: "Axes", curves: Sequence[tuple[str, list[tuple[int, float]]]]) -> None:
-    for number, (name, points) in enumerate(curves, start=1):
-        if points:
-            sizes, times = zip(*points, strict=True)
-            unit = 1.0 if len(curves) == 1 else 1e6
-            colour = figures.COLOURS[number]
-            label = name.removeprefix("ours, ")
-            axes.plot(sizes, [unit * t for t in times], "o-", color=colour, label=label)
-    if any(points for _, points in curves):
-        axes.legend()
-
-
 def write(result: BenchmarkResult, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write benchmarks.json and table.md and, where growth was measured, growth.png and growth.svg."""
+    """Write benchmarks.json and table.md and, where growth was measured, growth.png."""
     target = archive.folder(folder)
     document, table = target / "benchmarks.json", target / "table.md"
     with archive.replacing(document) as part:
@@ -198,12 +197,8 @@ def write(result: BenchmarkResult, folder: str | os.PathLike[str]) -> list[Path]
         part.write_text(markdown(result), encoding="utf-8")
     written = [document, table]
     if any(m.part.startswith("growth") for m in result.outcome.measurements):
-        drawn = draw(result)
-        image, vector = target / "growth.png", target / "growth.svg"
-        figures.save_png(drawn, image)
-        with archive.replacing(vector) as part:
-            part.write_text(figures.to_svg(drawn) + "\n", encoding="utf-8")
-        written += [image, vector]
+        written.append(target / "growth.png")
+        figures.save_png(draw(result), written[-1])
     return written
 
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 from research.bench.children import Field, open_field
 from research.bench.environments import Installed
-from research.bench.measuring import Failure, Outcome
-from research.bench.parts import growth, intervals, pi_plus, simulation, startup, statistics, step
-from research.bench.result import BenchmarkResult, describe_machine
+from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
+from research.bench.parts import batch, growth, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
 
 Measure = Callable[[BenchmarkSetting, Field], Outcome]
 
 MEASURES: dict[str, Measure] = {
     "step": step.measure,
-    "simulation": simulation.measure,
-    "statistics": statistics.measure,
-    "intervals": intervals.measure,
-    "pi-plus": pi_plus.measure,
+    "simulation": batch.simulation,
+    "statistics": batch.statistics,
+    "intervals": batch.intervals,
+    "pi-plus": batch.pi_plus,
     "startup": startup.measure,
     "growth": growth.measure,
 }

@@ -34,7 +34,7 @@ def reproduce(
 
     Example: python -m research reproduce fig1 fig2 --quick
     """
-    from research.paper import catalogue
+    from research.paper import experiment as experiments
     from research.paper.report import page
     from research.paper.running import Pieces
     from sparing.archive import check_folder
@@ -44,7 +44,7 @@ def reproduce(
 
     check_folder(out)
     require("matplotlib", extra="paper", purpose="drawing the figures")
-    chosen = catalogue.chosen(names or ["all"])
+    chosen = experiments.chosen(names or ["all"])
     missing = {}
     for number, experiment in enumerate(chosen, start=1):
         pieces = Pieces(experiment, experiment.setting(quick=quick, seeds=seeds), out)

@@ -1,7 +1,8 @@
-"""Means, paired differences and slopes over seeds, each with its 95 % interval."""
+"""Means, shares, paired differences and slopes over seeds, each with its 95 % interval."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -22,6 +23,10 @@ class Interval:
         known = [None if np.isnan(end) else end for end in (self.value, self.low, self.high)]
         return dict(zip(("value", "low", "high"), known, strict=True))
 
+    def named(self, name: str) -> dict[str, float]:
+        """Three values of a table's row: name, name_low and name_high."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
     def text(self, digits: int = 3) -> str:
         """`value [low, high]` with so many significant digits."""
         value, low, high = (short(end, digits) for end in (self.value, self.low, self.high))
@@ -31,6 +36,11 @@ class Interval:
 def short(value: float, digits: int = 3) -> str:
     """A number with so many significant digits; from a thousand on in whole numbers, not in powers of ten."""
     return f"{float(f'{value:.{digits}g}'):,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.{digits}g}"
+
+
+def read(row: Mapping[str, Any], name: str) -> Interval:
+    """An interval again from the three values of a row."""
+    return Interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
 def mean(values: Sequence[float] | np.ndarray) -> Interval:
@@ -46,6 +56,12 @@ def mean(values: Sequence[float] | np.ndarray) -> Interval:
 def difference(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> Interval:
     """first − second, paired by seed."""
     return mean(np.asarray(first, dtype=float) - np.asarray(second, dtype=float))
+
+
+def share(hits: int, runs: int) -> Interval:
+    """hits/runs with the exact interval of Clopper and Pearson."""
+    limits = stats.binomtest(hits, runs).proportion_ci(LEVEL)
+    return Interval(hits / runs, float(limits.low), float(limits.high))
 
 
 def band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sparing
-from research.paper.experiment import Experiment, Record
-from research.paper.plain import digest
+from research.paper.experiment import Experiment, Pairs, Record, digest
 from sparing.archive import folder, replacing
 from sparing.errors import StoppedError
 from sparing.simulation.loop import Progress
@@ -37,12 +36,18 @@ def libraries() -> Record:
 def fingerprint() -> str:
     """The SHA-256 of all source files that a result could depend on."""
     summed = hashlib.sha256()
-    for root in (Path(sparing.__file__).parent, Path(__file__).parent):
+    paper = Path(__file__).parent
+    for root in (Path(sparing.__file__).parent, paper):
         for path in sorted(path.relative_to(root) for path in root.rglob("*.py")):
             if path.parts[0] not in NO_PART:
-                content = (root / path).read_bytes()
-                summed.update(f"{path.as_posix()}\0{len(content)}\0".encode() + content)
+                _add(summed, root, path)
+    _add(summed, paper.parent, Path("learners.py"))
     return summed.hexdigest()
+
+
+def _add(summed: Any, root: Path, path: Path) -> None:
+    content = (root / path).read_bytes()
+    summed.update(f"{path.as_posix()}\0{len(content)}\0".encode() + content)
 
 
 class Pieces:
@@ -69,9 +74,7 @@ class Pieces:
         with replacing(self.folder.parent / "README") as part:
             part.write_text(ABOUT, encoding="utf-8")
 
-    def run(
-        self, *, workers: int | None = None, progress: Progress | None = None
-    ) -> list[tuple[Record, Record]]:
+    def run(self, *, workers: int | None = None, progress: Progress | None = None) -> Pairs:
         """Run what is not there yet; every (unit, result) pair in the order of the units.
 
         Each result is written as soon as it is there. An interruption raises `StoppedError`, which says how

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from research import learners
 from sparing.log import Log
 from sparing.model.supported import given
-from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.simulation import LinearWorld, draw_log, simulate
+from sparing.simulation import LinearWorld, Stream, draw_log, simulate
 from sparing.simulation.loop import Trace
 
-KNOWN_STREAM = 4
-"""The random stream of the θ̂ of 𝓛; world, log and live luck have others."""
+LIVE_STREAM, KNOWN_STREAM = 3, 4
+"""The random streams of live rounds, as `simulate` draws them, and of the θ̂ of 𝓛; world and log have others."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,19 @@ class Synthetic:
 
     def learner(
         self,
-        algorithm: str,
+        name: str,
         world: LinearWorld,
         log: Log,
         *,
         known: dict[Hashable, np.ndarray] | None = None,
     ) -> Learner:
-        """One of the algorithms, told the true noise and bounds; `known` is 𝓛 if not the log's."""
-        common: dict[str, Any] = {
+        """One of the learners, told the true noise and bounds; `known` is 𝓛 if not the log's."""
+        points = given(self.known(world, log) if known is None else known)
+        return self.start(name, world, log, supported=points)
+
+    def start(self, name: str, world: LinearWorld, log: Log, **changes: Any) -> Learner:
+        """One of the learners, told the true noise and bounds; changes replace what this setting says."""
+        settings: dict[str, Any] = {
             "noise": self.noise,
             "theta_bound": float(np.linalg.norm(world.theta, axis=1).max()),
             "context_bound": float(np.sqrt(self.features)),
@@ -76,32 +81,21 @@ class Synthetic:
             "delta": self.delta,
             "radius": self.radius,
             "radius_scale": self.radius_scale,
+            "clip": self.clip,
+            "tolerance": self.tolerance,
             "seed": self.seed,
         }
-        if algorithm == "eps_moful":
-            points = given(known or self.known(world, log))
-            return algorithms.eps_moful(log, supported=points, **common)
-        if algorithm == "eps_moful_ips":
-            points = given(known or self.known(world, log))
-            return algorithms.eps_moful_ips(log, supported=points, clip=self.clip, **common)
-        if algorithm in ("certified", "confident"):
-            return getattr(algorithms, algorithm)(log, tolerance=self.tolerance, **common)
-        return getattr(algorithms, algorithm)(log, **common)
+        return learners.start(name, log, **settings | changes)
 
-    def run(
-        self, algorithm: str, *, call_budget: int | None = None
-    ) -> tuple[Learner, Trace, LinearWorld, Log]:
-        """Let one algorithm live through the rounds; one seed gives all of them the same world and luck."""
+    def live_stream(self, world: LinearWorld, log: Log) -> Stream:
+        """The rounds that `simulate` plays."""
+        replayed = log if self.stream == "in-log" else None
+        return world.live_stream(self.rounds, np.random.default_rng([self.seed, LIVE_STREAM]), replayed)
+
+    def run(self, name: str) -> tuple[Learner, Trace, LinearWorld, Log]:
+        """Let one learner live through the rounds; one seed gives all of them the same world and luck."""
         world = self.world()
         log = self.log(world)
-        learner = self.learner(algorithm, world, log)
-        trace = simulate(
-            learner,
-            world,
-            rounds=self.rounds,
-            seed=self.seed,
-            stream=self.stream,
-            log=log,
-            call_budget=call_budget,
-        )
+        learner = self.learner(name, world, log)
+        trace = simulate(learner, world, rounds=self.rounds, seed=self.seed, stream=self.stream, log=log)
         return learner, trace, world, log

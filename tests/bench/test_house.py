@@ -6,7 +6,7 @@ import pytest
 import sparing
 from research.bench.house import plain
 from research.bench.house.data import visits, write_table
-from research.bench.house.moful import run_loop
+from research.bench.house.kernels import run_loop
 from research.bench.peers import worlds
 from sparing.simulation import LinearWorld
 
@@ -27,8 +27,8 @@ def test_numpy_loop_plays_what_moful_plays():
 
 
 def test_numba_learns_what_numpy_learns():
-    one = plain.CONTENDERS["NumPy, one product"](worlds, SPEC)
-    other = plain.CONTENDERS["Numba, all arms"](worlds, SPEC)
+    one = worlds.Steps(SPEC, plain.CONTENDERS["NumPy, one product"])
+    other = worlds.Steps(SPEC, plain.CONTENDERS["Numba, all arms"])
     for contender in (one, other):
         contender.run(300)
     np.testing.assert_allclose(one.agent.theta, other.agent.theta, rtol=1e-9, atol=1e-12)
@@ -36,7 +36,7 @@ def test_numba_learns_what_numpy_learns():
 
 
 def test_a_fresh_contender_begins_anew():
-    contender = plain.numpy_step(worlds, {**SPEC, "fresh": True})
+    contender = worlds.Steps({**SPEC, "fresh": True}, plain.OneProduct)
     first = contender.agent
     contender.renew()
     assert contender.agent is first  # only the untimed first step has been made

@@ -6,9 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, ratio
-from research.bench.parts.intervals import extrapolated
-from research.bench.result import BenchmarkResult, describe_machine
+from research.bench.measuring import (
+    COST,
+    FASTER,
+    BenchmarkResult,
+    Failure,
+    Measurement,
+    Outcome,
+    describe_machine,
+    ratio,
+)
+from research.bench.parts.batch import extrapolated
 from sparing.errors import FileError, SettingError
 
 

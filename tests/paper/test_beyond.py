@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from vowpalwabbit import Workspace
 
-from research.paper.beyond import EXPERIMENT, tuning, vowpal, worlds
+from research.paper.beyond import EXPERIMENT, tuning, vowpal
 from research.paper.beyond.comparing import MISSING
-from research.paper.beyond.setting import QUICK, TUNED, Size
-from research.paper.beyond.vowpal import Tuned, Vowpal
+from research.paper.beyond.meeting import start
+from research.paper.beyond.setting import QUICK, Size
+from research.paper.beyond.vowpal import TUNED, Tuned, Vowpal
 from research.paper.intervals import difference
 from research.paper.report import beyond as drawing
 from research.paper.synthetic import Synthetic
@@ -96,8 +97,8 @@ def test_who_starts_cold_does_not_hear_of_the_logging_policy():
         base = Synthetic(features=4, rows=300, rounds=80, support=support, seed=3)
         world = base.world()
         log = base.log(world)
-        streams.append(worlds.rounds(base, world, log))
-        learner = worlds.start({"name": "moful"}, base, world, log)
+        streams.append(base.live_stream(world, log))
+        learner = start({"name": "moful"}, base, world, log)
         trace = simulate(learner, world, rounds=80, seed=3, stream="in-log", log=log)
         regrets.append(trace.regret[-1])
     assert len(set(regrets)) == 1
@@ -139,11 +140,9 @@ def test_vowpal_wabbit_meets_the_same_contexts_and_luck():
     base = Synthetic(features=4, rows=300, rounds=50, seed=5)
     world = Recording(n_actions=base.actions, n_features=4, noise=base.noise, seed=5)
     log = base.log(world)
-    simulate(
-        worlds.start({"name": "moful"}, base, world, log), world, rounds=50, seed=5, stream="in-log", log=log
-    )
+    simulate(start({"name": "moful"}, base, world, log), world, rounds=50, seed=5, stream="in-log", log=log)
     ours = world.given
-    theirs = worlds.rounds(base, base.world(), log)
+    theirs = base.live_stream(base.world(), log)
     assert np.array_equal(ours.contexts, theirs.contexts)
     assert np.array_equal(ours.means, theirs.means)
     assert np.array_equal(ours.draws, theirs.draws)
@@ -184,7 +183,7 @@ def test_the_settings_in_use_stand_in_the_grid_and_its_seeds_stand_in_no_compari
             assert one in list(tuning.grid(where, one.algorithm))
     assert not set(tuning.SEEDS) & set(EXPERIMENT.full.seeds)
     base = Synthetic(features=3, rows=3000, rounds=30)
-    warm, cold = (tuning.regret(SQUARE, base, warm=start) for start in (True, False))
+    warm, cold = (tuning.regret(SQUARE, base, warm=begun) for begun in (True, False))
     assert 0 <= warm < cold
 
 

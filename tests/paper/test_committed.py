@@ -1,14 +1,14 @@
 """The reproduction that is kept in docs is that of today's settings and of today's code."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from threadpoolctl import threadpool_limits
 
-from research.paper import catalogue
-from research.paper.experiment import plain
-from research.paper.plain import digest, settled
+from research.paper import experiment as experiments
+from research.paper.experiment import digest, settled
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -38,19 +38,19 @@ def same(found, kept, where="result", rel=1e-9):
         assert found == kept, where
 
 
-@pytest.mark.parametrize("name", catalogue.NAMES)
+@pytest.mark.parametrize("name", experiments.NAMES)
 def test_committed_settings_are_the_full_ones(committed, name):
-    experiment = catalogue.load(name)
-    values = settled(plain(experiment.full))
+    experiment = experiments.load(name)
+    values = settled(asdict(experiment.full))
     assert committed[name]["setting"] == values
     assert committed[name]["setting_sha256"] == digest(values)
     assert committed[name]["full"] is True
     assert committed[name]["pieces"] == len(experiment.units(experiment.full))
 
 
-@pytest.mark.parametrize("name", catalogue.NAMES)
+@pytest.mark.parametrize("name", experiments.NAMES)
 def test_a_piece_run_again_gives_the_committed_numbers(committed, name):
-    experiment, sample = catalogue.load(name), committed[name]["sample"]
+    experiment, sample = experiments.load(name), committed[name]["sample"]
     assert settled(experiment.units(experiment.full)[0]) == sample["unit"]
     with threadpool_limits(1):  # as in the processes that ran it
         found = experiment.run(sample["unit"])
@@ -59,9 +59,10 @@ def test_a_piece_run_again_gives_the_committed_numbers(committed, name):
 
 def test_every_claim_is_judged_and_every_file_is_there(committed):
     judged = {verdict["claim"] for entry in committed.values() for verdict in entry["verdicts"]}
-    assert judged >= catalogue.CLAIMS.keys()
+    assert judged >= experiments.CLAIMS.keys()
     for name, entry in committed.items():
         assert all((FOLDER / name / f"{figure}.png").is_file() for figure in entry["figures"])
-        assert all((FOLDER / name / f"{table}.csv").is_file() for table in entry["tables"])
+        assert all((FOLDER / name / f"{table}.parquet").is_file() for table in entry["tables"])
+    assert not [path for kind in ("csv", "svg") for path in FOLDER.rglob(f"*.{kind}")], "one format of each"
     assert (FOLDER / "REPRODUCTION.md").is_file()
     assert (FOLDER / "reproduction.html").is_file()

@@ -6,31 +6,28 @@ The orderings are tested at radius_scale 1, where the guarantees hold: n^UA = 0.
 import numpy as np
 import pytest
 
+from research.learners import RATIO, UNCLIPPED
 from research.paper import calls, fig1, fig2
-from research.paper.calls import MOST_ROWS, RATIO, SAME, UNCLIPPED, Cells, cell
+from research.paper.calls import MOST_ROWS, SAME, cell
 from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN
-from research.paper.fig1.setting import Setting as Fig1
-from research.paper.fig2.setting import Setting as Fig2
+from research.paper.fig1 import Setting as Fig1
+from research.paper.fig2 import Setting as Fig2
 from research.paper.report import fig1 as fig1_figures
 from research.paper.report import fig2 as fig2_figures
-from research.paper.synthetic import Synthetic
 from sparing.report.figures import to_svg
 
 SEEDS, ROUNDS = range(6), 2000
 
 
 def lived(run, features, **unit):
-    """The cells of a few seeds at radius_scale 1."""
-    listed = [
-        calls.unit(Synthetic(seed=seed, features=features, rounds=ROUNDS), clips=(RATIO, UNCLIPPED), **unit)
-        for seed in SEEDS
-    ]
-    return Cells([(one, run(one)) for one in listed])
+    """The runs of a few seeds at radius_scale 1."""
+    listed = [calls.unit(seed=seed, features=features, rounds=ROUNDS, **unit) for seed in SEEDS]
+    return calls.frame([(one, run(one)) for one in listed])
 
 
 @pytest.fixture(scope="module")
 def sizes():
-    cells = lived(
+    runs = lived(
         fig1.EXPERIMENT.run,
         2,
         algorithms=("moful", "eps_moful", "eps_moful_ips"),
@@ -39,8 +36,8 @@ def sizes():
     )
 
     def values(algorithm, name="calls", **where):
-        place = cell(algorithm, features=2, rounds=ROUNDS, radius_scale=1.0, unsupported=0.2, **where)
-        return cells.values(place, name)
+        place = {"features": 2, "rounds": ROUNDS, "radius_scale": 1.0}
+        return runs.where(**cell(algorithm, place, unsupported=0.2, **where)).values(name)
 
     return values
 
@@ -69,7 +66,7 @@ def test_fewer_calls_by_the_log_are_paid_for_in_regret(sizes):
 
 @pytest.fixture(scope="module")
 def shares():
-    cells = lived(
+    runs = lived(
         fig2.EXPERIMENT.run,
         5,
         algorithms=("eps_moful", "eps_moful_ips"),
@@ -79,8 +76,9 @@ def shares():
     )
 
     def values(algorithm, share, clip=None, name="calls"):
-        place = {"features": 5, "rounds": ROUNDS, "radius_scale": 1.0, "supported": 4, "chosen": SAME}
-        return cells.values(cell(algorithm, unsupported=share, clip=clip, **place), name)
+        place = {"features": 5, "rounds": ROUNDS, "radius_scale": 1.0}
+        known = {"supported": 4, "chosen": SAME, "unsupported": share, "clip": clip}
+        return runs.where(**cell(algorithm, place, **known)).values(name)
 
     return values
 

@@ -9,18 +9,18 @@ from functools import cache
 import numpy as np
 import pytest
 
+from research.learners import IPS
 from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN
 from research.paper.fig3 import EXPERIMENT as FIG3
-from research.paper.fig3.cells import Cells as RewardCells
+from research.paper.fig3 import frame, place
 from research.paper.fig4 import EXPERIMENT as FIG4
-from research.paper.fig4.claims import conditions
-from research.paper.fig4.running import load, start
+from research.paper.fig4 import conditions, load, start
 from research.paper.intervals import Interval, difference
 from research.paper.judging import above, below, counted, every, where, within, word
-from research.paper.lineup import IPS
+from research.paper.sweeps import at
 from research.paper.synthetic import Synthetic
 from research.paper.table1 import EXPERIMENT as TABLE1
-from research.paper.table1.setting import Printed
+from research.paper.table1 import Printed
 from sparing.simulation import ClassificationWorld, draw_log, logging_policy, simulate
 
 SEEDS = tuple(range(12))
@@ -37,7 +37,7 @@ def rewards():
 
 
 def reward(algorithm, share, metric="reward"):
-    return RewardCells(rewards()).at(algorithm, 1.0, share, metric=metric)
+    return at(frame(rewards()), algorithm, place(1.0, share)).values(metric)
 
 
 def test_no_policy_earns_more_than_the_best_and_the_budget_is_kept():

@@ -7,7 +7,7 @@ import pytest
 
 import pretended
 from research.paper import running
-from research.paper.plain import digest, settled
+from research.paper.experiment import digest, settled
 from research.paper.running import Pieces
 from sparing.errors import FileError, StoppedError
 
@@ -113,6 +113,26 @@ def test_the_fingerprint_sees_what_results_depend_on_and_no_more(tmp_path, monke
         before = running.fingerprint()
         assert changed("report/page.py", "b = 1") == changed("cli/audit.py", "b = 2") == before
         assert changed("online/sets.txt", "no code") == before
+    finally:
+        running.fingerprint.cache_clear()
+
+
+def test_the_fingerprint_sees_the_experiments_and_the_learners_but_not_the_figures(tmp_path, monkeypatch):
+    for path in ("research/learners.py", "research/paper/running.py", "research/paper/report/page.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    monkeypatch.setattr(running, "__file__", str(tmp_path / "research" / "paper" / "running.py"))
+
+    def changed(path):
+        (tmp_path / "research" / path).write_text(f"changed = {path!r}")
+        running.fingerprint.cache_clear()
+        return running.fingerprint()
+
+    try:
+        running.fingerprint.cache_clear()
+        before = running.fingerprint()
+        assert changed("paper/report/page.py") == before
+        assert len({before, changed("learners.py"), changed("paper/fig1.py")}) == 3
     finally:
         running.fingerprint.cache_clear()
 

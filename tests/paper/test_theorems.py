@@ -13,12 +13,12 @@ import pytest
 
 from research.paper import propositions, theorems
 from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN
-from research.paper.propositions.runs import within_slope
-from research.paper.propositions.setting import Setting as PropositionSetting
+from research.paper.propositions import Setting as PropositionSetting
+from research.paper.propositions import within_slope
 from research.paper.report import propositions as proposition_figures
 from research.paper.report import theorems as theorem_figures
 from research.paper.synthetic import Synthetic
-from research.paper.theorems import bounds, extremes
+from research.paper.theorems import bounds, runs
 from research.paper.theorems.runs import overstated, run_cell
 from research.paper.theorems.setting import Cell, Setting
 from sparing.report import figures
@@ -145,7 +145,7 @@ def test_the_constant_turns_widths_into_log_determinants():
 
 def test_a_world_that_breaks_the_printed_theorem_2():
     """Each round is called and costs 1 − 0.82; the corrected bound allows εS_x = 0.2 of that, the printed none."""
-    found = extremes.contrary(rounds=4000, seed=0)
+    found = runs.contrary(rounds=4000, seed=0)
     assert found["calls"][-1] == 4000
     assert found["regret"][-1] == pytest.approx(0.18 * 4000)
     assert found["printed"][-1] < found["regret"][-1] < found["bound"][-1]
@@ -162,10 +162,10 @@ def test_knowing_every_parameter_log_beats_still_costs():
         best = max(x @ theta for theta in world.theta)
         if best <= reward:
             lost += best - x @ world.theta[action]
-    found = extremes.knowing(base)["eps_moful_ips"]
+    found = runs.knowing(base)["eps_moful_ips"]
     assert found["rate"] == pytest.approx(lost / 1500)
     assert found["rate"] > 0
-    assert extremes.knowing(replace(base, noise=0.0))["eps_moful_ips"]["rate"] == pytest.approx(0, abs=1e-12)
+    assert runs.knowing(replace(base, noise=0.0))["eps_moful_ips"]["rate"] == pytest.approx(0, abs=1e-12)
 
 
 def test_thresholds_overstate_where_they_select_and_only_there():

@@ -10,10 +10,17 @@ import pytest
 PROBE = """
 <script>
 addEventListener("load", () => {
-  const figures = [...document.querySelectorAll("figure svg")].map(svg => {
-    const box = svg.getBoundingClientRect();
-    const marks = [...svg.querySelectorAll("path, image, use")].filter(mark => mark.getBoundingClientRect().width > 0);
-    return [box.width, box.height, marks.length];
+  const colours = image => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    return new Set(new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size;
+  };
+  const figures = [...document.querySelectorAll("figure svg, figure img")].map(drawn => {
+    const box = drawn.getBoundingClientRect();
+    const marks = [...drawn.querySelectorAll("path, image, use")].filter(mark => mark.getBoundingClientRect().width > 0);
+    return [box.width, box.height, drawn.tagName === "IMG" ? colours(drawn) : marks.length];
   });
   const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   const requests = performance.getEntriesByType("resource").map(entry => entry.name);
@@ -26,9 +33,9 @@ addEventListener("load", () => {
 """
 
 
-def assert_self_contained(html):
+def assert_self_contained(html, *, figure="<svg"):
     """A figure in it, no script, and no address that a browser would ask for."""
-    assert "<svg" in html
+    assert figure in html
     assert "<script" not in html
     assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]', html)
 
@@ -41,7 +48,10 @@ def find_chromium():
 
 
 def look(page, tmp_path, *, width=1100):
-    """What a browser finds in the page: sizes of figures, requests, and what it says on its console."""
+    """What a browser finds in the page: figures, requests, and what it says on its console.
+
+    Of each figure its width, its height, and how many marks a drawing has, or colours an image.
+    """
     probed = tmp_path / "probed.html"
     html = page.read_text(encoding="utf-8")
     probed.write_text(html.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")

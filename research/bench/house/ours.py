@@ -6,95 +6,69 @@ import numpy as np
 
 import sparing
 from research.bench.house.data import Repeated, visits
+from research.learners import start
+from sparing.online.checking import EVERYONE
+from sparing.online.engine import bounding, choosing, opening
 
 VERSION = sparing.__version__
 
+ASKING = {"tolerance": 0.0, "confidence": 1 - 1e-9, "noise": 2.0, "prior_scale": 1.0}
+"""`confident` calls wherever a doubt of 10⁻⁹ is left."""
 
-def step(worlds: Any, spec: dict[str, Any]) -> Any:
+
+class Step:
     """decide and update; `spec["regime"]` says what the learner knows when it begins."""
-    begin = STARTS[spec["regime"]]
 
-    class Ours(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            self.learner = begin(rounds, spec)
+    def __init__(self, rounds: Any) -> None:
+        self.learner = _begin(rounds, rounds.spec["regime"])
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            decision = self.learner.decide(x)
-            if decision.needs_reward:
-                self.learner.update(decision, means[decision.action] + noise)
-
-    return worlds.Steps(spec, Ours)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and, if it asks, learn."""
+        decision = self.learner.decide(x)
+        if decision.needs_reward:
+            self.learner.update(decision, means[decision.action] + noise)
 
 
-def compiled_step(worlds: Any, spec: dict[str, Any]) -> Any:
+class CompiledStep:
     """The compiled decide and update alone: no `Decision`, no checks of the reward, nothing left open."""
-    from sparing.online.checking import EVERYONE
-    from sparing.online.engine import bounding, choosing, opening
 
-    class Compiled(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            self.learner = _worst(rounds, spec)
-            self.table = self.learner.sets.desk.settled
+    def __init__(self, rounds: Any) -> None:
+        self.learner = _begin(rounds, "worst")
+        self.table = self.learner.sets.desk.settled
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            action, _, _, _ = choosing.by_log(self.table, x, EVERYONE, self.learner.sets.bounds)
-            slot = opening.absorb(self.table, action, x, means[action] + noise)
-            if self.learner.sets.bounds is not None:
-                bounding.keep_bounds(self.table, slot)
-
-    return worlds.Steps(spec, Compiled)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        action, _, _, _ = choosing.by_log(self.table, x, EVERYONE, self.learner.sets.bounds)
+        slot = opening.absorb(self.table, action, x, means[action] + noise)
+        if self.learner.sets.bounds is not None:
+            bounding.keep_bounds(self.table, slot)
 
 
-def _cold(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    """LinUCB, α = 1, that has seen nothing."""
-    return sparing.linucb(alpha=1.0, n_actions=rounds.n_actions, n_features=rounds.n_features)
-
-
-def _warm(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    """LinUCB, α = 1, warm from a log with `rows_an_action` rows of every action."""
-    return sparing.linucb(_log(rounds, spec), alpha=1.0)
-
-
-def _worst(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    """Radii at their full width over few, equally many rows of every action: nothing can be ruled out."""
-    size = float(np.sqrt(rounds.n_features))
-    return sparing.warm_started(_log(rounds, spec), noise=2.0, theta_bound=size, context_bound=size)
-
-
-def _certified(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    """A learner that we recommend, in rounds that it asks about."""
-    return sparing.certified(
-        _log(rounds, spec), tolerance=-np.inf, radius_scale=0.2, noise=2.0, theta_bound=1.0
-    )
-
-
-def _confident(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    """The other, with its spot checks."""
-    return sparing.confident(
-        _log(rounds, spec), tolerance=0.0, confidence=1 - 1e-9, noise=2.0, prior_scale=1.0
-    )
-
-
-def _unchecked(rounds: Any, spec: dict[str, Any]) -> sparing.Learner:
-    """And without them."""
-    return sparing.confident(
-        _log(rounds, spec), tolerance=0.0, confidence=1 - 1e-9, noise=2.0, prior_scale=1.0, spot_check=0.0
-    )
-
-
-STARTS = {
-    "cold": _cold,
-    "warm": _warm,
-    "worst": _worst,
-    "certified": _certified,
-    "confident": _confident,
-    "unchecked": _unchecked,
+REGIMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "cold": ("linucb", {"alpha": 1.0}),
+    "warm": ("linucb", {"alpha": 1.0}),
+    "worst": ("warm_started", {"noise": 2.0}),
+    "certified": ("certified", {"tolerance": -np.inf, "radius_scale": 0.2, "noise": 2.0, "theta_bound": 1.0}),
+    "confident": ("confident", ASKING),
+    "unchecked": ("confident", {**ASKING, "spot_check": 0.0}),
 }
+"""Which learner, and how: `cold` has seen nothing, the others a log with `rows_an_action` rows of every action.
+
+In `worst` radii have their full width over few, equally many rows: nothing can be ruled out. The learners that we
+recommend meet rounds that they ask about, `confident` with its spot checks and without.
+"""
 
 
-def _log(rounds: Any, spec: dict[str, Any]) -> sparing.Log:
-    contexts, actions, rewards = rounds.logged(int(spec["rows_an_action"]), int(spec["seed"]))
-    return sparing.Log.from_indices(contexts, actions, rewards, tuple(range(rounds.n_actions)))
+def _begin(rounds: Any, regime: str) -> sparing.Learner:
+    name, settings = REGIMES[regime]
+    if regime == "cold":
+        return start(name, None, n_actions=rounds.n_actions, n_features=rounds.n_features, **settings)
+    if regime == "worst":
+        size = float(np.sqrt(rounds.n_features))
+        settings = {**settings, "theta_bound": size, "context_bound": size}
+    contexts, actions, rewards = rounds.logged(int(rounds.spec["rows_an_action"]), int(rounds.spec["seed"]))
+    log = sparing.Log.from_indices(contexts, actions, rewards, tuple(range(rounds.n_actions)))
+    return start(name, log, **settings)
 
 
 def simulation(worlds: Any, spec: dict[str, Any]) -> Any:
@@ -174,8 +148,8 @@ def _warmed(once: Any) -> Repeated:
 
 
 CONTENDERS = {
-    "step": step,
-    "compiled step": compiled_step,
+    "step": Step,
+    "compiled step": CompiledStep,
     "simulate": simulation,
     "statistics": statistics,
     "intervals": Intervals,

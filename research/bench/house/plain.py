@@ -6,55 +6,48 @@ from typing import Any
 
 import numpy as np
 
+from research.bench.house import kernels
 from research.bench.house.data import Repeated, visits
 
 VERSION = metadata.version("numpy")
 
 
-def numpy_step(worlds: Any, spec: dict[str, Any]) -> Any:
-    """LinUCB with all actions in one matrix–vector product."""
+class _LinUCB:
+    """LinUCB in plain arrays."""
 
-    class OneProduct(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            k, d = rounds.n_actions, rounds.n_features
-            self.inverse = np.tile(np.eye(d), (k, 1, 1))
-            self.response, self.theta = np.zeros((k, d)), np.zeros((k, d))
-
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            k, d = self.theta.shape
-            images = (self.inverse.reshape(k * d, d) @ x).reshape(k, d)
-            action = int(np.argmax(self.theta @ x + np.sqrt(images @ x)))
-            image = images[action]
-            self.inverse[action] -= np.outer(image, image) / (1 + image @ x)
-            self.response[action] += x * (means[action] + noise)
-            self.theta[action] = self.inverse[action] @ self.response[action]
-
-    return worlds.Steps(spec, OneProduct)
+    def __init__(self, rounds: Any) -> None:
+        k, d = rounds.n_actions, rounds.n_features
+        self.inverse = np.tile(np.eye(d), (k, 1, 1))
+        self.response, self.theta = np.zeros((k, d)), np.zeros((k, d))
 
 
-def numba_step(worlds: Any, spec: dict[str, Any]) -> Any:
-    """LinUCB with compiled loops over all actions."""
-    from research.bench.house import kernels
+class OneProduct(_LinUCB):
+    """All actions in one matrix–vector product."""
 
-    class Loops(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            k, d = rounds.n_actions, rounds.n_features
-            self.inverse = np.tile(np.eye(d), (k, 1, 1))
-            self.response, self.theta = np.zeros((k, d)), np.zeros((k, d))
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        k, d = self.theta.shape
+        images = (self.inverse.reshape(k * d, d) @ x).reshape(k, d)
+        action = int(np.argmax(self.theta @ x + np.sqrt(images @ x)))
+        image = images[action]
+        self.inverse[action] -= np.outer(image, image) / (1 + image @ x)
+        self.response[action] += x * (means[action] + noise)
+        self.theta[action] = self.inverse[action] @ self.response[action]
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            a = kernels.best_of_all(x, self.theta, self.inverse, 1.0)
-            kernels.learn(x, means[a] + noise, self.inverse[a], self.response[a], self.theta[a])
 
-    return worlds.Steps(spec, Loops)
+class Loops(_LinUCB):
+    """Compiled loops over all actions."""
+
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        a = kernels.best_of_all(x, self.theta, self.inverse, 1.0)
+        kernels.learn(x, means[a] + noise, self.inverse[a], self.response[a], self.theta[a])
 
 
 class Read:
     """Read `spec["bytes"]` of float32 from wherever so much fits: the least that a scan can take."""
 
     def __init__(self, worlds: Any, spec: dict[str, Any]) -> None:
-        from research.bench.house import kernels
-
         self.table = np.zeros(max(1, int(spec["bytes"]) // 4), dtype=np.float32)
         self.kernel = kernels.read
         self.run(1)
@@ -66,7 +59,6 @@ class Read:
 
 def simulation(worlds: Any, spec: dict[str, Any]) -> Any:
     """mOFUL as a NumPy loop over steps, one after the other for each seed."""
-    from research.bench.house.moful import run_loop
     from sparing.simulation import LinearWorld
 
     k, d, length = int(spec["actions"]), int(spec["features"]), int(spec["rounds"])
@@ -75,7 +67,7 @@ def simulation(worlds: Any, spec: dict[str, Any]) -> Any:
         for seed in range(int(spec["runs"])):
             world = LinearWorld(n_actions=k, n_features=d, seed=seed)
             stream = world.live_stream(length, np.random.default_rng([seed, 3]))
-            run_loop(stream.contexts, stream.means, stream.draws, noise=world.noise)
+            kernels.run_loop(stream.contexts, stream.means, stream.draws, noise=world.noise)
 
     return Repeated(once)
 
@@ -155,8 +147,8 @@ def sorting(worlds: Any, spec: dict[str, Any]) -> Any:
 
 
 CONTENDERS = {
-    "NumPy, one product": numpy_step,
-    "Numba, all arms": numba_step,
+    "NumPy, one product": OneProduct,
+    "Numba, all arms": Loops,
     "read": Read,
     "NumPy step loop": simulation,
     "reading the file": reading,

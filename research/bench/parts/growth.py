@@ -1,12 +1,9 @@
 """How our time grows with actions, features and rows."""
 
-import tempfile
-from pathlib import Path
-
 from research.bench.children import Field
-from research.bench.house.data import write_table
 from research.bench.measuring import Measurement, Outcome
-from research.bench.parts.step import COLD, WARM
+from research.bench.parts.batch import SUMMING, table_of
+from research.bench.parts.step import COLD, WARM, ours
 from research.bench.racing import Entry, race
 from research.bench.setting import BenchmarkSetting
 
@@ -36,21 +33,12 @@ def _step(setting: BenchmarkSetting, arena: Field, part: str, k: int, d: int, *,
     outcome = Outcome()
     # One after the other: two learners of the largest size need not be in memory together.
     for entry in (
-        Entry(
-            "ours",
-            "step",
-            COLD,
-            f"d = {d}, K = {k}, no log",
-            {**spec, "regime": "cold", "fresh": True},
-            setting.patience,
-            most=500,
-        ),
-        Entry(
-            "ours",
-            "step",
+        ours(COLD, "cold", f"d = {d}, K = {k}, no log", {**spec, "fresh": True}, setting.patience, most=500),
+        ours(
             WARM,
+            "warm",
             f"d = {d}, K = {k}, {rows} rows of every action",
-            {**spec, "regime": "warm", "rows_an_action": rows},
+            {**spec, "rows_an_action": rows},
             setting.patience,
         ),
     ):
@@ -59,17 +47,9 @@ def _step(setting: BenchmarkSetting, arena: Field, part: str, k: int, d: int, *,
 
 
 def _rows(setting: BenchmarkSetting, arena: Field, n: int) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="sparing-bench-") as folder:
-        path = Path(folder) / "log.parquet"
-        write_table(path, rows=n, actions=ACTIONS, features=FILE_FEATURES, seed=setting.seed)
-        entry = Entry(
-            "ours",
-            "statistics",
-            "ours, summing the file",
-            f"d = {FILE_FEATURES}, K = {ACTIONS}",
-            {"path": str(path)},
-            most=3,
-        )
+    with table_of(n, ACTIONS, FILE_FEATURES, setting.seed) as spec:
+        regime = f"d = {FILE_FEATURES}, K = {ACTIONS}"
+        entry = Entry("ours", "statistics", SUMMING, regime, spec, most=3)
         return race(arena, [entry], part=BY_ROWS, size=str(n), unit="file", rounds=ROUNDS)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from research.bench.children import Field
 from research.bench.measuring import COST, Measurement, Outcome, Ratio, ratio, shown
-from research.bench.racing import Entry, race
+from research.bench.racing import MOST, Entry, race
 from research.bench.setting import BenchmarkSetting
 
 COLD, WARM, WORST = "ours, cold", "ours, warm", "ours, worst regime"
@@ -53,90 +53,56 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
     return outcome
 
 
+def ours(
+    title: str, regime: str, told: str, spec: dict[str, Any], patience: float, *, most: int = MOST
+) -> Entry:
+    """A learner of ours that begins in this regime; `told` says so to readers."""
+    return Entry("ours", "step", title, told, {**spec, "regime": regime}, patience, most)
+
+
 def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Entry]:
     """Who runs at K × d."""
-    spec = {"actions": k, "features": d, "seed": setting.seed}
+    spec: dict[str, Any] = {"actions": k, "features": d, "seed": setting.seed}
     patience = setting.patience
-    warm, few = setting.warm_rows_an_action, setting.worst_rows_an_action
-    ours = [
-        Entry(
-            "ours",
-            "step",
-            COLD,
-            "LinUCB, α = 1; no log, a new learner each round",
-            {**spec, "regime": "cold", "fresh": True},
-            patience,
-            most=2000,
-        ),
-        Entry(
-            "ours",
-            "step",
-            WARM,
-            f"LinUCB, α = 1; a log with {warm} rows of every action",
-            {**spec, "regime": "warm", "rows_an_action": warm},
-            patience,
-        ),
-        Entry(
-            "ours",
-            "step",
-            WORST,
-            f"full radius (determinant × 1), {few} rows of every action",
-            {**spec, "regime": "worst", "rows_an_action": few},
-            patience,
-        ),
-        Entry(
-            "ours",
-            "compiled step",
-            COMPILED,
-            "the same, called as the plain Numba kernels are: no Decision, no checks",
-            {**spec, "rows_an_action": few},
-            patience,
-        ),
-    ]
-    plain = [
-        Entry("plain", name, name, "LinUCB, α = 1; time does not depend on the state", spec, patience)
-        for name in (NUMPY, NUMBA)
-    ]
-    peers = [
-        Entry(child, name, title, _peer_regime(child), spec, patience)
-        for child, name, title in PEERS
-        if child in arena.peers and (child != "coba" or k <= COBA_ACTIONS)
-    ]
-    limits = [
-        Entry("plain", "read", SCAN, "K·d float32", {"bytes": 4 * k * d}, patience, most=10**9),
-        Entry(
-            "plain",
-            "read",
-            PACKED,
-            "K·d·(d+1)/2 float32",
-            {"bytes": 2 * k * d * (d + 1)},
-            patience,
-            most=10**9,
-        ),
-    ]
-    return [*ours, *_recommended(spec, warm, patience), *plain, *peers, *limits]
-
-
-def _recommended(spec: dict[str, Any], rows: int, patience: float) -> list[Entry]:
-    """The learners that skip, in rounds that they ask about."""
-    log = f"a log with {rows} rows of every action, σ = 2"
-    asked = f"called wherever a doubt of 10⁻⁹ is left; {log}"
-    learners = (
-        (CERTIFIED, "certified", f"determinant × .2, every round called; {log}"),
-        (CONFIDENT, "confident", f"1 % spot checks, {asked}"),
-        (UNCHECKED, "unchecked", asked),
-    )
     return [
-        Entry(
-            "ours",
-            "step",
-            title,
-            regime,
-            {**spec, "regime": kind, "rows_an_action": rows},
-            patience,
-            most=4000,
-        )
-        for title, kind, regime in learners
+        *_ours(setting, spec),
+        *(
+            Entry("plain", name, name, "LinUCB, α = 1; time does not depend on the state", spec, patience)
+            for name in (NUMPY, NUMBA)
+        ),
+        *(
+            Entry(child, name, title, _peer_regime(child), spec, patience)
+            for child, name, title in PEERS
+            if child in arena.peers and (child != "coba" or k <= COBA_ACTIONS)
+        ),
+        *(
+            Entry("plain", "read", title, told, {"bytes": size}, patience, most=10**9)
+            for title, told, size in (
+                (SCAN, "K·d float32", 4 * k * d),
+                (PACKED, "K·d·(d+1)/2 float32", 2 * k * d * (d + 1)),
+            )
+        ),
+    ]
+
+
+def _ours(setting: BenchmarkSetting, spec: dict[str, Any]) -> list[Entry]:
+    """Ours in every regime; those that skip are measured in rounds that they ask about."""
+    patience, rows, few = setting.patience, setting.warm_rows_an_action, setting.worst_rows_an_action
+    fresh, warm = {**spec, "fresh": True}, {**spec, "rows_an_action": rows}
+    worst = {**spec, "rows_an_action": few}
+    log = f"a log with {rows} rows of every action"
+    asked = f"called wherever a doubt of 10⁻⁹ is left; {log}, σ = 2"
+    full = f"full radius (determinant × 1), {few} rows of every action"
+    called = f"determinant × .2, every round called; {log}, σ = 2"
+    bare = "the same, called as the plain Numba kernels are: no Decision, no checks"
+    return [
+        ours(COLD, "cold", "LinUCB, α = 1; no log, a new learner each round", fresh, patience, most=2000),
+        ours(WARM, "warm", f"LinUCB, α = 1; {log}", warm, patience),
+        ours(WORST, "worst", full, worst, patience),
+        Entry("ours", "compiled step", COMPILED, bare, worst, patience),
+        ours(CERTIFIED, "certified", called, warm, patience, most=4000),
+        ours(CONFIDENT, "confident", f"1 % spot checks, {asked}", warm, patience, most=4000),
+        ours(UNCHECKED, "unchecked", asked, warm, patience, most=4000),
     ]
 
 

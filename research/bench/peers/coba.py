@@ -8,25 +8,24 @@ _learners: Any = importlib.import_module("coba.learners")
 VERSION = metadata.version("coba")
 
 
-def linucb(worlds: Any, spec: dict[str, Any]) -> Any:
+class LinUCB:
     """Its LinUCBLearner; one matrix of (K·d)² stands for the K matrices of d²."""
 
-    class LinUCB(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            k = rounds.n_actions
-            self.learner = _learners.LinUCBLearner(alpha=1, features=["ax"], seed=1)
-            self.actions = [tuple(int(a == b) for b in range(k)) for a in range(k)]
-            self.number = {action: a for a, action in enumerate(self.actions)}
+    def __init__(self, rounds: Any) -> None:
+        k = rounds.n_actions
+        self.learner = _learners.LinUCBLearner(alpha=1, features=["ax"], seed=1)
+        self.actions = [tuple(int(a == b) for b in range(k)) for a in range(k)]
+        self.number = {action: a for a, action in enumerate(self.actions)}
 
-        def context(self, x: Any) -> Any:
-            return x.tolist()
+    def context(self, x: Any) -> Any:
+        """As it takes them."""
+        return x.tolist()
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            action, probability = self.learner.predict(x, self.actions)[:2]
-            reward = float(means[self.number[action]]) + noise
-            self.learner.learn(x, action, reward, probability)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        action, probability = self.learner.predict(x, self.actions)[:2]
+        reward = float(means[self.number[action]]) + noise
+        self.learner.learn(x, action, reward, probability)
 
-    return worlds.Steps(spec, LinUCB)
 
-
-CONTENDERS = {"LinUCB": linucb}
+CONTENDERS = {"LinUCB": LinUCB}

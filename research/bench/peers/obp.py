@@ -39,23 +39,22 @@ _obp: Any = importlib.import_module("obp")
 VERSION = str(importlib.import_module("obp.version").__version__)
 
 
-def linucb(worlds: Any, spec: dict[str, Any]) -> Any:
+class LinUCB:
     """Its LinUCB; `epsilon` is what others call alpha."""
 
-    class LinUCB(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            self.policy = _obp.policy.LinUCB(
-                dim=rounds.n_features, n_actions=rounds.n_actions, epsilon=1.0, random_state=0
-            )
+    def __init__(self, rounds: Any) -> None:
+        self.policy = _obp.policy.LinUCB(
+            dim=rounds.n_features, n_actions=rounds.n_actions, epsilon=1.0, random_state=0
+        )
 
-        def context(self, x: Any) -> Any:
-            return x[None, :]
+    def context(self, x: Any) -> Any:
+        """As it takes them."""
+        return x[None, :]
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            action = int(self.policy.select_action(x)[0])
-            self.policy.update_params(action, means[action] + noise, x)
-
-    return worlds.Steps(spec, LinUCB)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        action = int(self.policy.select_action(x)[0])
+        self.policy.update_params(action, means[action] + noise, x)
 
 
 class Bootstrap:
@@ -92,4 +91,4 @@ class Bootstrap:
             self.evaluation.estimate_intervals(**self.inputs)
 
 
-CONTENDERS = {"LinUCB": linucb, "bootstrap": Bootstrap}
+CONTENDERS = {"LinUCB": LinUCB, "bootstrap": Bootstrap}

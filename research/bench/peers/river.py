@@ -8,22 +8,21 @@ _bandit: Any = importlib.import_module("river.bandit")
 VERSION = metadata.version("river")
 
 
-def linucb(worlds: Any, spec: dict[str, Any]) -> Any:
+class LinUCB:
     """Its LinUCBDisjoint, which takes contexts as dicts."""
 
-    class LinUCB(worlds.Agent):  # type: ignore[misc]
-        def __init__(self, rounds: Any) -> None:
-            self.policy = _bandit.LinUCBDisjoint(alpha=1.0, beta=1.0, seed=0)
-            self.arms = list(range(rounds.n_actions))
+    def __init__(self, rounds: Any) -> None:
+        self.policy = _bandit.LinUCBDisjoint(alpha=1.0, beta=1.0, seed=0)
+        self.arms = list(range(rounds.n_actions))
 
-        def context(self, x: Any) -> Any:
-            return dict(enumerate(x.tolist()))
+    def context(self, x: Any) -> Any:
+        """As it takes them."""
+        return dict(enumerate(x.tolist()))
 
-        def step(self, x: Any, means: Any, noise: float) -> None:
-            action = self.policy.pull(self.arms, context=x)
-            self.policy.update(action, x, float(means[action]) + noise)
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide and learn."""
+        action = self.policy.pull(self.arms, context=x)
+        self.policy.update(action, x, float(means[action]) + noise)
 
-    return worlds.Steps(spec, LinUCB)
 
-
-CONTENDERS = {"LinUCBDisjoint": linucb}
+CONTENDERS = {"LinUCBDisjoint": LinUCB}

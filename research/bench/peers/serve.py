@@ -1,8 +1,9 @@
 """Runs one library's contenders for the parent process: JSON lines in, JSON lines out.
 
 Started as `python serve.py MODULE`, where MODULE is a file beside this one or a module's dotted name. That
-module has VERSION and CONTENDERS: name -> function(worlds, spec) -> a contender with `run(count)` and, where
-it must begin anew before each timed run, `renew()`. The commands are
+module has VERSION and CONTENDERS: name -> a class of learners with `step`, which `worlds.Steps` drives, or a
+function(worlds, spec) -> a contender with `run(count)` and, where it must begin anew before each timed run,
+`renew()`. The commands are
 
     {"do": "make", "contender": name, "spec": {...}}   -> {"handle": number}
     {"do": "run", "handle": number, "count": number}   -> {"cpu_seconds": seconds}
@@ -53,7 +54,9 @@ class Server:
 
     def make(self, contender: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Prepare a contender, untimed."""
-        self.contenders[self.made] = self.module.CONTENDERS[contender](self.worlds, spec)
+        entry = self.module.CONTENDERS[contender]
+        stepped = hasattr(entry, "step")
+        self.contenders[self.made] = self.worlds.Steps(spec, entry) if stepped else entry(self.worlds, spec)
         self.made += 1
         return {"handle": self.made - 1}
 

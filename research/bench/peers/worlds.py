@@ -19,6 +19,7 @@ class Rounds:
     """
 
     def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
         self.n_actions, self.n_features = int(spec["actions"]), int(spec["features"])
         rng = np.random.default_rng([int(spec["seed"]), 1])
         self.theta = rng.standard_normal((self.n_actions, self.n_features))
@@ -35,28 +36,19 @@ class Rounds:
         return contexts, actions, rewards + NOISE * rng.standard_normal(len(actions))
 
 
-class Agent:
-    """A learner as the loop below drives it."""
-
-    def context(self, x: np.ndarray) -> Any:
-        """The context in the form this library wants, made before the clock starts."""
-        return x
-
-    def step(self, x: Any, means: np.ndarray, noise: float) -> None:
-        """Decide at x, and learn from the reward means[action] + noise."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Give back what the garbage collector would not."""
-
-
 class Steps:
-    """Decide and update, over and over; `spec["fresh"]` makes a new learner before each timed run."""
+    """Decide and update, over and over; `spec["fresh"]` makes a new learner before each timed run.
 
-    def __init__(self, spec: dict[str, Any], make: Callable[[Rounds], Agent]) -> None:
+    `make(rounds)` is a learner: `step(x, means, noise)` decides at x and learns from means[action] + noise. Where it
+    has them, `context(x)` gives the context in the form that its library wants, before the clock starts, and
+    `close()` gives back what the garbage collector would not.
+    """
+
+    def __init__(self, spec: dict[str, Any], make: Callable[[Rounds], Any]) -> None:
         self.rounds, self.fresh, self.remake = Rounds(spec), bool(spec.get("fresh")), make
         self._begin()
-        self.contexts = [self.agent.context(x) for x in self.rounds.contexts]
+        formed = getattr(self.agent, "context", lambda x: x)
+        self.contexts = [formed(x) for x in self.rounds.contexts]
         self.means = list(self.rounds.means)
         self.noise: list[float] = self.rounds.noise.tolist()
         self.run(1)
@@ -68,7 +60,7 @@ class Steps:
     def renew(self) -> None:
         """Begin anew where asked to; the first step, which may allocate, is not timed."""
         if self.fresh and self.next > 1:
-            self.agent.close()
+            getattr(self.agent, "close", lambda: None)()
             del self.agent  # two of the largest learners need not live at once
             self._begin()
             self.run(1)

@@ -1,32 +1,25 @@
 """Ours against the others, paired by seed, and the outcome in sentences."""
 
-from research.paper.beyond.gathering import METRICS, Gathered, Place, Who
-from research.paper.beyond.setting import Setting, Size
-from research.paper.intervals import Interval, difference
+from collections.abc import Iterator
 
-SHOWN = {
-    "greedy": "the log alone (greedy ridge)",
-    "moful": "mOFUL, cold",
-    "eps_moful": "ε-mOFUL",
-    "eps_moful_ips": "ε-mOFUL-IPS",
-    "eps_moful_ips_inf": "ε-mOFUL-IPS, M = ∞",
-    "eps_moful_ips_given": "ε-mOFUL-IPS, θ̂ given",
-    "eps_moful_ips_inf_given": "ε-mOFUL-IPS, M = ∞, θ̂ given",
-    "warm_started": "warm-started",
-    "certified": "certified",
-    "guaranteed": "certified, radius_scale 1",
-    "confident": "confident",
-    "linucb": "LinUCB, warm",
-    "lints": "LinTS, warm",
-    "squarecb_warm": "VW SquareCB, warm",
-    "squarecb_cold": "VW SquareCB, cold",
-    "regcb_warm": "VW RegCB, warm",
-    "regcb_cold": "VW RegCB, cold",
-}
-"""Names to read, in the order of legends."""
+from research.learners import LEARNERS
+from research.paper.beyond.setting import Setting, Size
+from research.paper.experiment import Columns, Pairs, Record
+from research.paper.frame import Frame
+from research.paper.intervals import Interval
+
+METRICS = ("calls", "regret", "final")
+"""Reward calls; regret (on classes: wrong answers) of the live rounds; the final policy's mean loss a context."""
+
+PLACE = ("kind", "features", "rows", "place")
+"""Where learners met: a synthetic `world` of some size under a logging policy, or a data set's `classes`."""
 
 OURS = ("certified", "confident")
-OTHERS = tuple(name for name in SHOWN if name not in (*OURS, "guaranteed"))
+OTHERS = (
+    *("greedy", "moful", "eps_moful", "eps_moful_ips", "eps_moful_ips_inf", "eps_moful_ips_given"),
+    *("eps_moful_ips_inf_given", "warm_started", "linucb", "lints"),
+    *("squarecb_warm", "squarecb_cold", "regcb_warm", "regcb_cold"),
+)
 NOTED = ("greedy", "eps_moful_ips", "linucb", "squarecb_warm", "regcb_warm")
 """The others that sentences tell of; numbers hold them all."""
 
@@ -34,53 +27,92 @@ CLASSES = "classes"
 WORDS = {"calls": "calls", "regret": "regret", "final": "held-out error"}
 MISSING = "Vowpal Wabbit is not installed here and was left out; pip install vowpalwabbit, and run again, to see it."
 
-Differences = dict[tuple[Place, Who, Who, str], Interval]
-"""Ours less another's, by place and metric."""
+
+def told(name: str) -> str:
+    """A learner's name in a sentence, which says how it begins where that could be mistaken."""
+    more = {"greedy": "the log alone (greedy ridge)", "moful": "mOFUL, cold"}
+    return more.get(name, LEARNERS[name].label)
 
 
-def compared(setting: Setting, gathered: Gathered) -> Differences:
-    """Both of ours, at the tolerance to compare at, less each of the others."""
-    found: Differences = {}
-    for place in dict.fromkeys(place for place, _ in gathered):
-        tolerance = setting.compared if place.kind == "world" else setting.class_compared
+def gather(setting: Setting, results: Pairs) -> Frame:
+    """A row a run; those who start cold stand in every logging policy's place."""
+    return Frame(_rows(setting, results))
+
+
+def _rows(setting: Setting, results: Pairs) -> Iterator[Record]:
+    for unit, result in results:
+        where = {"kind": unit["kind"], "features": unit.get("features"), "rows": unit.get("rows")}
+        places = [unit["data"]] if unit["kind"] == CLASSES else [unit["support"]]
+        for record, values in zip([*unit["learners"], *unit["outside"]], result["runs"], strict=True):
+            who = {"name": record["name"], "tolerance": record.get("tolerance"), "seed": unit["seed"]}
+            for place in setting.supports if places == ["cold"] else places:
+                yield {**where, "place": place, **who, **values}
+
+
+def plain(row: Record) -> Record:
+    """A row without its kind, and without a size where there is none."""
+    left_out = ("kind", "features", "rows") if row["kind"] == CLASSES else ("kind",)
+    return {name: value for name, value in row.items() if name not in left_out}
+
+
+def points(runs: Frame, kind: str) -> Columns:
+    """A row for each learner in each place: calls, regret and final loss with their 95 % limits."""
+    names = (*PLACE, "name", "tolerance")
+    rows = []
+    for where, found in runs.where(kind=kind).by(*names).items():
+        row: Record = {**dict(zip(names, where, strict=True)), "seeds": len(found)}
+        for metric in METRICS:
+            row |= found.mean(metric).named(metric)
+        rows.append(plain(row))
+    return Frame(rows).columns()
+
+
+def compared(setting: Setting, runs: Frame) -> Frame:
+    """Both of ours, at the tolerance to compare at, less each of the others, by place and metric."""
+    return Frame(_differences(setting, runs))
+
+
+def _differences(setting: Setting, runs: Frame) -> Iterator[Record]:
+    for where, there in runs.by(*PLACE).items():
+        place: Record = dict(zip(PLACE, where, strict=True))
+        tolerance = setting.class_compared if place["kind"] == CLASSES else setting.compared
         for name in OURS:
-            ours = Who(name, tolerance)
-            for other in map(Who, OTHERS):
-                if (place, ours) in gathered and (place, other) in gathered:
-                    first, second = gathered[place, ours], gathered[place, other]
+            ours = there.where(name=name, tolerance=tolerance)
+            for other in OTHERS:
+                theirs = there.where(name=other)
+                if len(ours) and len(theirs):
                     for metric in METRICS:
-                        found[place, ours, other, metric] = difference(first[metric], second[metric])
-    return found
+                        pair = {"ours": name, "tolerance": tolerance, "other": other, "metric": metric}
+                        yield {**place, **pair, **ours.less(theirs, metric).to_dict()}
 
 
-def notes(setting: Setting, differences: Differences, *, outside: bool) -> list[str]:
+def notes(setting: Setting, differences: Frame, *, outside: bool) -> list[str]:
     """What the differences say, sentence by sentence; what is not told apart by its 95 % interval is said."""
     sentences = [] if outside else [MISSING]
-    for where, places in parts(setting).items():
-        pairs = dict.fromkeys((ours, other) for place, ours, other, _ in differences if place in places)
-        for ours, other in ((ours, other) for ours, other in pairs if other.name in NOTED):
-            told = [
-                f"{WORDS[metric]} {_outcome({p.name: differences[p, ours, other, metric] for p in places})}"
-                for metric in ("calls", _loss(places))
-            ]
-            who = f"{SHOWN[ours.name]} (tolerance {ours.tolerance:g}) less {SHOWN[other.name]}"
-            sentences.append(f"{where}: {who}: {'; '.join(told)}.")
+    for where, part in parts(setting, differences).items():
+        for (ours, tolerance, other), found in part.by("ours", "tolerance", "other").items():
+            if other in NOTED:
+                measured = "; ".join(
+                    f"{WORDS[metric]} {_outcome(found.where(metric=metric))}"
+                    for metric in ("calls", _loss(where))
+                )
+                who = f"{told(ours)} (tolerance {tolerance:g}) less {told(other)}"
+                sentences.append(f"{where}: {who}: {measured}.")
     return sentences
 
 
-def losses(setting: Setting, differences: Differences) -> dict[str, str]:
+def losses(setting: Setting, differences: Frame) -> dict[str, str]:
     """For each part, to whom ours surely lose in regret or held-out error, at whatever calls."""
-    return {where: _lost(places, differences) for where, places in parts(setting).items()}
+    return {where: _lost(where, part) for where, part in parts(setting, differences).items()}
 
 
-def parts(setting: Setting) -> dict[str, list[Place]]:
-    """The synthetic worlds of one size, each in turn, then the data sets: their name and their places."""
+def parts(setting: Setting, differences: Frame) -> dict[str, Frame]:
+    """The synthetic worlds of each size in turn, then the data sets."""
     found = {
-        where(size): [Place("world", name, size.features, size.rows) for name in setting.supports]
+        where(size): differences.where(kind="world", features=size.features, rows=size.rows)
         for size in setting.sizes
     }
-    found[CLASSES] = [Place("classes", name) for name in setting.data]
-    return {part: places for part, places in found.items() if places}
+    return found | ({CLASSES: differences.where(kind=CLASSES)} if setting.data else {})
 
 
 def where(size: Size) -> str:
@@ -88,33 +120,34 @@ def where(size: Size) -> str:
     return f"d = {size.features}, {size.rows:,} logged rows"
 
 
-def _loss(places: list[Place]) -> str:
-    return "final" if places[0].kind == "classes" else "regret"
+def _loss(part: str) -> str:
+    return "final" if part == CLASSES else "regret"
 
 
-def _lost(places: list[Place], differences: Differences) -> str:
-    metric = _loss(places)
-    found: dict[tuple[Who, Who], list[str]] = {}
-    for (place, ours, other, measured), one in differences.items():
-        if place in places and measured == metric and one.low > 0:
-            found.setdefault((ours, other), []).append(f"{place.name} +{one.text()}")
-    if not found:
+def _interval(row: Record) -> Interval:
+    """A difference again; its ends are null where one seed is all there is."""
+    ends = (row[name] if row[name] is not None else float("nan") for name in ("value", "low", "high"))
+    return Interval(*ends)
+
+
+def _lost(where: str, part: Frame) -> str:
+    metric = _loss(where)
+    surely = part.where(metric=metric).only(lambda row: _interval(row).low > 0)
+    if not len(surely):
         return f"Nobody here has surely less {WORDS[metric]} than certified or confident at the compared tolerance."
-    told = [
-        f"{SHOWN[ours.name]} ({ours.tolerance:g}) than {SHOWN[other.name]} on {', '.join(names)}"
-        for (ours, other), names in found.items()
+    sentences = [
+        f"{told(ours)} ({tolerance:g}) than {told(other)} on "
+        + ", ".join(f"{row['place']} +{_interval(row).text()}" for row in found)
+        for (ours, tolerance, other), found in surely.by("ours", "tolerance", "other").items()
     ]
-    return f"Where ours lose (more {WORDS[metric]}, paired, 95 %): {'; '.join(told)}."
+    return f"Where ours lose (more {WORDS[metric]}, paired, 95 %): {'; '.join(sentences)}."
 
 
-def _outcome(found: dict[str, Interval]) -> str:
+def _outcome(found: Frame) -> str:
     """Which differences are surely below zero, which above, which neither."""
-    below = {name: one for name, one in found.items() if one.high < 0}
-    above = {name: one for name, one in found.items() if one.low > 0}
-    neither = {name: one for name, one in found.items() if name not in below and name not in above}
-    kinds = (("lower", below), ("higher", above), ("not told apart", neither))
-    return ", ".join(
-        f"{word} on {', '.join(f'{name} {one.text()}' for name, one in group.items())}"
-        for word, group in kinds
-        if group
-    )
+    groups: dict[str, list[str]] = {"lower": [], "higher": [], "not told apart": []}
+    for row in found:
+        one = _interval(row)
+        word = "lower" if one.high < 0 else "higher" if one.low > 0 else "not told apart"
+        groups[word].append(f"{row['place']} {one.text()}")
+    return ", ".join(f"{word} on {', '.join(group)}" for word, group in groups.items() if group)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from research.paper.beyond.vowpal import Tuned
+from research.paper.beyond.vowpal import TUNED, Chosen
 
 DATA = ("letter", "pendigits", "satimage", "optdigits", "texture", "segment", "vowel", "vehicle")
 """The paper's three sets, and the next five of the same source; of each at least 500 rows are logged."""
@@ -15,23 +15,6 @@ class Size:
     features: int
     rows: int
     outside: bool
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """How Vowpal Wabbit is set in the synthetic worlds, warm-started and cold, and on classes."""
-
-    warm: tuple[Tuned, ...]
-    cold: tuple[Tuned, ...]
-    classes: tuple[Tuned, ...]
-
-
-TUNED = Chosen(
-    warm=(Tuned("squarecb", 0.25, 1000.0), Tuned("regcb", 0.25, 1e-6)),
-    cold=(Tuned("squarecb", 1.0, 100.0), Tuned("regcb", 2.0, 1e-5)),
-    classes=(Tuned("squarecb", 4.0, 30.0), Tuned("regcb", 2.0, 1e-2)),
-)
-"""The best of the grid in `tuning`, by regret and, for classes, by held-out error, on seeds 1000 and 1001."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from research.paper.beyond.meeting import OUTSIDE, lost
 from research.paper.beyond.vowpal import Tuned, Vowpal
-from research.paper.synthetic import Synthetic
+from research.paper.synthetic import LIVE_STREAM, Synthetic
 from sparing.simulation import ClassificationWorld, draw_log
 from sparing.simulation.datasets import load
 
@@ -29,15 +31,13 @@ def regret(tuned: Tuned, base: Synthetic, *, warm: bool) -> float:
     """Mean regret over the tuning seeds in a synthetic world; `base` says which."""
     found = []
     for seed in SEEDS:
-        setting = Synthetic(
-            features=base.features, rows=base.rows, rounds=base.rounds, support=base.support, seed=seed
-        )
+        setting = replace(base, seed=seed)
         world = setting.world()
         log = setting.log(world)
-        stream = world.live_stream(setting.rounds, np.random.default_rng([seed, 3]), log)
+        stream = setting.live_stream(world, log)
         with Vowpal.on(log, tuned, warm=warm) as learner:
-            actions = learner.play(stream, np.random.default_rng([seed, 6]))
-        found.append(float((stream.means.max(axis=1) - stream.means[np.arange(len(stream)), actions]).sum()))
+            actions = learner.play(stream, np.random.default_rng([seed, OUTSIDE]))
+        found.append(float(lost(stream.means, actions).sum()))
     return float(np.mean(found))
 
 
@@ -48,9 +48,8 @@ def error(tuned: Tuned) -> float:
         world = ClassificationWorld(load(name), seed=seed)
         log = draw_log(world, support="never-logged", unsupported=1 / 3, seed=seed)
         with Vowpal.on(log, tuned, warm=True) as learner:
-            learner.play(
-                world.live_stream(None, np.random.default_rng([seed, 3])), np.random.default_rng([seed, 6])
-            )
+            stream = world.live_stream(None, np.random.default_rng([seed, LIVE_STREAM]))
+            learner.play(stream, np.random.default_rng([seed, OUTSIDE]))
             wrong = learner.actions(world.features[world.held_out_rows]) != world.labels[world.held_out_rows]
         found.append(float(wrong.mean()))
     return float(np.mean(found))

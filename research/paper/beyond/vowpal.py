@@ -51,6 +51,23 @@ class Tuned:
         return f"{SHARED} {explore} --learning_rate {self.rate:g}"
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """How Vowpal Wabbit is set in the synthetic worlds, warm-started and cold, and on classes."""
+
+    warm: tuple[Tuned, ...]
+    cold: tuple[Tuned, ...]
+    classes: tuple[Tuned, ...]
+
+
+TUNED = Chosen(
+    warm=(Tuned("squarecb", 0.25, 1000.0), Tuned("regcb", 0.25, 1e-6)),
+    cold=(Tuned("squarecb", 1.0, 100.0), Tuned("regcb", 2.0, 1e-5)),
+    classes=(Tuned("squarecb", 4.0, 30.0), Tuned("regcb", 2.0, 1e-2)),
+)
+"""The best of the grid in `research.paper.beyond.tuning`, by regret and, for classes, by held-out error, on seeds 1000 and 1001."""
+
+
 def installed() -> str | None:
     """The version of Vowpal Wabbit's Python package; None where it cannot be imported."""
     if importlib.util.find_spec("vowpalwabbit") is None:

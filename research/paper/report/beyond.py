@@ -1,40 +1,20 @@
 """The figures beyond the paper: calls against regret, and calls against held-out error."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from research.paper.beyond.comparing import CLASSES, MISSING, SHOWN, where
+from research.learners import LEARNERS
+from research.paper.beyond.comparing import CLASSES, MISSING, where
 from research.paper.beyond.setting import Setting, Size
 from research.paper.beyond.tuning import DATA
 from research.paper.experiment import Analysis, Record
-from research.paper.report.captions import captioned
+from research.paper.frame import Frame
+from research.paper.report import drawing
+from research.paper.report.drawing import captioned, numbers
 from sparing.report import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-GREY, BLUE, RED, ORANGE, GREEN, PINK, SKY, BLACK = figures.COLOURS
-
-LOOKS: dict[str, tuple[str, str, bool]] = {
-    "greedy": (BLACK, "*", True),
-    "moful": (GREY, "o", True),
-    "eps_moful": (ORANGE, "s", True),
-    "eps_moful_ips": (RED, "s", True),
-    "eps_moful_ips_inf": (RED, "D", True),
-    "eps_moful_ips_given": (RED, "s", False),
-    "eps_moful_ips_inf_given": (RED, "D", False),
-    "warm_started": (BLUE, "P", True),
-    "certified": (BLUE, "o", True),
-    "guaranteed": (SKY, "o", True),
-    "confident": (GREEN, "o", True),
-    "linucb": (PINK, "^", True),
-    "lints": (PINK, "v", True),
-    "squarecb_warm": (BLACK, "X", True),
-    "squarecb_cold": (BLACK, "X", False),
-    "regcb_warm": (BLACK, "p", True),
-    "regcb_cold": (BLACK, "p", False),
-}
-"""Colour, marker and whether it is filled."""
 
 
 def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
@@ -50,11 +30,11 @@ def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
 
 
 def _frontier(setting: Setting, analysis: Analysis, size: Size) -> "Figure":
-    rows = _rows(analysis.tables["frontier"], features=size.features, rows=size.rows)
+    rows = Frame.of(analysis.tables["frontier"]).where(features=size.features, rows=size.rows)
     figure, axes = _grid(len(setting.supports), columns=2, width=5.0, height=4.0)
     with figures.styled():
         for one, support in zip(axes, setting.supports, strict=True):
-            _panel(one, [row for row in rows if row["place"] == support], "regret")
+            _panel(one, rows.where(place=support), "regret")
             one.set_xscale("symlog", linthresh=30, linscale=0.6)
             one.set_yscale("log")
             one.set_xlim(-4, 1.5 * setting.rounds)
@@ -63,37 +43,36 @@ def _frontier(setting: Setting, analysis: Analysis, size: Size) -> "Figure":
             one.set(xlabel="reward calls", ylabel="regret")
             one.xaxis.set_major_formatter("{x:,.0f}")
             one.yaxis.set_major_formatter("{x:,.0f}")
-        _legend(figure, axes)
+        drawing.legend(figure, axes, loc="outside right upper", fontsize=8.5)
     return captioned(figure, _frontier_caption(setting, analysis, size, rows))
 
 
-def _frontier_caption(setting: Setting, analysis: Analysis, size: Size, rows: list[Record]) -> str:
+def _frontier_caption(setting: Setting, analysis: Analysis, size: Size, rows: Frame) -> str:
     part = where(size)
-    lines = ", ".join(f"{value:g}" for value in setting.certified)
     return (
         f"Regret against reward calls after T = {setting.rounds:,} rounds, further left and lower is better; both axes "
         f"logarithmic (calls linear below 30). Means over {_seeds(rows)} seeds with 95 % bars. K = 20, σ = 2, {part}, "
         f"n^UA = {setting.unsupported:g}; the log's contexts replayed (in-log) with fresh noise; λ = 1, δ = 0.05, "
         f"determinant radius, radius_scale {setting.radius_scale:g} (no guarantee) unless named, noise and bounds given "
-        f"truly. Lines join tolerances: {lines} (certified), {_list(setting.guaranteed)} (radius_scale 1, guaranteed), "
-        f"{_list(setting.confident)} (confident, larger ones ask less). ε-mOFUL and -IPS: L = {setting.supported} points "
+        f"truly. Lines join tolerances: {numbers(setting.certified)} (certified), {numbers(setting.guaranteed)} (radius_scale 1, guaranteed), "
+        f"{numbers(setting.confident)} (confident, larger ones ask less). ε-mOFUL and -IPS: L = {setting.supported} points "
         f"fitted to the log, M = P90/P10 or ∞; θ̂ given: the paper's θ̂ ~ N(θ*, 0.05²I). LinUCB: alpha 1. "
         f"{_outside(analysis, rows, 'warm', 'cold')} {analysis.numbers['losses'][part]}"
     )
 
 
 def _classes(setting: Setting, analysis: Analysis) -> "Figure":
-    rows = _rows(analysis.tables["classes"])
+    rows = Frame.of(analysis.tables["classes"])
     figure, axes = _grid(len(setting.data), columns=4, width=3.3, height=3.2)
     with figures.styled():
         for one, name in zip(axes, setting.data, strict=True):
-            _panel(one, [row for row in rows if row["place"] == name], "final")
+            _panel(one, rows.where(place=name), "final")
             one.set_title(_about(name, analysis.numbers["data"][name]))
             one.set_xlim(left=-0.04 * one.get_xlim()[1])
             one.set_ylim(0, min(1.0, one.get_ylim()[1]))
             one.set(xlabel="reward calls", ylabel="held-out error")
             one.xaxis.set_major_formatter("{x:,.0f}")
-        _legend(figure, axes)
+        drawing.legend(figure, axes, loc="outside right upper", fontsize=8.5)
     return captioned(
         figure,
         f"Share of wrong classes of the final policy on held-out rows (15 %) against the reward calls of all live rounds "
@@ -101,67 +80,36 @@ def _classes(setting: Setting, analysis: Analysis) -> "Figure":
         f"Actions are classes; n^UA = {setting.class_unsupported:.2g}: that share of them, drawn for each seed, is never "
         f"logged, the others uniformly. Rewards without noise; λ = {setting.class_ridge:g}, δ = 0.05, σ = 1/2 "
         f"(confident: fitted), determinant radius, radius_scale {setting.radius_scale:g} (no guarantee). Lines join "
-        f"tolerances: {_list(setting.class_certified)} (certified), {_list(setting.class_confident)} (confident). "
+        f"tolerances: {numbers(setting.class_certified)} (certified), {numbers(setting.class_confident)} (confident). "
         f"ε-mOFUL-IPS: L = K/2, and on fresh contexts its log-beats rule never fires. "
         f"{_outside(analysis, rows, 'classes')} {analysis.numbers['losses'][CLASSES]}",
     )
 
 
-def _panel(axes: "Axes", rows: list[Record], value: str) -> None:
+def _panel(axes: "Axes", rows: Frame, value: str) -> None:
     """Points with 95 % bars; those of one learner at several tolerances joined by a line."""
-    for name, (colour, marker, filled) in LOOKS.items():
-        points = [row for row in rows if row["name"] == name]
-        if not points:
-            continue
-        x, y = ([row[metric] for row in points] for metric in ("calls", value))
-        axes.errorbar(
-            x,
-            y,
-            xerr=_bars(points, "calls"),
-            yerr=_bars(points, value),
-            color=colour,
-            marker=marker,
-            markersize=9 if marker == "*" else 5.5,
-            markerfacecolor=colour if filled else "white",
-            linestyle="-" if len(points) > 1 else "none",
-            linewidth=1.2,
-            elinewidth=0.8,
-            label=SHOWN[name],
-        )
-
-
-def _bars(points: list[Record], metric: str) -> list[list[float]]:
-    """Lengths below and above each point; none where there is one seed."""
-    ends = [(row[f"{metric}_low"], row[metric], row[f"{metric}_high"]) for row in points]
-    known = [(low, at, high) if low == low else (at, at, at) for low, at, high in ends]
-    return [[at - low for low, at, _ in known], [high - at for _, at, high in known]]
+    for name in LEARNERS:
+        points = rows.where(name=name)
+        if len(points):
+            calls, low, high = drawing.limits(points, "calls")
+            line = "-" if len(points) > 1 else "none"
+            style = {**drawing.look(name, size=6), "linestyle": line, "capsize": 0}
+            drawing.barred(axes, points, calls, value, xerr=[calls - low, high - calls], **style)
 
 
 def _grid(count: int, *, columns: int, width: float, height: float) -> "tuple[Figure, list[Axes]]":
     """So many axes in rows."""
     columns = min(columns, count)
-    rows = -(-count // columns)
-    figure, _ = figures.panels(1, width=width * columns, height=height * rows)
-    with figures.styled():
-        figure.clear()
-        axes: list[Any] = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for spare in axes[count:]:
-            spare.set_axis_off()
+    figure, rows = drawing.grid(-(-count // columns), columns, width=width, height=height)
+    axes = [one for row in rows for one in row]
+    for spare in axes[count:]:
+        spare.set_axis_off()
     return figure, axes[:count]
 
 
-def _legend(figure: "Figure", axes: "list[Axes]") -> None:
-    found: dict[str, Any] = {}
-    for one in axes:
-        handles, names = one.get_legend_handles_labels()
-        found |= dict(zip(names, handles, strict=True))
-    drawn: Any = list(found.values())
-    figure.legend(drawn, list(found), loc="outside right upper", fontsize=8.5)
-
-
-def _reach(rows: list[Record]) -> tuple[float, float]:
+def _reach(rows: Frame) -> tuple[float, float]:
     """The same limits in every panel, around the means: bars may reach beyond them."""
-    values = [row["regret"] for row in rows if row["regret"] > 0]
+    values = [value for value in rows["regret"] if value > 0]
     return min(values, default=1.0) / 1.8, max(values, default=1.0) * 1.8
 
 
@@ -169,20 +117,11 @@ def _about(name: str, numbers: Record) -> str:
     return f"{name}: {numbers['rounds']:,} rounds"
 
 
-def _rows(table: dict[str, list[Any]], **wanted: Any) -> list[Record]:
-    listed = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-    return [row for row in listed if all(row[name] == value for name, value in wanted.items())]
+def _seeds(rows: Frame) -> str:
+    return " to ".join(str(count) for count in sorted(set(rows["seeds"])))
 
 
-def _seeds(rows: list[Record]) -> str:
-    return " to ".join(str(count) for count in sorted({row["seeds"] for row in rows}))
-
-
-def _list(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
-
-
-def _outside(analysis: Analysis, rows: list[Record], *parts: str) -> str:
+def _outside(analysis: Analysis, rows: Frame, *parts: str) -> str:
     """How Vowpal Wabbit was set, or that it is not there."""
     if analysis.numbers["outside"] is None:
         return MISSING

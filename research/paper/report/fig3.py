@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from research.paper.experiment import Analysis, Record
-from research.paper.fig3.setting import MAIN, Setting
-from research.paper.lineup import OFFLINE, OPR, SCALED
-from research.paper.report import lines
-from research.paper.report.calls import rows
-from research.paper.report.captions import captioned
+import numpy as np
+
+from research.learners import OFFLINE, OPR
+from research.paper.experiment import Analysis
+from research.paper.fig3 import MAIN, Setting
+from research.paper.frame import Frame
+from research.paper.report import drawing
 from sparing.report import figures
 
 if TYPE_CHECKING:
@@ -23,40 +24,34 @@ def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
 
 
 def _figure(setting: Setting, analysis: Analysis, scale: float) -> "Figure":
-    summary = _at(rows(analysis.tables["summary"], variant=MAIN), scale)
-    differences = rows(analysis.tables["differences"], variant=MAIN, scale=scale)
-    live = [row for row in summary if row["algorithm"] not in OFFLINE]
-    figure, ((reward, gain), (rounds, regret)) = lines.grid(2, 2, width=5.0, height=3.2)
+    summary = drawing.at_scale(Frame.of(analysis.tables["summary"]).where(variant=MAIN), scale)
+    differences = Frame.of(analysis.tables["differences"]).where(variant=MAIN, scale=scale)
+    live = summary.only(lambda row: row["algorithm"] not in OFFLINE)
+    figure, ((reward, gain), (rounds, regret)) = drawing.grid(2, 2, width=5.0, height=3.2)
     with figures.styled():
-        lines.lines(reward, (row for row in summary if row["metric"] == "reward"))
+        drawing.along_shares(reward, summary.where(metric="reward"))
         reward.set(title="What the final policy earns", ylabel="expected reward a round")
-        lines.lines(gain, differences)
+        drawing.along_shares(gain, differences)
         gain.axhline(0, color=figures.COLOURS[0], linewidth=1)
-        _close_up(gain, [row for row in differences if row["algorithm"] not in OPR])
+        _close_up(gain, differences.only(lambda row: row["algorithm"] not in OPR))
         gain.set(title="Gain on mOFUL, paired by seed (OPR where it fits)", ylabel="difference in reward")
-        lines.lines(rounds, (row for row in live if row["metric"] == "rounds"))
+        drawing.along_shares(rounds, live.where(metric="rounds"))
         rounds.set(title="Rounds until the calls were spent", ylabel="rounds", yscale="log")
         _ticks_from(rounds, setting.budget)
-        lines.lines(regret, (row for row in live if row["metric"] == "regret"))
+        drawing.along_shares(regret, live.where(metric="regret"))
         regret.set(title="Regret on the way", ylabel="regret", yscale="log")
         for axes in (rounds, regret):
-            axes.set_xlabel(lines.SHARES)
+            axes.set_xlabel(drawing.SHARES)
             axes.yaxis.set_major_formatter("{x:,.0f}")
             axes.yaxis.set_minor_formatter("")
-        lines.legend(figure, reward)
-    return captioned(figure, _caption(setting, analysis, scale))
+        drawing.legend(figure, [reward], ncols=5)
+    return drawing.captioned(figure, _caption(setting, analysis, scale))
 
 
-def _at(table: list[Record], scale: float) -> list[Record]:
-    """The rows of one radius scale, and those of algorithms that have none."""
-    return [row for row in table if row["scale"] == scale or row["algorithm"] not in SCALED]
-
-
-def _close_up(axes: "Axes", table: list[Record]) -> None:
+def _close_up(axes: "Axes", table: Frame) -> None:
     """Show 0 and the intervals of these rows in full."""
-    ends = [row[end] for row in table for end in ("value", "low", "high") if row[end] is not None]
-    known = [end for end in ends if end == end]
-    low, high = min(0, *known), max(0, *known)
+    ends = np.concatenate([[0.0], *drawing.limits(table)])
+    low, high = float(ends.min()), float(ends.max())
     margin = 0.06 * (high - low or 1)
     axes.set_ylim(low - margin, high + margin)
 

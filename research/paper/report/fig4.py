@@ -2,13 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from research.paper.experiment import Analysis, Record
-from research.paper.fig4.cells import kind
-from research.paper.fig4.setting import Setting
-from research.paper.lineup import OFFLINE, SCALED
-from research.paper.report import lines
-from research.paper.report.calls import rows
-from research.paper.report.captions import captioned
+from research.learners import OFFLINE
+from research.paper.experiment import Analysis
+from research.paper.fig4 import Setting, kind
+from research.paper.frame import Frame
+from research.paper.report import drawing
 from sparing.report import figures
 
 if TYPE_CHECKING:
@@ -34,29 +32,24 @@ def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
 
 
 def _figure(setting: Setting, analysis: Analysis, rewards: str, stream: str, scale: float) -> "Figure":
-    table = _at(rows(analysis.tables["summary"], rewards=rewards, stream=stream), scale)
-    figure, panels = lines.grid(len(PANELS), len(setting.datasets), height=2.6)
+    table = Frame.of(analysis.tables["summary"]).where(rewards=rewards, stream=stream)
+    shown = drawing.at_scale(table, scale)
+    figure, panels = drawing.grid(len(PANELS), len(setting.datasets), height=2.6)
     with figures.styled():
         for column, dataset in enumerate(setting.datasets):
-            for row, (metric, shown) in enumerate(PANELS.items()):
-                axes = panels[row][column]
-                chosen = [one for one in table if one["dataset"] == dataset and one["metric"] == metric]
+            for row, (metric, label) in enumerate(PANELS.items()):
+                axes, chosen = panels[row][column], shown.where(dataset=dataset, metric=metric)
                 if metric == "calls":
-                    chosen = [one for one in chosen if one["algorithm"] not in OFFLINE]
+                    chosen = chosen.only(lambda row: row["algorithm"] not in OFFLINE)
                     axes.yaxis.set_major_formatter("{x:,.0f}")
-                lines.lines(axes, chosen)
+                drawing.along_shares(axes, chosen)
                 axes.set_ylim(0, 1.05 * setting.rounds if metric == "calls" else None)
                 if column == 0:
-                    axes.set_ylabel(shown)
+                    axes.set_ylabel(label)
             panels[0][column].set_title(dataset)
-            panels[-1][column].set_xlabel(lines.SHARES)
-        lines.legend(figure, panels[0][0])
-    return captioned(figure, _caption(setting, rewards, stream, scale))
-
-
-def _at(table: list[Record], scale: float) -> list[Record]:
-    """The rows of one radius scale, and those of algorithms that have none."""
-    return [row for row in table if row["scale"] == scale or row["algorithm"] not in SCALED]
+            panels[-1][column].set_xlabel(drawing.SHARES)
+        drawing.legend(figure, panels[0], ncols=5)
+    return drawing.captioned(figure, _caption(setting, rewards, stream, scale))
 
 
 def _caption(setting: Setting, rewards: str, stream: str, scale: float) -> str:

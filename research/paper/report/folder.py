@@ -2,12 +2,11 @@
 
 import importlib
 import json
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from research.paper.experiment import Analysis, Experiment, Record, plain
-from research.paper.plain import digest, settled, text
+from research.paper.experiment import Analysis, Columns, Experiment, Pairs, Record, digest, settled, text
 from research.paper.running import libraries
 from sparing import __version__, archive
 from sparing.archive import replacing
@@ -19,14 +18,12 @@ if TYPE_CHECKING:
 RESULTS = "results.json"
 
 
-def outcome(
-    experiment: Experiment, setting: Any, pairs: Sequence[tuple[Record, Record]], analysis: Analysis
-) -> Record:
+def outcome(experiment: Experiment, setting: Any, pairs: Pairs, analysis: Analysis) -> Record:
     """All that an experiment found, as plain values: no dates and no times, so that equal runs are equal.
 
     `sample` is the first unit with its result: run again, it must give the same.
     """
-    values = settled(plain(setting))
+    values = settled(asdict(setting))
     found = {
         "version": __version__,
         "libraries": libraries(),
@@ -36,7 +33,7 @@ def outcome(
         "setting_sha256": digest(values),
         "seeds": list(setting.seeds),
         "pieces": len(pairs),
-        "verdicts": [plain(verdict) for verdict in analysis.verdicts],
+        "verdicts": [asdict(verdict) for verdict in analysis.verdicts],
         "numbers": analysis.numbers,
         "sample": dict(zip(("unit", "result"), pairs[0], strict=True)) if pairs else None,
         "tables": {name: sorted(columns) for name, columns in analysis.tables.items()},
@@ -49,12 +46,10 @@ def write(experiment: Experiment, setting: Any, found: Record, analysis: Analysi
     target = archive.folder(out / experiment.name)
     before = _files(read(target / RESULTS))
     for name, columns in analysis.tables.items():
-        _write_table(target / name, columns)
+        _write_table(target / f"{name}.parquet", columns)
     drawn = draw(experiment.name, setting, analysis)
     for name, figure in drawn.items():
         figures.save_png(figure, target / f"{name}.png")
-        with replacing(target / f"{name}.svg") as part:
-            part.write_text(figures.to_svg(figure), encoding="utf-8")
     captions = {name: str(figure.get_label()) for name, figure in drawn.items()}
     complete = {**found, "figures": captions}
     with replacing(target / RESULTS) as part:
@@ -80,16 +75,14 @@ def read(path: Path) -> Record:
 
 
 def _files(found: Record) -> set[str]:
-    tables = {f"{name}.{kind}" for name in found.get("tables", ()) for kind in ("parquet", "csv")}
-    return tables | {f"{name}.{kind}" for name in found.get("figures", ()) for kind in ("png", "svg")}
+    tables = {f"{name}.parquet" for name in found.get("tables", ())}
+    return tables | {f"{name}.png" for name in found.get("figures", ())}
 
 
-def _write_table(stem: Path, columns: dict[str, list[Any]]) -> None:
+def _write_table(path: Path, columns: Columns) -> None:
     import pyarrow
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
     table = pyarrow.table({name: settled(list(column)) for name, column in columns.items()})
-    with replacing(stem.with_name(f"{stem.name}.parquet")) as part:
+    with replacing(path) as part:
         parquet.write_table(table, part)
-    with replacing(stem.with_name(f"{stem.name}.csv")) as part:
-        csv.write_csv(table, part)

@@ -1,13 +1,12 @@
 """REPRODUCTION.md and reproduction.html: a row for each claim, then every experiment with its figures."""
 
+import base64
 import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from research.paper.catalogue import CLAIMS, NAMES
-from research.paper.experiment import Record
-from research.paper.plain import text
+from research.paper.experiment import CLAIMS, NAMES, Record, text
 from research.paper.report.folder import RESULTS, read
 from research.paper.running import libraries
 from sparing import __version__
@@ -22,6 +21,7 @@ LEAD = (
     "paper leaves unstated is a setting with a default, listed with each experiment. A cell that ends in … goes on "
     "under “In full”."
 )
+FIT = 'style="max-width: 100%; height: auto"'
 BRIEF = 230
 """Letters of a long finding that the table shows."""
 
@@ -133,8 +133,7 @@ def _span(values: list[object]) -> str:
 
 
 def _files(name: str, result: Record) -> list[str]:
-    tables = [f"{name}/{table}.{kind}" for table in result["tables"] for kind in ("csv", "parquet")]
-    return [*tables, f"{name}/{RESULTS}"]
+    return [*(f"{name}/{table}.parquet" for table in result["tables"]), f"{name}/{RESULTS}"]
 
 
 def _markdown(record: Record) -> str:
@@ -187,7 +186,7 @@ def _html(record: Record, out: Path) -> list[str]:
         notes = "".join(f"<li>{escape(note)}</li>" for note in result["numbers"].get("notes", []))
         parts += [f"<ul>{notes}</ul>"] if notes else []
         for drawn, caption in result["figures"].items():
-            parts.append(_figure(out / name / f"{drawn}.svg", caption or drawn))
+            parts.append(_figure(out / name / f"{drawn}.png", caption or drawn))
         parts.append(
             "<details><summary>Settings</summary>"
             + _words(("setting", "value"), settings(result))
@@ -203,12 +202,12 @@ def _list(title: str, finding: str) -> str:
 
 
 def _figure(path: Path, caption: str) -> str:
-    """A figure as it was drawn; its caption stands in the drawing, and is read out."""
+    """A figure as it was drawn, within the page; its caption stands in the drawing, and is read out."""
     try:
-        svg = path.read_text(encoding="utf-8")
+        image = base64.b64encode(path.read_bytes()).decode("ascii")
     except OSError:
         return page.paragraph(f"{path.name} is missing; run the experiment again to draw it.", kind="warning")
-    return f'<figure role="img" aria-label="{escape(caption)}">{svg}</figure>'
+    return f'<figure><img {FIT} alt="{escape(caption)}" src="data:image/png;base64,{image}"></figure>'
 
 
 def _words(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

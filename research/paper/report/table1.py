@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from research.paper.experiment import Analysis
-from research.paper.report.calls import rows
-from research.paper.report.captions import captioned
-from research.paper.table1.setting import Setting
+from research.paper.frame import Frame
+from research.paper.report.drawing import captioned
+from research.paper.table1 import Setting
 from sparing.report import figures
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ HEADER = ("data set", "rows", "printed", "classes", "printed", "features", "rows
 
 def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
     """The table, drawn."""
-    counted = rows(analysis.tables["table1"])
+    counted = Frame.of(analysis.tables["table1"])
     cells = [
         [
             row["dataset"],
@@ -37,7 +37,7 @@ def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
         drawn.scale(1, 1.5)
         drawn.auto_set_font_size(False)
         drawn.auto_set_column_width(list(range(len(HEADER))))
-    sources = ", ".join(dict.fromkeys(row["source"] for row in counted))
+    sources = ", ".join(dict.fromkeys(counted["source"]))
     return {
         "table1": captioned(
             figure, f"Rows and classes counted in the data ({sources}) beside those that the paper prints."

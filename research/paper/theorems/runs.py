@@ -1,30 +1,90 @@
-"""One seed in one cell: every algorithm lives through the same rounds, its bound computed on the way."""
+"""The pieces of work: every algorithm in one cell with its bounds, and two worlds apart."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import product
 
 import numpy as np
 
+from research.learners import IPS, RATIO, UNCLIPPED
 from research.paper.experiment import Record
-from research.paper.synthetic import Synthetic
-from research.paper.theorems import bounds
+from research.paper.synthetic import LIVE_STREAM, Synthetic
+from research.paper.theorems.bounds import Lived
+from research.paper.theorems.setting import Cell, Setting
 from sparing.log import Log
+from sparing.model.supported import given
+from sparing.online.algorithms import eps_moful
 from sparing.online.learner import Learner
 from sparing.policies.pi_plus import pi_plus
-from sparing.simulation import LinearWorld
+from sparing.simulation import LinearWorld, Stream, draw_log
 from sparing.simulation.loop import Trace, play
-from sparing.simulation.worlds import Stream
 
 POINTS = 41
 """Points of a curve, evenly spaced in log t from T/100 to T."""
 
-LIVE_STREAM = 3
-"""The random stream of live rounds, the one that `simulate` uses."""
-
-CLIPS = {"eps_moful_ips": "percentile-ratio", "eps_moful_ips_inf": "inf"}
+CLIPS = dict(zip(IPS, (RATIO, UNCLIPPED), strict=True))
 """M of the two runs of ε-mOFUL-IPS."""
 
 ALGORITHMS = ("moful", "eps_moful", *CLIPS, "certified")
+GIVEN = ("eps_moful", *CLIPS)
+"""What is run with 𝓛 = all actions."""
+
 KINDS = ("explore", "supported", "log-beats")
+
+CONTRARY_EPSILON = 0.2
+CONTRARY_MARGIN = 0.02
+CONTRARY_NOISE = 0.1
+
+
+def units(setting: Setting) -> list[Record]:
+    """One unit for each cell and seed, and the worlds apart."""
+    features = sorted({cell.features for cell in setting.cells})
+    main = Cell(setting.main.features, rounds=setting.given_rounds)
+    cells = [
+        {"kind": "cell", "synthetic": asdict(_synthetic(setting, cell, seed))}
+        for cell, seed in product(setting.cells, setting.seeds)
+    ]
+    knowing = [
+        {
+            "kind": "knowing",
+            "noises": list(setting.noises),
+            "synthetic": asdict(_synthetic(setting, Cell(d, rounds=setting.knowing_rows), seed)),
+        }
+        for d, seed in product(features, setting.seeds)
+    ]
+    every = [replace(_synthetic(setting, main, seed), supported=setting.actions) for seed in setting.seeds]
+    return [
+        *cells,
+        *knowing,
+        *({"kind": "given", "synthetic": asdict(world)} for world in every),
+        *({"kind": "contrary", "rounds": setting.contrary_rounds, "seed": seed} for seed in setting.seeds),
+    ]
+
+
+def _synthetic(setting: Setting, cell: Cell, seed: int) -> Synthetic:
+    """The paper's world with what the cell says, and what it leaves to the setting."""
+    names = (
+        "actions",
+        "noise",
+        "epsilon",
+        "ridge",
+        "delta",
+        "supported",
+        "unsupported",
+        "support",
+        "tolerance",
+    )
+    same = {name: getattr(setting, name) for name in names}
+    return Synthetic(rows=cell.rounds, seed=seed, **same, **asdict(cell))
+
+
+def run(unit: Record) -> Record:
+    """One unit."""
+    if unit["kind"] == "contrary":
+        return contrary(rounds=unit["rounds"], seed=unit["seed"])
+    base = Synthetic(**unit["synthetic"])
+    if unit["kind"] == "knowing":
+        return {"rates": [knowing(replace(base, noise=noise)) for noise in unit["noises"]]}
+    return run_cell(base, GIVEN if unit["kind"] == "given" else ALGORITHMS)
 
 
 def checkpoints(rounds: int) -> np.ndarray:
@@ -33,54 +93,45 @@ def checkpoints(rounds: int) -> np.ndarray:
 
 
 def run_cell(base: Synthetic, names: tuple[str, ...] = ALGORITHMS) -> Record:
-    """All algorithms on one world, one log and one luck."""
+    """All algorithms on one world, one log and one luck, each with its bounds on the way."""
     world = base.world()
     log = base.log(world)
-    rng = np.random.default_rng([base.seed, LIVE_STREAM])
-    stream = world.live_stream(base.rounds, rng, log if base.stream == "in-log" else None)
+    stream = base.live_stream(world, log)
     points = checkpoints(base.rounds)
     worst = (stream.means.max(axis=1) - stream.means.min(axis=1)).cumsum()
     result: Record = {"t": points.tolist(), "worst": worst[points - 1].tolist()}
     for name in names:
-        chosen = replace(base, clip=CLIPS.get(name, base.clip))
-        learner = chosen.learner("eps_moful_ips" if name in CLIPS else name, world, log)
-        result[name] = _lived(chosen, learner, world, log, stream, points)
+        learner = base.learner(name, world, log)
+        epsilon = realised_epsilon(learner, world)
+        trace, curves = followed(learner, stream, points, epsilon=epsilon, tolerance=base.tolerance)
+        result[name] = curves
+        if learner.sets.frozen.any():
+            result[name] |= {
+                "epsilon": epsilon,
+                "context_bound": learner.assumptions.context_bound,
+                "kinds": _kinds(trace, points),
+                "dearest_skip": float(trace.losses[trace.reasons == "supported"].max(initial=0.0)),
+            }
+        if name == "certified":
+            result[name]["dearest_skip"] = float(trace.skipped_losses.max(initial=0.0))
+        if name in CLIPS:
+            result[name]["curse"] = overstated(trace, stream, log, CLIPS[name])
     return result
 
 
-def _lived(
-    chosen: Synthetic, learner: Learner, world: LinearWorld, log: Log, stream: Stream, points: np.ndarray
-) -> Record:
-    epsilon = realised_epsilon(learner, world)
-    trace, curves = followed(chosen, learner, stream, points, epsilon=epsilon)
-    found: Record = {
-        "regret": trace.regret[points - 1].tolist(),
-        "calls": trace.calls[points - 1].tolist(),
-        **curves,
-    }
-    if learner.sets.frozen.any():
-        found["epsilon"] = epsilon
-        found["context_bound"] = learner.assumptions.context_bound
-        found["kinds"] = _kinds(trace, points)
-        found["dearest_skip"] = float(trace.losses[trace.reasons == "supported"].max(initial=0.0))
-    if learner.algorithm == "certified":
-        found["dearest_skip"] = float(trace.skipped_losses.max(initial=0.0))
-    if learner.algorithm == "eps_moful_ips":
-        found["curse"] = overstated(trace, stream, log, chosen.clip)
-    return found
-
-
 def followed(
-    chosen: Synthetic, learner: Learner, stream: Stream, points: np.ndarray, *, epsilon: float
-) -> tuple[Trace, dict[str, list[float]]]:
-    """Play a stream and read the bounds off the learner at these rounds."""
+    learner: Learner, stream: Stream, points: np.ndarray, *, epsilon: float, tolerance: float = 0.0
+) -> tuple[Trace, Record]:
+    """Play a stream; regret, calls and the bounds that speak about this learner at these rounds."""
     start = learner.sets.log_det.copy()
     parts, read, before = [], [], 0
     for t in points.tolist():
         parts.append(play(learner, _between(stream, before, t)))
-        read.append(bounds_now(chosen, learner, start, rounds=t, epsilon=epsilon))
+        read.append(bounds_now(learner, start, rounds=t, epsilon=epsilon, tolerance=tolerance))
         before = t
-    return _joined(parts), {name: [values[name] for values in read] for name in read[0]}
+    trace = _joined(parts)
+    lived = {"regret": trace.regret[points - 1].tolist(), "calls": trace.calls[points - 1].tolist()}
+    return trace, lived | {name: [values[name] for values in read] for name in read[0]}
 
 
 def realised_epsilon(learner: Learner, world: LinearWorld) -> float:
@@ -91,28 +142,24 @@ def realised_epsilon(learner: Learner, world: LinearWorld) -> float:
 
 
 def bounds_now(
-    chosen: Synthetic, learner: Learner, start: np.ndarray, *, rounds: int, epsilon: float
+    learner: Learner, start: np.ndarray, *, rounds: int, epsilon: float, tolerance: float
 ) -> dict[str, float]:
     """The bounds that speak about this learner after so many rounds; none for ε-mOFUL-IPS."""
     learnt = ~learner.sets.frozen
-    growth = float((learner.sets.log_det - start)[learnt].sum())
-    radius = float(learner.sets.radius[learnt].max(initial=0.0))
-    sizes = {"context_bound": learner.assumptions.context_bound, "ridge": learner.sets.ridge}
-    calls = learner.calls
+    lived = Lived(
+        rounds=rounds,
+        calls=learner.calls,
+        growth=float((learner.sets.log_det - start)[learnt].sum()),
+        radius=float(learner.sets.radius[learnt].max(initial=0.0)),
+        context_bound=learner.assumptions.context_bound,
+        ridge=learner.sets.ridge,
+    )
     if learner.algorithm == "moful":
-        return {"bound": bounds.optimistic(calls=rounds, growth=growth, radius=radius, **sizes)}
-    common = {"rounds": rounds, "calls": calls, "growth": growth, "radius": radius, **sizes}
+        return {"bound": lived.optimistic(calls=rounds)}
     if learner.algorithm == "eps_moful":
-        return {
-            "bound": bounds.corrected(epsilon=epsilon, **common),
-            "printed": bounds.printed(epsilon=epsilon, **common),
-        }
+        return {"bound": lived.corrected(epsilon), "printed": lived.printed(epsilon)}
     if learner.algorithm == "certified":
-        tolerance = chosen.tolerance
-        return {
-            "bound": bounds.certified(tolerance=tolerance, **common),
-            "call_bound": bounds.certified_calls(tolerance=tolerance, growth=growth, radius=radius),
-        }
+        return {"bound": lived.certified(tolerance), "call_bound": lived.certified_calls(tolerance)}
     return {}
 
 
@@ -164,3 +211,47 @@ def _joined(parts: list[Trace]) -> Trace:
     return Trace(
         parts[0].algorithm, *(np.concatenate([getattr(part, name) for part in parts]) for name in fields)
     )
+
+
+def knowing(base: Synthetic) -> Record:
+    """What `log-beats` costs a round when every θ* is known, for both M.
+
+    Confidence sets that have shrunk to the truth skip where max_a x·θ*_a ≤ threshold(x) and answer with
+    the logged action: the rate towards which the regret of ε-mOFUL-IPS tends. Above 0 it is linear regret.
+    """
+    world = base.world()
+    log = base.log(world)
+    means = world.means(log.contexts)
+    best = means.max(axis=1)
+    lost = best - means[np.arange(log.n_rows), log.actions]
+    found: Record = {}
+    for name, clip in CLIPS.items():
+        beaten = best <= pi_plus(log, clip).thresholds
+        found[name] = {"share": float(beaten.mean()), "rate": float((lost * beaten).mean())}
+    return found
+
+
+def contrary(*, rounds: int, seed: int) -> Record:
+    """A world in which ε-mOFUL calls for ever and loses almost ε in every call.
+
+    Two actions, x = 1. The better one is in 𝓛 and its point is ε too low; the other lies just above that
+    point, so its optimistic value always leads: T' = T, and regret is linear where the printed Theorem 2 says
+    sqrt((K−L)·T').
+    """
+    best, point = 1.0, 1.0 - CONTRARY_EPSILON
+    world = LinearWorld(
+        theta=np.array([[best], [point + CONTRARY_MARGIN]]), noise=CONTRARY_NOISE, offset=1.0, seed=seed
+    )
+    log = draw_log(world, rows=20, unsupported=0.0, seed=seed)
+    learner = eps_moful(
+        log,
+        supported=given({0: np.array([point])}),
+        noise=CONTRARY_NOISE,
+        theta_bound=best,
+        context_bound=1.0,
+        seed=seed,
+    )
+    points = checkpoints(rounds)
+    stream = world.live_stream(rounds, np.random.default_rng([seed, LIVE_STREAM]))
+    _, curves = followed(learner, stream, points, epsilon=CONTRARY_EPSILON)
+    return {"t": points.tolist(), **curves}

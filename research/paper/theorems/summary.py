@@ -1,17 +1,21 @@
 """One algorithm in one cell, over seeds: every number with its interval."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 
-from research.paper.experiment import Record
-from research.paper.intervals import Interval, difference, log_log_slope, mean
-from research.paper.theorems.runs import CLIPS
-from research.paper.theorems.setting import Setting
-from research.paper.theorems.shares import share
+from research.paper.experiment import Columns, Pairs, Record
+from research.paper.frame import Frame
+from research.paper.intervals import Interval, band, difference, log_log_slope, mean, share
+from research.paper.theorems.runs import ALGORITHMS, CLIPS, KINDS
+from research.paper.theorems.setting import Cell
 
 UNKNOWN = Interval(float("nan"), float("nan"), float("nan"))
+CURVES = ("regret", "calls", "bound", "printed", "call_bound")
+UNTABLED = ("runs", "largest_ratio", "dearest", "supported_regret", "beaten_regret")
+"""Numbers of a summary that the table of cells leaves out."""
 
 
 def top(interval: Interval) -> float:
@@ -67,11 +71,9 @@ class Summary:
 
     def to_dict(self) -> Record:
         """Plain values, without what does not speak about this algorithm."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {name: value for name, value in vars(self).items() if value is not None}
         return {
-            name: value.to_dict() if isinstance(value, Interval) else value
-            for name, value in named.items()
-            if value is not None
+            name: value.to_dict() if isinstance(value, Interval) else value for name, value in named.items()
         }
 
 
@@ -91,18 +93,46 @@ class Knowing:
 
     def to_dict(self) -> Record:
         """Plain values."""
-        known = {"features": self.features, "noise": self.noise, "algorithm": self.algorithm}
-        return {**known, "rate": self.rate.to_dict(), "share": self.share.to_dict(), "least": self.least}
+        return vars(self) | {"rate": self.rate.to_dict(), "share": self.share.to_dict()}
 
 
-def slopes(results: Sequence[Record], curve: Callable[[Record], Sequence[float]]) -> Interval:
+def lived(results: Pairs) -> Frame:
+    """A row a run of an algorithm, in a cell or with 𝓛 = all actions."""
+    return Frame(
+        _run(unit, result, name)
+        for unit, result in results
+        if unit["kind"] in ("cell", "given")
+        for name in ALGORITHMS
+        if name in result
+    )
+
+
+def _run(unit: Record, result: Record, name: str) -> Record:
+    world, found = unit["synthetic"], result[name]
+    kinds, curse = found.get("kinds", {}), found.get("curse", {})
+    return {
+        "kind": unit["kind"],
+        **{field.name: world[field.name] for field in fields(Cell)},
+        "seed": world["seed"],
+        "algorithm": name,
+        "t": result["t"],
+        "worst": result["worst"],
+        **found,
+        **{f"{kind} {name}": line for kind, lines in kinds.items() for name, line in lines.items()},
+        **{f"curse {name}": value for name, value in curse.items()},
+    }
+
+
+def _last(runs: Frame, name: str) -> np.ndarray:
+    """Where a curve ends, a number a seed."""
+    return runs.values(name)[:, -1]
+
+
+def slopes(runs: Frame, name: str) -> Interval:
     """The log-log slope of a curve on [T/10, T], over seeds; seeds without two positive points are left out."""
-    found = []
-    for result in results:
-        t = np.array(result["t"])
-        late = t >= t[-1] / 10
-        found.append(log_log_slope(t[late], np.array(curve(result))[late]))
-    return known_mean(found)
+    t = np.array(runs.rows[0]["t"])
+    late = t >= t[-1] / 10
+    return known_mean([log_log_slope(t[late], curve[late]) for curve in runs.values(name)])
 
 
 def known_mean(values: Sequence[float | None]) -> Interval:
@@ -111,79 +141,131 @@ def known_mean(values: Sequence[float | None]) -> Interval:
     return mean(there) if there else UNKNOWN
 
 
-def summarise(name: str, results: Sequence[Record]) -> Summary:
-    """One algorithm in one cell; results are those of its seeds."""
-    own = [result[name] for result in results]
-    regret = np.array([found["regret"][-1] for found in own])
-    rounds = results[0]["t"][-1]
+def summarise(runs: Frame, plain: Frame) -> Summary:
+    """The runs of one algorithm in one cell; plain are those of ε-mOFUL."""
+    there, rounds = runs.rows[0], runs.rows[0]["t"][-1]
+    regret, calls = _last(runs, "regret"), _last(runs, "calls")
     more: Record = {}
-    if "bound" in own[0]:
-        bound = np.array([found["bound"][-1] for found in own])
-        worst = np.array([result["worst"][-1] for result in results])
+    if "bound" in there:
+        bound = _last(runs, "bound")
         more |= {
-            "below": share(int((regret <= bound).sum()), len(own)),
+            "below": share(int((regret <= bound).sum()), len(runs)),
             "ratio": mean(regret / bound),
             "largest_ratio": float((regret / bound).max()),
-            "vacuity": mean(bound / worst),
+            "vacuity": mean(bound / _last(runs, "worst")),
         }
-    if "printed" in own[0]:
-        printed = np.array([found["printed"][-1] for found in own])
-        more["printed_below"] = share(int((regret <= printed).sum()), len(own))
-    if "call_bound" in own[0]:
-        most = np.array([found["call_bound"][-1] for found in own])
-        called = np.array([found["calls"][-1] for found in own])
-        more["calls_below"] = share(int((called <= most).sum()), len(own))
+    if "printed" in there:
+        more["printed_below"] = share(int((regret <= _last(runs, "printed")).sum()), len(runs))
+    if "call_bound" in there:
+        most = _last(runs, "call_bound")
+        more["calls_below"] = share(int((calls <= most).sum()), len(runs))
         more["call_vacuity"] = mean(most / rounds)
-        more["dearest"] = max(found["dearest_skip"] for found in own)
-    if "kinds" in own[0]:
-        more |= _skipped(name, results, rounds)
+        more["dearest"] = max(runs["dearest_skip"])
+    if "kinds" in there:
+        unit = runs.values("epsilon") * runs.values("context_bound")
+        more["supported_regret"] = mean(_last(runs, "supported regret"))
+        more["dearest"] = float((runs.values("dearest_skip") / unit).max())
+    if "curse" in there:
+        more |= _beaten(runs, plain, rounds)
     return Summary(
-        runs=len(own),
-        slope=slopes(results, lambda result: result[name]["regret"]),
-        regret=mean(regret),
-        calls=mean([found["calls"][-1] for found in own]),
-        **more,
+        runs=len(runs), slope=slopes(runs, "regret"), regret=mean(regret), calls=mean(calls), **more
     )
 
 
-def _skipped(name: str, results: Sequence[Record], rounds: int) -> Record:
-    own = [result[name] for result in results]
-    more: Record = {
-        "supported_regret": mean([found["kinds"]["supported"]["regret"][-1] for found in own]),
-        "dearest": max(found["dearest_skip"] / (found["epsilon"] * found["context_bound"]) for found in own),
-    }
-    if name not in CLIPS:
-        return more
-    beaten = [found["kinds"]["log-beats"] for found in own]
-    middle = int(np.searchsorted(results[0]["t"], rounds / 2))
-    late = rounds - results[0]["t"][middle]
-    plain = [result["eps_moful"] for result in results]
-    return more | {
-        **{
-            key: difference([found[curve][-1] for found in first], [found[curve][-1] for found in second])
-            for key, curve, first, second in (
-                ("dearer", "regret", own, plain),
-                ("fewer_calls", "calls", plain, own),
-            )
-        },
-        "beaten_regret": mean([curve["regret"][-1] for curve in beaten]),
-        "beaten_slope": slopes(results, lambda result: result[name]["kinds"]["log-beats"]["regret"]),
-        "beaten_rate": mean([(curve["regret"][-1] - curve["regret"][middle]) / late for curve in beaten]),
-        "beaten": mean([curve["rounds"][-1] / rounds for curve in beaten]),
-        "beaten_loss": known_mean([found["curse"]["lost"] for found in own]),
-        "selected": known_mean([found["curse"]["selected"] for found in own]),
-        "unselected": mean([found["curse"]["all"] for found in own]),
+def _beaten(runs: Frame, plain: Frame, rounds: int) -> Record:
+    """What `log-beats` did to ε-mOFUL-IPS."""
+    t, curve = runs.rows[0]["t"], runs.values("log-beats regret")
+    middle = int(np.searchsorted(t, rounds / 2))
+    return {
+        "dearer": difference(_last(runs, "regret"), _last(plain, "regret")),
+        "fewer_calls": difference(_last(plain, "calls"), _last(runs, "calls")),
+        "beaten_regret": mean(curve[:, -1]),
+        "beaten_slope": slopes(runs, "log-beats regret"),
+        "beaten_rate": mean((curve[:, -1] - curve[:, middle]) / (rounds - t[middle])),
+        "beaten": mean(_last(runs, "log-beats rounds") / rounds),
+        "beaten_loss": known_mean(runs["curse lost"]),
+        "selected": known_mean(runs["curse selected"]),
+        "unselected": runs.mean("curse all"),
     }
 
 
-def knowing_rates(setting: Setting, pairs: Sequence[tuple[Record, Record]]) -> list[Knowing]:
+def knowing_rates(results: Pairs) -> list[Knowing]:
     """The knowing learner by d, σ and M."""
-    found = []
-    for d in sorted({unit["synthetic"]["features"] for unit, _ in pairs}):
-        here = [result["rates"] for unit, result in pairs if unit["synthetic"]["features"] == d]
-        for place, noise in enumerate(setting.noises):
-            for name in CLIPS:
-                rows = [rates[place][name] for rates in here]
-                rate, part = (mean([row[key] for row in rows]) for key in ("rate", "share"))
-                found.append(Knowing(d, noise, name, rate, part, min(row["rate"] for row in rows)))
-    return found
+    rates = Frame(
+        {
+            "features": unit["synthetic"]["features"],
+            "noise": noise,
+            "algorithm": name,
+            "seed": unit["synthetic"]["seed"],
+            **found[name],
+        }
+        for unit, result in results
+        if unit["kind"] == "knowing"
+        for noise, found in zip(unit["noises"], result["rates"], strict=True)
+        for name in CLIPS
+    )
+    return [
+        Knowing(features, noise, name, found.mean("rate"), found.mean("share"), min(found["rate"]))
+        for (features, noise, name), found in rates.by("features", "noise", "algorithm").items()
+    ]
+
+
+def curve_rows(runs: Frame, names: Sequence[str], **known: Any) -> list[Record]:
+    """Curves over rounds by name: means and 95 % limits over seeds, one row a point."""
+    rows = []
+    for name in names:
+        if name in runs.rows[0]:
+            lines = zip(runs.rows[0]["t"], *band(runs.values(name).astype(float)), strict=True)
+            rows += [
+                {**known, "quantity": name.split(" ")[-1], "t": t}
+                | {"value": float(value), "low": float(low), "high": float(high)}
+                for t, value, low, high in lines
+            ]
+    return rows
+
+
+def curves(cells: Mapping[Cell, Frame]) -> Columns:
+    """Regret, calls, bounds and the worst possible regret of every cell."""
+    rows = []
+    for cell, runs in cells.items():
+        by_name = runs.by("algorithm")
+        rows += curve_rows(by_name["moful",], ("worst",), **asdict(cell), algorithm="any")
+        for (name,), found in by_name.items():
+            rows += curve_rows(found, CURVES, **asdict(cell), algorithm=name)
+    return Frame(rows).columns()
+
+
+def kinds(cells: Mapping[Cell, Frame]) -> Columns:
+    """Regret and rounds of ε-mOFUL-IPS by what decided the round."""
+    rows = []
+    for cell, runs in cells.items():
+        for name in CLIPS:
+            for kind in KINDS:
+                lines = (f"{kind} regret", f"{kind} rounds")
+                known = {**asdict(cell), "algorithm": name, "kind": kind}
+                rows += curve_rows(runs.where(algorithm=name), lines, **known)
+    return Frame(rows).columns()
+
+
+def cell_table(summaries: Mapping[Cell, Mapping[str, Summary]]) -> Columns:
+    """One row for each cell and algorithm, every number with its ends; null where it says nothing."""
+    rows = []
+    for cell, named in summaries.items():
+        for name, summary in named.items():
+            row: Record = {**asdict(cell), "algorithm": name}
+            for quantity, found in vars(summary).items():
+                if quantity not in UNTABLED:
+                    ends = UNKNOWN if found is None else found
+                    row |= ends.named(quantity)
+            rows.append(row)
+    return Frame(rows).columns()
+
+
+def knowing_table(found: Sequence[Knowing]) -> Columns:
+    """What `log-beats` costs a round when every θ* is known."""
+    return Frame(
+        {"features": row.features, "noise": row.noise, "algorithm": row.algorithm}
+        | row.rate.named("rate")
+        | row.share.named("share")
+        for row in found
+    ).columns()

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN, Record, Verdict
-from research.paper.intervals import Interval, mean
+from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN, Verdict
+from research.paper.frame import Frame
+from research.paper.intervals import Interval, mean, share
 from research.paper.theorems.setting import Cell, Setting
-from research.paper.theorems.shares import share
 from research.paper.theorems.summary import Knowing, Summary, bottom, slopes, top
 
 Named = Mapping[str, Summary]
@@ -25,7 +25,7 @@ def verdicts(
     *,
     knowing: Sequence[Knowing],
     given: Named,
-    contrary: Sequence[Record],
+    contrary: Frame,
 ) -> tuple[Verdict, ...]:
     """C6, C7, C8, and the bounds of `certified`."""
     proved = {cell: named for cell, named in summaries.items() if cell.guaranteed}
@@ -70,7 +70,7 @@ def theorem_1(setting: Setting, proved: Summaries, voided: Summaries) -> Verdict
 
 
 def theorem_2(
-    setting: Setting, proved: Summaries, voided: Summaries, given: Named, contrary: Sequence[Record]
+    setting: Setting, proved: Summaries, voided: Summaries, given: Named, contrary: Frame
 ) -> Verdict:
     """C7 holds if both versions do; only when corrected if the contrary world breaks the printed one alone."""
     corrected = _kept(proved, "eps_moful", setting.delta) and all(
@@ -94,7 +94,7 @@ def theorem_2(
         f"here, but in a world built against it (two actions, the better one in 𝓛 with its point ε too low, "
         f"T={setting.contrary_rounds:,}) regret is {last['regret'].value:.4g} against {last['printed'].value:.4g} "
         f"printed and {last['bound'].value:.4g} corrected, and grows with slope "
-        f"{slopes(contrary, lambda result: result['regret']).value:.3g}"
+        f"{slopes(contrary, 'regret').value:.3g}"
     )
     if voided:
         when += f"; radius_scale < 1 voids it, still below in {_count(voided, 'eps_moful')}"

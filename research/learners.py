@@ -1,0 +1,117 @@
+"""The learners that research compares: how each is made, and how every figure shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparing.learning import learn
+from sparing.log import Log
+from sparing.online import algorithms
+from sparing.online.learner import Learner
+from sparing.policies.policy import Policy
+from sparing.report import figures
+
+GREY, BLUE, RED, ORANGE, GREEN, PINK, SKY, BLACK = figures.COLOURS
+INDIGO = "#332288"
+DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.5))
+
+OPTIONAL = ("supported", "clip", "tolerance")
+"""Settings that only some learners take."""
+
+RATIO, UNCLIPPED = "percentile-ratio", "inf"
+"""M of ε-mOFUL-IPS: P90/P10 of the propensities as in the paper, or none."""
+
+M_NAMES = {RATIO: "M = P90/P10", UNCLIPPED: "M = ∞"}
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One learner: its name to read, its colour, marker and line, and what makes it.
+
+    algorithm is its function in `sparing.online.algorithms`, empty where it has none; takes are those of
+    OPTIONAL that it needs, fixed the settings that make it what it is. A hollow marker tells a variant apart.
+    """
+
+    label: str
+    colour: str
+    marker: str
+    line: Any = "-"
+    filled: bool = True
+    algorithm: str = ""
+    takes: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _ips(label: str, *, clipped: bool = True, filled: bool = True) -> Participant:
+    """A variant of ε-mOFUL-IPS; clipped to the paper's M unless its setting says another."""
+    look = (RED, "D", "-") if clipped else (GREEN, "d", "-.")
+    takes = ("supported", "clip") if clipped else ("supported",)
+    fixed = {} if clipped else {"clip": UNCLIPPED}
+    return Participant(label, *look, filled, "eps_moful_ips", takes, fixed)
+
+
+LEARNERS = {
+    "opr": Participant("OPR (restriction)", PINK, "v"),
+    "opr-dlm": Participant("OPR (DLM)", PINK, "^", DOTTED),
+    "moful": Participant("mOFUL", GREY, "o", algorithm="moful"),
+    "eps_moful": Participant("ε-mOFUL", BLUE, "s", DASHED, algorithm="eps_moful", takes=("supported",)),
+    "eps_moful_ips": _ips("ε-mOFUL-IPS"),
+    "eps_moful_ips_inf": _ips("ε-mOFUL-IPS, M = ∞", clipped=False),
+    "greedy": Participant("greedy ridge", BLACK, "*", DOTTED, algorithm="warm_started"),
+    "warm_started": Participant("warm-started", ORANGE, "P", DASHED, algorithm="warm_started"),
+    "certified": Participant("certified", SKY, "o", algorithm="certified", takes=("tolerance",)),
+    "confident": Participant("confident", INDIGO, "h", "-.", algorithm="confident", takes=("tolerance",)),
+    "eps_moful_ips_given": _ips("ε-mOFUL-IPS, θ̂ given", filled=False),
+    "eps_moful_ips_inf_given": _ips("ε-mOFUL-IPS, M = ∞, θ̂ given", clipped=False, filled=False),
+    "guaranteed": Participant(
+        "certified, radius_scale 1", SKY, "o", filled=False, algorithm="certified", takes=("tolerance",)
+    ),
+    "linucb": Participant("LinUCB, warm", PINK, ">", algorithm="linucb"),
+    "lints": Participant("LinTS, warm", PINK, "<", algorithm="lints"),
+    "squarecb_warm": Participant("VW SquareCB, warm", BLACK, "X"),
+    "squarecb_cold": Participant("VW SquareCB, cold", BLACK, "X", filled=False),
+    "regcb_warm": Participant("VW RegCB, warm", BLACK, "p"),
+    "regcb_cold": Participant("VW RegCB, cold", BLACK, "p", filled=False),
+}
+"""By name, in the order of legends: the paper's (M = P90/P10 where none is named), ours, then others."""
+
+OPR = ("opr", "opr-dlm")
+"""Both readings of the paper's offline baseline."""
+
+IPS = ("eps_moful_ips", "eps_moful_ips_inf")
+"""ε-mOFUL-IPS with the paper's M, and without a clip."""
+
+OFFLINE = ("greedy", *OPR)
+"""Learnt from the log alone: no reward calls, no radius."""
+
+SCALED = ("moful", "eps_moful", *IPS, "warm_started", "certified")
+"""Their confidence sets have a radius, which radius_scale multiplies."""
+
+ROLES = {"offline": list(OFFLINE), "scaled": list(SCALED), "scale_free": ["confident"]}
+"""Who takes part where the paper compares rewards and errors; the last are live learners without a radius."""
+
+
+def label(name: str) -> str:
+    """The name to read."""
+    return LEARNERS[name].label
+
+
+def start(name: str, log: Log | None, **settings: Any) -> Learner:
+    """A live learner at its beginning; settings that only others take are left aside."""
+    one = LEARNERS[name]
+    taken = {key: value for key, value in settings.items() if key not in OPTIONAL or key in one.takes}
+    learner: Learner = getattr(algorithms, one.algorithm)(log, **taken, **one.fixed)
+    return learner
+
+
+def offline(name: str, log: Log, *, logger: Policy, l2: list[float], folds: int, seed: int) -> Policy:
+    """A policy from the log alone; OPR is told by the logger U(x) of contexts that are not logged, too.
+
+    Policy restriction chooses l2 among these, which are in deviations of the reward, by so many folds.
+    """
+    options: dict[str, Any] = {} if name == "greedy" else {"support": logger}
+    if name == "opr":
+        options |= {"l2": np.array(l2) * log.rewards.std(), "folds": folds}
+    return learn(log, name, seed=seed, **options)
