@@ -63,3 +63,15 @@ def test_ids_and_threads_that_do_not_fit_are_refused():
         LEARNERS["moful"]().decide_many(np.ones((2, 6)), context_ids=[1])
     with pytest.raises(DecisionError, match="threads=0"):
         LEARNERS["moful"]().decide_many(np.ones((2, 6)), threads=0)
+
+
+def test_a_call_that_must_be_looked_at_closely_is_a_call():
+    """Contexts of very different sizes: a bound cannot show that a reward could be learnt exactly."""
+    learner = sparing.linucb(
+        actions=["a", "b"], n_features=2, noise=1.0, theta_bound=1.0, context_bound=1.0, ridge=1e-6
+    )
+    contexts = np.array([[1e4, 1.0], [1.0, 1.0]])
+    many = learner.decide_many(contexts)
+    assert many.needs_reward.tolist() == [True, True]
+    assert many.reasons.tolist() == ["explore", "explore"]
+    assert [learner.decide(x).needs_reward for x in contexts] == [True, True]

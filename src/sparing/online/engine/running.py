@@ -55,7 +55,8 @@ def decide_rows(
         action, reason, mean, spread = choose(t, contexts[i], everyone, bounds)
         if waiting and is_call(reason):
             action, reason, mean, spread = choose(ahead, contexts[i], everyone, bounds)
-            reason = EXPLORE if is_call(reason) else PENDING
+            reason = reason if is_call(reason) else PENDING
+        reason = EXPLORE if is_call(reason) else reason
         actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread
 
 
