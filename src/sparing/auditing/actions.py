@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def rare_shares(log: Log, rare: float) -> np.ndarray:
     table = support.probabilities
     weights = None if support.index is None else np.bincount(support.index, minlength=len(table))
     rows = np.zeros(log.n_actions)
-    for part in chunks(len(table), log.n_actions):
+    for part in Blocks.of(len(table), log.n_actions):
         below = (table[part] > 0) & (table[part] < rare)
         rows += below.sum(axis=0) if weights is None else weights[part].astype(float) @ below
     return rows / log.n_rows

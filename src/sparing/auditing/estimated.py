@@ -8,7 +8,7 @@ from sparing.auditing.segments import Binned, Leaf, Segment
 from sparing.auditing.wording import percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.propensities import PropensityFit, fit_propensities, share_limits
 
 DEPTH = 3
@@ -189,7 +189,7 @@ def _never_tried(leaf: Leaf, hits: int) -> bool:
 def _support(log: Log, blind: list[tuple[int, Segment]]) -> Support:
     """Every action but in its blind segments; a row's own action always."""
     table = np.empty((log.n_rows, (log.n_actions + 7) // 8), dtype=np.uint8)
-    for rows in chunks(log.n_rows, log.n_actions):
+    for rows in Blocks.of(log.n_rows, log.n_actions):
         contexts = np.asfortranarray(log.contexts[rows])
         mask = np.ones((len(contexts), log.n_actions), dtype=bool)
         for action, segment in blind:

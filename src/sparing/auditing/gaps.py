@@ -9,7 +9,7 @@ from sparing.auditing.bounds import value_limits
 from sparing.auditing.segments import Binned, Segment, half_space
 from sparing.auditing.wording import named, percent
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
 
@@ -218,7 +218,7 @@ def _measured(log: Log, segments: Sequence[Segment]) -> tuple[np.ndarray, np.nda
     supported = np.zeros((len(segments), k))
     tried = np.zeros((len(segments), k), dtype=np.int64)
     sizes = np.zeros(len(segments), dtype=np.int64)
-    for rows in chunks(log.n_rows, k) if segments else ():
+    for rows in Blocks.of(log.n_rows, k) if segments else ():
         contexts, actions = np.asfortranarray(log.contexts[rows]), log.actions[rows]
         mask = log.support.mask(rows).astype(np.float32) if log.support.known else None
         inside = np.array([segment.contains(contexts) for segment in segments])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.policies.policy import Policy
 from sparing.policies.walking import effective_sample_size, policy_blocks
 
@@ -103,7 +103,7 @@ def _contradiction(log: Log, inverse: np.ndarray) -> tuple[float, float]:
         np.ones(len(table)) if support.index is None else np.bincount(support.index, minlength=len(table))
     )
     variance = 0.0
-    for part in chunks(len(table), log.n_actions):
+    for part in Blocks.of(len(table), log.n_actions):
         supported = table[part] > 0
         one_over = np.divide(1, table[part], out=np.zeros_like(table[part]), where=supported).sum(axis=1)
         variance += float(weights[part] @ (one_over - supported.sum(axis=1) ** 2))

@@ -1,19 +1,14 @@
 """coba's logged interactions: `{context, action, reward, probability?, actions?}`, in memory or a line each."""
 
-import json
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-from sparing.archive import replacing
 from sparing.errors import LogError
-from sparing.log.formats.events import MAX_FEATURES, build
-from sparing.log.formats.features import Flattener, finite, reward_of
-from sparing.log.formats.filling import Event
-from sparing.log.formats.lines import Records
-from sparing.log.formats.naming import from_json, set_from_json, to_json
+from sparing.log.formats.events import MAX_FEATURES, Event, build
+from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
 from sparing.log.formats.rows import (
     distribution_notes,
     feature_names,
@@ -21,6 +16,8 @@ from sparing.log.formats.rows import (
     order_notes,
     rows,
     support_notes,
+    to_json,
+    write_json,
 )
 from sparing.log.log import Log
 
@@ -118,9 +115,7 @@ def to_interactions(log: Log) -> tuple[list[dict[str, Any]], list[str]]:
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON object a line. Says what the format could not carry."""
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        for record in _interactions(log):
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    write_json(path, _interactions(log))
     return _notes(log)
 
 

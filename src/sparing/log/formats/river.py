@@ -1,17 +1,12 @@
 """river's bandit history: `(arms, context, arm, reward)`, in memory or a JSON list a line."""
 
-import json
 import os
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sparing.archive import replacing
 from sparing.errors import LogError
-from sparing.log.formats.events import MAX_FEATURES, build
-from sparing.log.formats.features import Flattener, reward_of
-from sparing.log.formats.filling import Event
-from sparing.log.formats.lines import Records
-from sparing.log.formats.naming import from_json, set_from_json, to_json
+from sparing.log.formats.events import MAX_FEATURES, Event, build
+from sparing.log.formats.records import Flattener, Records, from_json, reward_of, set_from_json
 from sparing.log.formats.rows import (
     distribution_notes,
     feature_names,
@@ -19,6 +14,8 @@ from sparing.log.formats.rows import (
     order_notes,
     rows,
     support_notes,
+    to_json,
+    write_json,
 )
 from sparing.log.log import Log
 
@@ -67,10 +64,10 @@ def to_history(log: Log) -> tuple[list[tuple[list[Any], dict[str, float], Any, f
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON list a line. Says what the format could not carry."""
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        for step in _history(log):
-            shown = [[to_json(arm) for arm in step[0]], step[1], to_json(step[2]), step[3]]
-            file.write(json.dumps(shown, ensure_ascii=False) + "\n")
+    steps = _history(log)
+    write_json(
+        path, ([list(map(to_json, arms)), *rest, to_json(arm), reward] for arms, *rest, arm, reward in steps)
+    )
     return _notes(log)
 
 

@@ -3,22 +3,12 @@
 import os
 from collections.abc import Hashable, Iterator, Sequence
 
-from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.events import MAX_FEATURES, build
-from sparing.log.formats.filling import Event
-from sparing.log.formats.lines import text_lines
-from sparing.log.formats.naming import Named, Naming, by_label, by_text, text_notes
-from sparing.log.formats.rows import (
-    distribution_notes,
-    missing_action_notes,
-    need_propensities,
-    order_notes,
-    rows,
-    support_notes,
-)
-from sparing.log.formats.vw_line import (
+from sparing.log.formats.events import MAX_FEATURES, Event, build
+from sparing.log.formats.records import Named, Naming, by_label, by_text, text_lines
+from sparing.log.formats.rows import Row, listing_notes, need_propensities, rows, text_notes, write_lines
+from sparing.log.formats.vw_text import (
     CONSTANT_NOTE,
     FeatureText,
     Line,
@@ -27,9 +17,9 @@ from sparing.log.formats.vw_line import (
     split,
     tag,
     tag_notes,
+    tags_wanted,
     unescape,
 )
-from sparing.log.formats.vw_text import tags_wanted
 from sparing.log.log import Log
 
 SHARED = "shared"
@@ -178,13 +168,12 @@ def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     need_propensities(log, "Vowpal Wabbit's --cb_adf format")
     features = FeatureText(log)
     names = [f"|action {escape(labels.as_text(name))}" for name in log.action_names]
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        for row in rows(log):
-            file.write(f"{SHARED} {tag(row)}{features(row)}\n")
-            for action in range(log.n_actions) if row.available is None else row.available:
-                mark = f"0:{-row.reward!r}:{row.propensity!r} " if action == row.action else ""
-                file.write(f"{mark}{names[action]}\n")
-            file.write("\n")
-    notes = [*features.notes, *tag_notes(log), *text_notes(log.action_names), *order_notes(log)]
-    notes += distribution_notes(log)
-    return [*notes, *support_notes(log, lists_everything=True), *missing_action_notes(log)]
+
+    def block(row: Row) -> str:
+        label = f"0:{-row.reward!r}:{row.propensity!r} "
+        available = range(log.n_actions) if row.available is None else row.available
+        actions = [f"{label if action == row.action else ''}{names[action]}" for action in available]
+        return "\n".join([f"{SHARED} {tag(row)}{features(row)}", *actions, ""])
+
+    write_lines(path, map(block, rows(log)))
+    return [*features.notes, *tag_notes(log), *text_notes(log.action_names), *listing_notes(log)]
