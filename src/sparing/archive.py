@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sparing.errors import FileError, SettingError
+from sparing.errors import FileError, KindError, SettingError
 
 if sys.platform != "win32":
     import fcntl
@@ -319,7 +319,7 @@ def _header(
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise FileError(f"{path} is not a sparing file, or its header is damaged; expected {kind}") from None
     if found != kind:
-        raise FileError(f"{path} holds a {found}; expected a {kind}")
+        raise KindError(f"{path} holds a {found}; expected a {kind}", found)
     if not isinstance(number, int) or number > version:
         raise FileError(
             f"{path} has format version {number}; this sparing reads up to {version}. "

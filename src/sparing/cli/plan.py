@@ -9,8 +9,9 @@ import typer
 from sparing.cli import reading
 
 
+@reading.reads_log("contexts", "action", "reward")
 def plan(
-    log: reading.LogPath,
+    log: reading.GivenLog,
     rounds: Annotated[int, typer.Option(help="How many live rounds to plan for.")],
     regret: Annotated[
         float | None, typer.Option(help="Find the cheapest way to at most this regret.")
@@ -41,10 +42,6 @@ def plan(
     out: Annotated[
         Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
     ] = None,
-    contexts: reading.Contexts = "",
-    action: reading.Action = "action",
-    reward: reading.Reward = "reward",
-    actions: reading.Actions = "",
     as_json: reading.AsJson = False,
 ) -> None:
     """Predict, from a log, the reward calls and the regret of each learner, with intervals.
@@ -62,8 +59,7 @@ def plan(
     if out is not None:
         check_folder(out)
         require("matplotlib", extra="paper", purpose="drawing a figure")
-    table = reading.read(log, contexts=contexts, action=action, reward=reward, actions=actions)
-    given: Any = {"noise": noise, "prior_scale": prior_scale, "ridge": ridge, "radius_scale": radius_scale}
+    table = log.read()
     try:
         with terminal.progress_bar("simulating worlds") as progress:
             found = make_plan(
@@ -78,7 +74,6 @@ def plan(
                 seed=seed,
                 workers=workers,
                 progress=progress,
-                **given,
             )
     except SettingError as error:
         raise SettingError(_as_options(str(error))) from None

@@ -45,12 +45,11 @@ class _Reading:
     n_actions: int
     n_features: int
     feature_names: list[str] | None
-    listed: bool
 
     def contexts(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray | list[np.ndarray]:
         """Columns (n,) as they lie in the batch, or the rows (n, d) of a list column."""
         names = self.columns.contexts
-        if not self.listed:
+        if self.feature_names is not None:
             return [_numbers(batch, name, first_row) for name in names]
         rows = arrays.features(batch, names, first_row=first_row)
         if rows.shape[1] != self.n_features:
@@ -100,7 +99,7 @@ def _reading(
     names = names_of(source, columns, actions)
     features = feature_names_of(source, columns)
     width = _width(source, columns.contexts) if features is None else len(features)
-    return _Reading(columns, index_of(source, names), len(names), width, features, features is None), names
+    return _Reading(columns, index_of(source, names), len(names), width, features), names
 
 
 def _numbers(batch: pa.RecordBatch, name: str, first_row: int) -> np.ndarray:

@@ -6,9 +6,8 @@ import pytest
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats import FORMATS
-from sparing.log.formats.events import build
-from sparing.log.formats.filling import Event
+from sparing.log.formats import FORMATS, OTHERS
+from sparing.log.formats.events import Event, build
 
 
 def events(*counts):
@@ -30,7 +29,7 @@ def test_a_log_that_changes_between_the_walks_is_refused():
         build(events(3, 2), name="it")
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_a_log_without_rows_is_written_and_refused_when_read(name, tmp_path):
     log = Log.from_arrays([[0.0]], [0], [0.0], distribution=[[1.0]], action_names=[0]).take([])
     FORMATS[name].write(log, tmp_path / "log")

@@ -46,8 +46,8 @@ class Format:
     title: str
     ending: str
     endings: tuple[str, ...]
-    sniff: Callable[[bytes], bool] | None
-    accepts: Callable[[Any], bool] | None
+    sniff: Callable[[bytes], bool]
+    accepts: Callable[[Any], bool]
     module: Any
 
     @property
@@ -59,6 +59,11 @@ class Format:
     def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
         """`write(log, path)` gives what could not be written."""
         return self.module.write
+
+
+def _never(source: Any) -> bool:
+    """What a format looks like that is not told this way."""
+    return False
 
 
 def _is_obp(head: bytes) -> bool:
@@ -175,11 +180,13 @@ INTERACTIONS = _listing(_keyed("context", "action", "reward"))
 
 OTHERS = (
     Format("obp", "Open Bandit Pipeline's bandit_feedback", ".npz", (".npz",), _is_obp, FEEDBACK, obp),
-    Format("open-bandit", "the Open Bandit Dataset's CSV", "", (".csv",), _is_open_bandit, None, open_bandit),
     Format(
-        "vw-adf", "Vowpal Wabbit's --cb_adf text", ".adf", (".adf", ".vw", *TEXT), _is_vw_adf, None, vw_adf
+        "open-bandit", "the Open Bandit Dataset's CSV", "", (".csv",), _is_open_bandit, _never, open_bandit
     ),
-    Format("vw", "Vowpal Wabbit's --cb text", ".vw", (".vw", *TEXT), _is_vw_text, None, vw_text),
+    Format(
+        "vw-adf", "Vowpal Wabbit's --cb_adf text", ".adf", (".adf", ".vw", *TEXT), _is_vw_adf, _never, vw_adf
+    ),
+    Format("vw", "Vowpal Wabbit's --cb text", ".vw", (".vw", *TEXT), _is_vw_text, _never, vw_text),
     Format(
         "dsjson",
         "Vowpal Wabbit's --dsjson lines",
@@ -197,14 +204,14 @@ OTHERS = (
 )
 """Other tools' formats; what is none of them is a table."""
 
-TABLE = Format("table", "a table", "", tuple(KINDS), None, None, table)
-FORMATS = {each.name: each for each in (TABLE, *OTHERS)}
+TABLE = Format("table", "a table", "", tuple(KINDS), _never, _never, table)
+FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
 
 
 def detect(source: Any) -> Format:
     """The format of a file, by its ending and first bytes, or of an object; a table where it is no other."""
     if not is_path(source):
-        return next((each for each in OTHERS if each.accepts and each.accepts(source)), TABLE)
+        return next((each for each in OTHERS if each.accepts(source)), TABLE)
     path = Path(source)
     if not path.is_file():
         return TABLE
@@ -214,7 +221,7 @@ def detect(source: Any) -> Format:
     likely = [each for each in OTHERS if ending in each.endings] or OTHERS
     # A format that the file only claims to have says best what is wrong with it.
     claimed = next((each for each in likely if each.ending and each.ending == ending), TABLE)
-    return next((each for each in likely if each.sniff and each.sniff(head)), claimed)
+    return next((each for each in likely if each.sniff(head)), claimed)
 
 
 def to_write(path: str | os.PathLike[str]) -> Format:

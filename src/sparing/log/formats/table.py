@@ -194,9 +194,9 @@ def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     target = Path(path)
     kind = kind_of(target, target.suffix.lower())
     schema = _schema(log, text=kind == "csv")
-    blocks = Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
+    blocks = _blocks(log, schema)
     with replacing(target) as part, _writer(part, kind, schema) as writer:
-        for place, batch in enumerate(_batches(log, schema, blocks)):
+        for place, batch in enumerate(_batches(log, schema)):
             if kind == "arrow":
                 writer.write_batch(batch, custom_metadata=checksums.of_batch(batch, place, len(blocks)))
             else:
@@ -268,11 +268,16 @@ def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
     return pa.string()
 
 
-def _batches(log: Log, schema: pa.Schema, blocks: Blocks) -> Iterator[pa.RecordBatch]:
+def _blocks(log: Log, schema: pa.Schema) -> Blocks:
+    """The rows of each batch that is written."""
+    return Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
+
+
+def _batches(log: Log, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     label = schema.field("action").type
     texts = map(labels.as_text, log.action_names)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
-    for rows in blocks:
+    for rows in _blocks(log, schema):
         yield _batch(log, schema, rows, dictionary)
 
 
