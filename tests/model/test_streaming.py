@@ -8,8 +8,7 @@ import pytest
 import sparing
 from reference.cases import make_rounds, parameters, run
 from sparing.errors import LogError, SettingError
-from sparing.log import Log
-from sparing.log import blocks
+from sparing.log import Log, blocks
 from sparing.model import streaming, tiles
 from sparing.model.statistics import Statistics, Summary
 

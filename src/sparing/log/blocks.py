@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -90,13 +90,9 @@ class Blocks:
         return [Blocks(start, stop, self.step) for start, stop in itertools.pairwise(ends)]
 
 
-Batches = Callable[[Sequence[str], Sequence[int] | None], "Iterator[pa.RecordBatch]"]
-"""Reads these columns, batch by batch; of a file in parts, of these parts only, or, where None, of all."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
-    """A table that can be walked, batch by batch, more than once.
+    """A table that can be walked, batch by batch, more than once, and sent to where it is walked.
 
     `text`: every cell is text, and its role decides what it must parse to. `sizes` are the rows of the parts
     that can be read on their own; `parts` are those of them that this source is, `first_row` its first row.
@@ -104,16 +100,19 @@ class Source:
 
     name: str
     schema: "pa.Schema"
-    batches: Batches
     text: bool = False
     sizes: tuple[int, ...] = ()
     parts: tuple[int, ...] | None = None
     first_row: int = 0
 
+    def batches(self, columns: list[str], step: int) -> "Iterator[pa.RecordBatch]":
+        """These columns, in batches of about so many rows."""
+        raise NotImplementedError
+
     def blocks(self, columns: Sequence[str]) -> "Iterator[tuple[int, pa.RecordBatch]]":
         """Batches of these columns that are not empty, each with its first row."""
         row = self.first_row
-        for batch in self.batches(list(columns), self.parts):
+        for batch in self.batches(list(columns), Blocks.of_table(0, len(columns)).step):
             if batch.num_rows:
                 yield row, batch
                 row += batch.num_rows
@@ -216,11 +215,15 @@ def open_source(source: Any) -> Source:
     if is_path(source):
         return _open_file(Path(source))
     table = _table(source)
+    return _Memory(name="the table", schema=table.schema, table=table)
 
-    def batches(columns: Sequence[str], parts: Sequence[int] | None) -> "Iterator[pa.RecordBatch]":
-        yield from table.select(columns).to_batches(max_chunksize=Blocks.of_table(0, len(columns)).step)
 
-    return Source("the table", table.schema, batches)
+@dataclass(frozen=True, kw_only=True)
+class _Memory(Source):
+    table: "pa.Table"
+
+    def batches(self, columns: list[str], step: int) -> "Iterator[pa.RecordBatch]":
+        yield from self.table.select(columns).to_batches(max_chunksize=step)
 
 
 def _table(source: Any) -> "pa.Table":
@@ -260,37 +263,52 @@ def _open_file(path: Path) -> Source:
     with readable(path, f"cannot be read as {kind}"):
         if kind != "csv" and is_packed(path):
             raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
-        source = {"parquet": _parquet, "csv": open_csv, "arrow": _arrow}[kind](path)
+        source = {"parquet": _open_parquet, "csv": open_csv, "arrow": _open_arrow}[kind](path)
         _ = source.schema.names  # decodes them, or finds that they are no text
     return source
 
 
-def _parquet(path: Path) -> Source:
+def _open_parquet(path: Path) -> Source:
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(path)
     sizes = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if sum(sizes) != metadata.num_rows:
         raise LogError(f"{path} is damaged: {metadata.num_rows} rows, but {sum(sizes)} in its parts")
+    schema = metadata.schema.to_arrow_schema()
+    return _Parquet(name=str(path), schema=schema, sizes=sizes, metadata=metadata)
 
-    def batches(columns: Sequence[str], parts: Sequence[int] | None) -> "Iterator[pa.RecordBatch]":
-        step = Blocks.of_table(0, len(columns)).step
-        with readable(path), pq.ParquetFile(path, metadata=metadata, **PARQUET) as file:
-            # A part is read by a thread of its own.
-            for batch in file.iter_batches(step, parts, columns, use_threads=parts is None):
+
+@dataclass(frozen=True, kw_only=True)
+class _Parquet(Source):
+    metadata: Any
+
+    def batches(self, columns: list[str], step: int) -> "Iterator[pa.RecordBatch]":
+        import pyarrow.parquet as pq
+
+        path, whole = Path(self.name), self.parts is None
+        with readable(path), pq.ParquetFile(path, metadata=self.metadata, **PARQUET) as file:
+            # Of several parts, each has a thread of its own already.
+            for batch in file.iter_batches(step, self.parts, columns, use_threads=whole):
                 batch.validate(full=True)  # damaged text or offsets would fail later, or crash
                 yield batch
 
-    return Source(str(path), metadata.schema.to_arrow_schema(), batches, sizes=sizes)
 
-
-def _arrow(path: Path) -> Source:
+def _open_arrow(path: Path) -> Source:
     import pyarrow as pa
 
-    from sparing.log import checksums
+    with pa.memory_map(str(path)) as memory:
+        return _Arrow(name=str(path), schema=pa.ipc.open_file(memory).schema)
 
-    def batches(columns: Sequence[str], parts: Sequence[int] | None) -> "Iterator[pa.RecordBatch]":
-        with readable(path), pa.memory_map(str(path)) as memory:
+
+@dataclass(frozen=True, kw_only=True)
+class _Arrow(Source):
+    def batches(self, columns: list[str], step: int) -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        from sparing.log import checksums
+
+        with readable(Path(self.name)), pa.memory_map(self.name) as memory:
             reader = pa.ipc.open_file(memory)
             count = reader.num_record_batches
             places = {name: j for j, name in enumerate(reader.schema.names)}
@@ -299,33 +317,40 @@ def _arrow(path: Path) -> Source:
                 batch = whole.select(columns)
                 batch.validate(full=True)
                 checksums.check(batch, metadata, places, place=i, count=count)
-                for rows in Blocks.of_table(batch.num_rows, len(columns)):
+                for rows in Blocks(0, batch.num_rows, step):
                     yield batch.slice(rows.start, rows.stop - rows.start)
-
-    with pa.memory_map(str(path)) as memory:
-        return Source(str(path), pa.ipc.open_file(memory).schema, batches)
 
 
 def open_csv(path: Path, *, gaps: bool = True) -> Source:
     """A text file, packed or not; `gaps`: whether a cell with nothing in it is missing, or an empty text."""
     import pyarrow as pa
-    import pyarrow.csv as pc
 
     with unpacked(path) as file:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(file.read(CSV_BLOCK))
     header = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
+    schema = pa.schema([(name, pa.string()) for name in header])
+    return _Csv(name=str(path), schema=schema, text=True, gaps=gaps)
 
-    def batches(columns: Sequence[str], parts: Sequence[int] | None) -> "Iterator[pa.RecordBatch]":
+
+@dataclass(frozen=True, kw_only=True)
+class _Csv(Source):
+    gaps: bool
+
+    def batches(self, columns: list[str], step: int) -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        path = Path(self.name)
         options = pc.ConvertOptions(
             include_columns=columns,
-            column_types=dict.fromkeys(header, pa.string()),
+            column_types=dict.fromkeys(self.schema.names, pa.string()),
             null_values=[""],
-            strings_can_be_null=gaps,
+            strings_can_be_null=self.gaps,
             quoted_strings_can_be_null=False,
         )
-        plain = pa.OSFile(str(path))
         with (
             readable(path),
+            pa.OSFile(self.name) as plain,
             pa.CompressedInputStream(plain, "gzip") if is_packed(path) else plain as stream,
             pc.open_csv(
                 stream,
@@ -335,5 +360,3 @@ def open_csv(path: Path, *, gaps: bool = True) -> Source:
             ) as reader,
         ):
             yield from reader
-
-    return Source(str(path), pa.schema([(name, pa.string()) for name in header]), batches, text=True)

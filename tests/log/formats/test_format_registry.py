@@ -7,9 +7,8 @@ import pytest
 from sparing.errors import LogError
 from sparing.log import Log, write_log
 from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, named, to_write
-from sparing.log.formats.coba import to_interactions
+from sparing.log.formats.interactions import to_history, to_interactions
 from sparing.log.formats.obp import to_feedback
-from sparing.log.formats.river import to_history
 
 
 @pytest.mark.parametrize("support", ["distribution", "unknown"])

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from sparing.errors import LogError
 from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
 from sparing.log.columns import ColumnNames, Columns, column_keywords
-from sparing.log.formats import coba, dsjson, obp, open_bandit, river, table, vw_adf, vw_json, vw_text
+from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 
@@ -39,7 +39,7 @@ class Format:
     """A way to store logs.
 
     `ending` is the format's own, `endings` those of files that may hold it. `sniff` looks at the first
-    bytes of a file, `accepts` at an object in memory; `module` reads and writes.
+    bytes of a file, `accepts` at an object in memory; `codec` has `read` and `write`.
     """
 
     name: str
@@ -48,17 +48,17 @@ class Format:
     endings: tuple[str, ...]
     sniff: Callable[[bytes], bool]
     accepts: Callable[[Any], bool]
-    module: Any
+    codec: Any
 
     @property
     def read(self) -> Callable[..., tuple[Log, list[str]]]:
         """`read(source, **options)` gives the log and what was assumed."""
-        return self.module.read
+        return self.codec.read
 
     @property
     def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
         """`write(log, path)` gives what could not be written."""
-        return self.module.write
+        return self.codec.write
 
 
 def _never(source: Any) -> bool:
@@ -199,8 +199,8 @@ OTHERS = (
     Format(
         "vw-json", "Vowpal Wabbit's --json lines", "", JSON, _is_vw_json, _listing(_is_vw_object), vw_json
     ),
-    Format("coba", "coba's logged interactions", "", JSON, _is_coba, INTERACTIONS, coba),
-    Format("river", "river's bandit history", "", JSON, _is_river, _listing(_is_step), river),
+    Format("coba", "coba's logged interactions", "", JSON, _is_coba, INTERACTIONS, interactions.COBA),
+    Format("river", "river's bandit history", "", JSON, _is_river, _listing(_is_step), interactions.RIVER),
 )
 """Other tools' formats; what is none of them is a table."""
 

@@ -224,7 +224,7 @@ class Numbering:
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines: actions as `{"a": {"id": name}}`. Says what the format could not carry."""
-    return write_labelled(log, path, _record, title="dsjson", distributions=True)
+    return write_labelled(log, path, _record, title="dsjson", whole=True)
 
 
 def _record(row: Row, label: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:

@@ -292,10 +292,7 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write lines for `--cb_adf --json`: actions as `{"a": {"id": name}}`. Says what could not be carried."""
     title = "Vowpal Wabbit's --json format"
-    lost = write_labelled(
-        log, path, lambda _, label, context: label | context, title=title, distributions=False
-    )
-    return [*lost, *([] if log.context_ids is None else ["Context ids are lost."])]
+    return write_labelled(log, path, lambda _, label, context: label | context, title=title, whole=False)
 
 
 def write_labelled(
@@ -304,9 +301,12 @@ def write_labelled(
     record: Callable[[Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
     *,
     title: str,
-    distributions: bool,
+    whole: bool,
 ) -> list[str]:
-    """Write `record(row, label, context)` of each row, the context with its list of actions. Says what is lost."""
+    """Write `record(row, label, context)` of each row, the context with its list of actions. Says what is lost.
+
+    `whole`: whether records also hold ids and distributions.
+    """
     need_propensities(log, title)
     names, notes = feature_names(log, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.as_text(name)}} for name in log.action_names]
@@ -320,4 +320,6 @@ def write_labelled(
         return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
 
     write_json(path, map(written, rows(log)), compact=True)
-    return [*notes, *text_notes(log.action_names), *listing_notes(log, distributions=distributions)]
+    if log.context_ids is not None and not whole:
+        notes.append("Context ids are lost.")
+    return [*notes, *text_notes(log.action_names), *listing_notes(log, distributions=whole)]

@@ -1,31 +1,28 @@
-"""coba's logged interactions: `{context, action, reward, probability?, actions?}`, in memory or a line each."""
+"""Steps of a bandit, in memory or a JSON value a line, as two tools have them.
+
+coba's logged interactions: `{context, action, reward, probability?, actions?}`. river's bandit history:
+`(arms, context, arm, reward)`.
+"""
 
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
+from types import SimpleNamespace
 from typing import Any
 
 from sparing.errors import LogError
+from sparing.log.formats import rows as writing
 from sparing.log.formats.events import MAX_FEATURES, Event, build
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
-from sparing.log.formats.rows import (
-    distribution_notes,
-    feature_names,
-    missing_action_notes,
-    order_notes,
-    rows,
-    support_notes,
-    to_json,
-    write_json,
-)
 from sparing.log.log import Log
 
 POSITION = "position"
 ADVICE = "If they are the same few with changing features, action_id='position' tells them by their place."
+STEP = "a list of arms, context, arm and reward"
 
 
-def read(
+def read_coba(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
@@ -52,7 +49,7 @@ def read(
     def events() -> Iterator[Event]:
         nonlocal most
         for where, record in records:
-            event = _event(record, where, flatten)
+            event = _interaction(record, where, flatten)
             kinds.add(_kind(record["action"]))
             most = max(most, len(event.eligible or ()))
             yield event if action_id is None else _by_position(event)
@@ -89,7 +86,7 @@ def _by_position(event: Event) -> Event:
     return replace(event, action=eligible.index(event.action) + 1, eligible=list(range(1, len(eligible) + 1)))
 
 
-def _event(record: Any, where: str, flatten: Flattener) -> Event:
+def _interaction(record: Any, where: str, flatten: Flattener) -> Event:
     if not isinstance(record, Mapping) or "action" not in record or "reward" not in record:
         simulated = isinstance(record, Mapping) and "rewards" in record
         raise LogError(
@@ -110,20 +107,20 @@ def _event(record: Any, where: str, flatten: Flattener) -> Event:
 
 def to_interactions(log: Log) -> tuple[list[dict[str, Any]], list[str]]:
     """A log as dicts that coba takes for logged interactions, and what they cannot carry."""
-    return list(_interactions(log)), _notes(log)
+    return list(_interactions(log)), _coba_notes(log)
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write_coba(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON object a line. Says what the format could not carry."""
-    write_json(path, _interactions(log))
-    return _notes(log)
+    writing.write_json(path, _interactions(log))
+    return _coba_notes(log)
 
 
 def _interactions(log: Log) -> Iterator[dict[str, Any]]:
-    names, _ = feature_names(log)
+    names, _ = writing.feature_names(log)
     dense = names == [f"x_{i}" for i in range(log.n_features)]
-    shown = [to_json(name) for name in log.action_names]
-    for row in rows(log):
+    shown = [writing.to_json(name) for name in log.action_names]
+    for row in writing.rows(log):
         context: Any = {names[position]: value for position, value in row.features}
         if dense:
             context = log.contexts[row.number].tolist()
@@ -137,6 +134,88 @@ def _interactions(log: Log) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _notes(log: Log) -> list[str]:
-    notes = [*feature_names(log)[1], *order_notes(log), *missing_action_notes(log, every=False)]
-    return [*notes, *distribution_notes(log), *support_notes(log, lists_everything=False)]
+def _coba_notes(log: Log) -> list[str]:
+    notes = [
+        *writing.feature_names(log)[1],
+        *writing.order_notes(log),
+        *writing.missing_action_notes(log, every=False),
+    ]
+    return [*notes, *writing.distribution_notes(log), *writing.support_notes(log, lists_everything=False)]
+
+
+def read_river(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Iterable[str] = (),
+    max_features: int = MAX_FEATURES,
+) -> tuple[Log, list[str]]:
+    """Read a history from a list of tuples, or from a file with one JSON list a line.
+
+    The arms of a step are the actions it could have taken. The log has no propensities.
+    """
+    records = Records(source, STEP)
+    flatten = Flattener(ignore=ignore)
+
+    def events() -> Iterator[Event]:
+        for where, record in records:
+            yield _step(record, where, flatten)
+
+    return build(events, name=records.name, actions=actions, features=features, max_features=max_features)
+
+
+def _step(record: Any, where: str, flatten: Flattener) -> Event:
+    if not isinstance(record, list | tuple) or len(record) != 4:
+        raise LogError(f"{where}: {str(record)[:60]!r}; expected {STEP}")
+    arms, context, arm, reward = record
+    return Event(
+        where,
+        flatten(context, where),
+        from_json(arm, where),
+        reward_of(reward, where),
+        eligible=set_from_json(arms, where),
+    )
+
+
+def to_history(log: Log) -> tuple[list[tuple[list[Any], dict[str, float], Any, float]], list[str]]:
+    """A log as the history that `river.bandit.evaluate_offline` takes, and what it cannot carry."""
+    return list(_history(log)), _river_notes(log)
+
+
+def write_river(log: Log, path: str | os.PathLike[str]) -> list[str]:
+    """Write one JSON list a line. Says what the format could not carry."""
+    steps = _history(log)
+    writing.write_json(
+        path,
+        (
+            [list(map(writing.to_json, arms)), *rest, writing.to_json(arm), reward]
+            for arms, *rest, arm, reward in steps
+        ),
+    )
+    return _river_notes(log)
+
+
+def _history(log: Log) -> Iterator[tuple[list[Any], dict[str, float], Any, float]]:
+    names, _ = writing.feature_names(log)
+    for row in writing.rows(log):
+        arms = range(log.n_actions) if row.available is None else row.available
+        context = {names[position]: value for position, value in row.features}
+        yield [log.action_names[arm] for arm in arms], context, log.action_names[row.action], row.reward
+
+
+def _river_notes(log: Log) -> list[str]:
+    notes = [*writing.feature_names(log)[1], *writing.order_notes(log), *writing.missing_action_notes(log)]
+    if log.propensities is not None:
+        notes.append("Propensities are lost: the format has no place for them.")
+    if log.context_ids is not None:
+        notes.append("Context ids are lost: the format has no place for them.")
+    return [
+        *notes,
+        *writing.distribution_notes(log, kept="only the set is kept"),
+        *writing.support_notes(log, lists_everything=True),
+    ]
+
+
+COBA = SimpleNamespace(read=read_coba, write=write_coba)
+RIVER = SimpleNamespace(read=read_river, write=write_river)
