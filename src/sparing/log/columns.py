@@ -5,7 +5,7 @@ Nothing heavy is imported here: the commands' help is made from it.
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -43,13 +43,16 @@ class Columns:
     context_id: str | None = _role("context_id", "The column that says which context a row is.")
 
 
-def column_keywords(function: Function) -> Function:
-    """Show the roles in a function's signature, and so in its help, where it has `**columns`."""
-    signature = inspect.signature(function)
-    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    roles = [
-        inspect.Parameter(r.name, keyword, default=r.default, annotation=r.type) for r in fields(Columns)
-    ]
-    function.__signature__ = signature.replace(parameters=own[:1] + roles + own[1:])  # type: ignore[attr-defined]
-    return function
+def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]:
+    """Show, in a function's signature and so in its help, another's keywords where it has `**keywords`."""
+
+    def shown(function: Function) -> Function:
+        signature = inspect.signature(function)
+        first, *own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        theirs = [
+            each for each in inspect.signature(source).parameters.values() if each.kind is each.KEYWORD_ONLY
+        ]
+        function.__signature__ = signature.replace(parameters=[first, *theirs, *own])  # type: ignore[attr-defined]
+        return function
+
+    return shown

@@ -19,7 +19,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log import arrays, formats
 from sparing.log.arrays import Found
 from sparing.log.blocks import Source, open_source
-from sparing.log.columns import ColumnNames, Columns, column_keywords
+from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.formats.table import feature_names_of, index_of, names_of, no_rows
 from sparing.log.log import feature_error, first_too_large, number_error
 from sparing.model.statistics import Statistics, Summary
@@ -60,7 +60,7 @@ class _Reading:
         return rows
 
 
-@column_keywords
+@keywords_of(Columns)
 def summarise(
     source: Any,
     *,

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 from sparing.errors import LogError
 from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
-from sparing.log.columns import ColumnNames, Columns, column_keywords
+from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
 from sparing.log.labels import load_json
 from sparing.log.log import Log
@@ -245,7 +245,7 @@ def named(name: str) -> Format:
     return FORMATS[name]
 
 
-@column_keywords
+@keywords_of(Columns)
 def read_log(
     source: Any,
     *,

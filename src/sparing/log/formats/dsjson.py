@@ -1,14 +1,15 @@
 """Vowpal Wabbit's decision-service JSON (`--dsjson`), an event a line: `a`, `p`, `c._multi` and a label."""
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sparing.errors import LogError
-from sparing.log.formats.events import MAX_FEATURES, Event, build
-from sparing.log.formats.records import by_label, by_text, finite
+from sparing.log.columns import keywords_of
+from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.records import finite
 from sparing.log.formats.rows import Row
-from sparing.log.formats.vw_json import AUTOMATIC, POSITION, UNLABELLED, Events, at, write_labelled
+from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, write_labelled
 from sparing.log.labels import brief
 from sparing.log.log import Log
 
@@ -16,16 +17,15 @@ CONTEXT_ID = "ContextId"
 REFUSE, IGNORE = "refuse", "ignore"
 
 
+@keywords_of(Reader.read)
 def read(
     source: Any,
     *,
-    actions: Sequence[Hashable] | None = None,
     action_id: str = AUTOMATIC,
-    features: Sequence[str] | None = None,
     ignore: Iterable[str] = (),
     context_id: str | None = CONTEXT_ID,
     pdrop: str = REFUSE,
-    max_features: int = MAX_FEATURES,
+    **vocabulary: Any,
 ) -> tuple[Log, list[str]]:
     """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
 
@@ -36,16 +36,7 @@ def read(
     Events whose `pdrop` differs stand for different numbers of events, 1/(1 − pdrop), and a log has no weights:
     they are refused, unless `pdrop` is "ignore".
     """
-    events = _Events(source, action_id, ignore, context_id, Dropping(pdrop))
-    log, notes = build(
-        events.walk,
-        name=events.records.name,
-        naming=by_label if action_id == POSITION else by_text,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-    )
-    return log, [*notes, *events.notes()]
+    return _Events(source, action_id, ignore, context_id, Dropping(pdrop)).read(**vocabulary)
 
 
 class _Events(Events):
@@ -60,7 +51,7 @@ class _Events(Events):
         self.settled = False
         self.found_ids = 0
 
-    def walk(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event]:
         """One event for each labelled line that is not marked as not to be learnt from."""
         self.found_ids = 0
         for where, record, label in self.labelled():
@@ -121,7 +112,7 @@ class _Events(Events):
             )
         return int(chosen)
 
-    def notes(self) -> list[str]:
+    def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was skipped and assumed."""
         notes = ["Rewards are minus the costs. Timestamps are not kept.", self.told_by()]
         notes += [*self.a.notes(), *self.label.notes()]

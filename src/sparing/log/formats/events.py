@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,41 +47,54 @@ class Event:
     context_id: str | int | None = None
 
 
-def build(
-    events: Callable[[], Iterator[Event]],
-    *,
-    name: str,
-    naming: Naming = by_label,
-    actions: Sequence[Hashable] | None = None,
-    features: Sequence[str] | None = None,
-    max_features: int = MAX_FEATURES,
-    alone_means_all: bool = False,
-) -> tuple[Log, list[str]]:
-    """Read a log from events that can be walked twice, and say what was assumed.
+class Reader:
+    """Reads a log from events that can be walked twice. A format adds its `events`, and `notes` on what it assumed.
 
-    `actions` names every action, `features` the columns of the contexts in their order (others are left
-    out); without them both are those that occur, features in the order of their first appearance.
     `alone_means_all`: where some events have a set of available actions, one without has them all.
     """
-    survey = _Survey(features, max_features)
-    for event in events():
-        survey.add(event)
-    survey.check(name, alone_means_all=alone_means_all)
-    names, index = naming(survey.labels, actions)
-    filling = _Filling(survey, index, len(names))
-    for event in events():
-        filling.add(event)
-    log = Log.from_indices(
-        filling.contexts,
-        filling.actions,
-        filling.rewards,
-        names,
-        propensities=filling.propensities,
-        support=filling.support(),
-        context_ids=filling.ids,
-        feature_names=list(survey.columns),
-    )
-    return log, [*survey.notes(), *filling.notes()]
+
+    def __init__(self, name: str, naming: Naming = by_label, *, alone_means_all: bool = False) -> None:
+        self.name, self.naming, self.alone_means_all = name, naming, alone_means_all
+
+    def events(self) -> Iterator[Event]:
+        """Walk the events, from the first."""
+        raise NotImplementedError
+
+    def notes(self, log: Log, *, named: bool) -> list[str]:
+        """What was skipped and assumed; `named`: whether the caller named the actions."""
+        return []
+
+    def read(
+        self,
+        *,
+        actions: Sequence[Hashable] | None = None,
+        features: Sequence[str] | None = None,
+        max_features: int = MAX_FEATURES,
+    ) -> tuple[Log, list[str]]:
+        """The log, and what was assumed.
+
+        `actions` names every action, `features` the columns of the contexts in their order (others are left
+        out); without them both are those that occur, features in the order of their first appearance.
+        """
+        survey = _Survey(features, max_features)
+        for event in self.events():
+            survey.add(event)
+        survey.check(self.name, alone_means_all=self.alone_means_all)
+        names, index = self.naming(survey.labels, actions)
+        filling = _Filling(survey, index, len(names))
+        for event in self.events():
+            filling.add(event)
+        log = Log.from_indices(
+            filling.contexts,
+            filling.actions,
+            filling.rewards,
+            names,
+            propensities=filling.propensities,
+            support=filling.support(),
+            context_ids=filling.ids,
+            feature_names=list(survey.columns),
+        )
+        return log, [*survey.notes(), *filling.notes(), *self.notes(log, named=actions is not None)]
 
 
 @dataclass

@@ -5,15 +5,16 @@ coba's logged interactions: `{context, action, reward, probability?, actions?}`.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
 from types import SimpleNamespace
 from typing import Any
 
 from sparing.errors import LogError
+from sparing.log.columns import keywords_of
 from sparing.log.formats import rows as writing
-from sparing.log.formats.events import MAX_FEATURES, Event, build
+from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
 from sparing.log.log import Log
 
@@ -22,14 +23,9 @@ ADVICE = "If they are the same few with changing features, action_id='position' 
 STEP = "a list of arms, context, arm and reward"
 
 
+@keywords_of(Reader.read)
 def read_coba(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    action_id: str | None = None,
-    features: Sequence[str] | None = None,
-    ignore: Iterable[str] = (),
-    max_features: int = MAX_FEATURES,
+    source: Any, *, action_id: str | None = None, ignore: Iterable[str] = (), **vocabulary: Any
 ) -> tuple[Log, list[str]]:
     """Read interactions from a list of dicts, or from a file with one JSON object a line.
 
@@ -41,30 +37,37 @@ def read_coba(
         raise LogError(
             f"action_id={action_id!r}; of coba's interactions it can only be {POSITION!r}, or None"
         )
-    records = Records(source, "an object with context, action and reward")
-    flatten = Flattener(ignore=ignore)
-    kinds: set[str] = set()
-    most = 1
+    return _Interactions(source, by_position=action_id == POSITION, ignore=ignore).read(**vocabulary)
 
-    def events() -> Iterator[Event]:
-        nonlocal most
-        for where, record in records:
-            event = _interaction(record, where, flatten)
-            kinds.add(_kind(record["action"]))
-            most = max(most, len(event.eligible or ()))
-            yield event if action_id is None else _by_position(event)
 
-    log, notes = build(
-        events, name=records.name, actions=actions, features=features, max_features=max_features
-    )
-    if "object" in kinds:
-        notes.append("Features of actions are used as their names only.")
-    elif "numbers" in kinds and log.n_actions > most:
-        notes.append(
+class _Interactions(Reader):
+    """coba's interactions, what their actions are written as, and the most that one of them has."""
+
+    def __init__(self, source: Any, *, by_position: bool, ignore: Iterable[str]) -> None:
+        self.records = Records(source, "an object with context, action and reward")
+        super().__init__(self.records.name)
+        self.by_position, self.flatten = by_position, Flattener(ignore=ignore)
+        self.kinds: set[str] = set()
+        self.most = 1
+
+    def events(self) -> Iterator[Event]:
+        """One event for each interaction."""
+        for where, record in self.records:
+            event = _interaction(record, where, self.flatten)
+            self.kinds.add(_kind(record["action"]))
+            self.most = max(self.most, len(event.eligible or ()))
+            yield _by_position(event) if self.by_position else event
+
+    def notes(self, log: Log, *, named: bool) -> list[str]:
+        """What features of actions mean here."""
+        if "object" in self.kinds:
+            return ["Features of actions are used as their names only."]
+        if "numbers" not in self.kinds or log.n_actions <= self.most:
+            return []
+        return [
             f"Actions are lists of features, used as their names: {log.n_actions} actions in all, though no row has "
-            f"more than {most}. {ADVICE}"
-        )
-    return log, notes
+            f"more than {self.most}. {ADVICE}"
+        ]
 
 
 def _kind(action: Any) -> str:
@@ -143,26 +146,25 @@ def _coba_notes(log: Log) -> list[str]:
     return [*notes, *writing.distribution_notes(log), *writing.support_notes(log, lists_everything=False)]
 
 
-def read_river(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    features: Sequence[str] | None = None,
-    ignore: Iterable[str] = (),
-    max_features: int = MAX_FEATURES,
-) -> tuple[Log, list[str]]:
+@keywords_of(Reader.read)
+def read_river(source: Any, *, ignore: Iterable[str] = (), **vocabulary: Any) -> tuple[Log, list[str]]:
     """Read a history from a list of tuples, or from a file with one JSON list a line.
 
     The arms of a step are the actions it could have taken. The log has no propensities.
     """
-    records = Records(source, STEP)
-    flatten = Flattener(ignore=ignore)
+    return _Steps(source, ignore).read(**vocabulary)
 
-    def events() -> Iterator[Event]:
-        for where, record in records:
-            yield _step(record, where, flatten)
 
-    return build(events, name=records.name, actions=actions, features=features, max_features=max_features)
+class _Steps(Reader):
+    """river's steps."""
+
+    def __init__(self, source: Any, ignore: Iterable[str]) -> None:
+        self.records, self.flatten = Records(source, STEP), Flattener(ignore=ignore)
+        super().__init__(self.records.name)
+
+    def events(self) -> Iterator[Event]:
+        """One event for each step."""
+        return (_step(record, where, self.flatten) for where, record in self.records)
 
 
 def _step(record: Any, where: str, flatten: Flattener) -> Event:

@@ -15,13 +15,13 @@ from sparing.errors import LogError
 from sparing.log import arrays, checksums, labels
 from sparing.log.arrays import Found
 from sparing.log.blocks import METADATA, Blocks, Source, kind_of, notes_text, open_source
-from sparing.log.columns import ColumnNames, Columns, column_keywords
+from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.labels import DIGITS, WHOLE_NUMBER, brief, first_repeated, whole_numbers
 from sparing.log.log import Log
 from sparing.log.support import Support, SupportBuilder
 
 
-@column_keywords
+@keywords_of(Columns)
 def read(
     source: Any, *, actions: Sequence[Hashable] | None = None, **columns: Unpack[ColumnNames]
 ) -> tuple[Log, list[str]]:

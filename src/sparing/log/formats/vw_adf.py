@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.events import MAX_FEATURES, Event, build
-from sparing.log.formats.records import Named, Naming, by_label, by_text, text_lines
+from sparing.log.columns import keywords_of
+from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.records import Named, by_label, by_text, text_lines
 from sparing.log.formats.rows import Row, listing_notes, need_propensities, rows, text_notes, write_lines
 from sparing.log.formats.vw_text import (
     CONSTANT_NOTE,
@@ -26,14 +28,13 @@ SHARED = "shared"
 POSITION = "position"
 
 
+@keywords_of(Reader.read)
 def read(
     source: str | os.PathLike[str],
     *,
-    actions: Sequence[Hashable] | None = None,
     action_id: str | None = None,
-    features: Sequence[str] | None = None,
     context_id: str | None = None,
-    max_features: int = MAX_FEATURES,
+    **vocabulary: Any,
 ) -> tuple[Log, list[str]]:
     """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
 
@@ -41,17 +42,7 @@ def read(
     alone, `action_id="position"` by its place in the block. A block's lines are the actions it could
     have taken. `context_id="tag"` takes the shared lines' tags for context ids.
     """
-    blocks = _Blocks(source, action_id=action_id, tags=tags_wanted(context_id))
-    naming: Naming = {None: _by_line, POSITION: by_label}.get(action_id, by_text)
-    log, notes = build(
-        blocks.events,
-        name=os.fspath(source),
-        naming=naming,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-    )
-    return log, [*notes, *blocks.notes()]
+    return _Blocks(source, action_id=action_id, tags=tags_wanted(context_id)).read(**vocabulary)
 
 
 def _by_line(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
@@ -71,10 +62,11 @@ def _only_feature(line: str) -> str | None:
     return unescape("".join(features))
 
 
-class _Blocks:
+class _Blocks(Reader):
     """The events of a file, and what was noticed on the way."""
 
     def __init__(self, source: str | os.PathLike[str], *, action_id: str | None, tags: bool) -> None:
+        super().__init__(os.fspath(source), {None: _by_line, POSITION: by_label}.get(action_id, by_text))
         self.source, self.action_id, self.tags = source, action_id, tags
         self.unlabelled = self.tagged = self.featured = 0
 
@@ -147,7 +139,7 @@ class _Blocks:
             "asks; leave action_id out to tell actions by their whole line"
         )
 
-    def notes(self) -> list[str]:
+    def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was skipped and assumed."""
         notes = [
             "Rewards are minus the costs.",

@@ -7,10 +7,10 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.events import MAX_FEATURES, Event, build
+from sparing.log.columns import keywords_of
+from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import (
     Flattener,
-    Naming,
     Records,
     by_label,
     by_number,
@@ -42,14 +42,9 @@ LABEL = {
 }
 
 
+@keywords_of(Reader.read)
 def read(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    action_id: str = AUTOMATIC,
-    features: Sequence[str] | None = None,
-    ignore: Iterable[str] = (),
-    max_features: int = MAX_FEATURES,
+    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **vocabulary: Any
 ) -> tuple[Log, list[str]]:
     """Read `--json` lines, or a list of such objects: reward = −cost.
 
@@ -57,26 +52,15 @@ def read(
     else `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the
     numbers 1..K, as in `--cb` text.
     """
-    events = _Events(source, EXPECTED, action_id, ignore)
-    first = next((record for _, record in events.records if isinstance(record, Mapping)), {})
-    events.listed = "_multi" in first
-    naming: Naming = by_text if events.listed else by_number
-    log, notes = build(
-        events.walk,
-        name=events.records.name,
-        naming=by_label if events.listed and action_id == POSITION else naming,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-    )
-    return log, [*notes, *events.notes(log, named=actions is not None)]
+    return _Events(source, action_id, ignore).read(**vocabulary)
 
 
-class Events:
+class Events(Reader):
     """The events of a file of JSON lines with Vowpal Wabbit's labels; of use to whichever format they are in."""
 
     def __init__(self, source: Any, expected: str, action_id: str, ignore: Iterable[str]) -> None:
         self.records = Records(source, expected, objects_only=True)
+        super().__init__(self.records.name, by_label if action_id == POSITION else by_text)
         self.identity, self.flatten = Identity(action_id), Flattener(ignore=ignore, hidden=True)
         self.skipped: Counter[str] = Counter()
 
@@ -117,9 +101,14 @@ class Events:
 class _Events(Events):
     """All events have a list of actions, or all have none."""
 
-    listed = False
+    def __init__(self, source: Any, action_id: str, ignore: Iterable[str]) -> None:
+        super().__init__(source, EXPECTED, action_id, ignore)
+        first = next((record for _, record in self.records if isinstance(record, Mapping)), {})
+        self.listed = "_multi" in first
+        if not self.listed:
+            self.naming = by_number
 
-    def walk(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event]:
         """One event for each labelled line."""
         for where, record, label in self.labelled():
             if ("_multi" in record) != self.listed:

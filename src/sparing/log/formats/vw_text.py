@@ -2,11 +2,13 @@
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from sparing.errors import LogError
-from sparing.log.formats.events import MAX_FEATURES, Event, build
+from sparing.log.columns import keywords_of
+from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import add_feature, by_number, numbered_note, parsed, text_lines
 from sparing.log.formats.rows import (
     Row,
@@ -167,13 +169,9 @@ def tag_notes(log: Log) -> list[str]:
     return [f"Context ids are written as tags: read them back with context_id='tag'{numbers}."]
 
 
+@keywords_of(Reader.read)
 def read(
-    source: str | os.PathLike[str],
-    *,
-    actions: Sequence[Hashable] | None = None,
-    features: Sequence[str] | None = None,
-    context_id: str | None = None,
-    max_features: int = MAX_FEATURES,
+    source: str | os.PathLike[str], *, context_id: str | None = None, **vocabulary: Any
 ) -> tuple[Log, list[str]]:
     """Read `--cb` lines: reward = −cost, features that a line does not name are 0.
 
@@ -182,19 +180,7 @@ def read(
     Further actions in a line's label are the ones it could have taken. `context_id="tag"` takes the
     lines' tags for context ids.
     """
-    lines = _Lines(source, tags=tags_wanted(context_id))
-    log, notes = build(
-        lines.events,
-        name=os.fspath(source),
-        naming=by_number,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-        alone_means_all=True,
-    )
-    if actions is None:
-        notes.append(numbered_note(log.action_names, first=1))
-    return log, [*notes, *lines.notes()]
+    return _Lines(source, tags=tags_wanted(context_id)).read(**vocabulary)
 
 
 def tags_wanted(context_id: str | None) -> bool:
@@ -204,10 +190,11 @@ def tags_wanted(context_id: str | None) -> bool:
     return context_id == "tag"
 
 
-class _Lines:
+class _Lines(Reader):
     """The events of a file, and what was noticed on the way."""
 
     def __init__(self, source: str | os.PathLike[str], *, tags: bool) -> None:
+        super().__init__(os.fspath(source), by_number, alone_means_all=True)
         self.source, self.tags = source, tags
         self.unlabelled = self.listing = self.tagged = self.rows = 0
 
@@ -252,9 +239,10 @@ class _Lines:
             context_id=unescape(line.tag) if self.tags and line.tag is not None else None,
         )
 
-    def notes(self) -> list[str]:
+    def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was skipped and assumed."""
-        notes = ["Rewards are minus the costs.", CONSTANT_NOTE]
+        notes = [] if named else [numbered_note(log.action_names, first=1)]
+        notes += ["Rewards are minus the costs.", CONSTANT_NOTE]
         if self.unlabelled:
             notes.append(f"{self.unlabelled} unlabelled lines were skipped.")
         if 0 < self.listing < self.rows:
