@@ -6,9 +6,9 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import finite
-from sparing.log.formats.rows import Row
 from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, write_labelled
 from sparing.log.labels import brief
 from sparing.log.log import Log
@@ -218,7 +218,7 @@ def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     return write_labelled(log, path, _record, title="dsjson", whole=True)
 
 
-def _record(row: Row, label: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+def _record(row: writing.Row, label: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
     first = label["_labelIndex"]
     order = [first, *(place for place in range(len(context["_multi"])) if place != first)]
     record = {**label, "Version": "1", "EventId": str(row.number)}

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log.columns import keywords_of
-from sparing.log.formats import rows as writing
+from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
 from sparing.log.log import Log

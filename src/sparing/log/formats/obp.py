@@ -12,7 +12,7 @@ from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks, first_line, is_path
-from sparing.log.formats.rows import has_sets
+from sparing.log.formats.writing import has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
 from sparing.log.support import Support, SupportBuilder

@@ -7,9 +7,9 @@ from typing import Any
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import Named, by_label, by_text, text_lines
-from sparing.log.formats.rows import Row, listing_notes, need_propensities, rows, text_notes, write_lines
 from sparing.log.formats.vw_text import (
     CONSTANT_NOTE,
     FeatureText,
@@ -157,15 +157,20 @@ class _Blocks(Reader):
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name. Says what the format could not carry."""
-    need_propensities(log, "Vowpal Wabbit's --cb_adf format")
+    writing.need_propensities(log, "Vowpal Wabbit's --cb_adf format")
     features = FeatureText(log)
     names = [f"|action {escape(labels.as_text(name))}" for name in log.action_names]
 
-    def block(row: Row) -> str:
+    def block(row: writing.Row) -> str:
         label = f"0:{-row.reward!r}:{row.propensity!r} "
         available = range(log.n_actions) if row.available is None else row.available
         actions = [f"{label if action == row.action else ''}{names[action]}" for action in available]
         return "\n".join([f"{SHARED} {tag(row)}{features(row)}", *actions, ""])
 
-    write_lines(path, map(block, rows(log)))
-    return [*features.notes, *tag_notes(log), *text_notes(log.action_names), *listing_notes(log)]
+    writing.write_lines(path, map(block, writing.rows(log)))
+    return [
+        *features.notes,
+        *tag_notes(log),
+        *writing.text_notes(log.action_names),
+        *writing.listing_notes(log),
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import (
     Flattener,
@@ -17,15 +18,6 @@ from sparing.log.formats.records import (
     by_text,
     finite,
     numbered_note,
-)
-from sparing.log.formats.rows import (
-    Row,
-    feature_names,
-    listing_notes,
-    need_propensities,
-    rows,
-    text_notes,
-    write_json,
 )
 from sparing.log.formats.vw_text import label as label_in_text
 from sparing.log.labels import brief
@@ -287,7 +279,7 @@ def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
 def write_labelled(
     log: Log,
     path: str | os.PathLike[str],
-    record: Callable[[Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
+    record: Callable[[writing.Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
     *,
     title: str,
     whole: bool,
@@ -296,11 +288,11 @@ def write_labelled(
 
     `whole`: whether records also hold ids and distributions.
     """
-    need_propensities(log, title)
-    names, notes = feature_names(log, usable=lambda name: name and not name.startswith("_"))
+    writing.need_propensities(log, title)
+    names, notes = writing.feature_names(log, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.as_text(name)}} for name in log.action_names]
 
-    def written(row: Row) -> dict[str, Any]:
+    def written(row: writing.Row) -> dict[str, Any]:
         available = range(log.n_actions) if row.available is None else row.available
         place = available.index(row.action)
         label = {"_label_cost": -row.reward, "_label_probability": row.propensity}
@@ -308,7 +300,7 @@ def write_labelled(
         context["_multi"] = [actions[action] for action in available]
         return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
 
-    write_json(path, map(written, rows(log)), compact=True)
+    writing.write_json(path, map(written, writing.rows(log)), compact=True)
     if log.context_ids is not None and not whole:
         notes.append("Context ids are lost.")
-    return [*notes, *text_notes(log.action_names), *listing_notes(log, distributions=whole)]
+    return [*notes, *writing.text_notes(log.action_names), *writing.listing_notes(log, distributions=whole)]

@@ -8,17 +8,9 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import add_feature, by_number, numbered_note, parsed, text_lines
-from sparing.log.formats.rows import (
-    Row,
-    distribution_notes,
-    feature_names,
-    has_sets,
-    need_propensities,
-    rows,
-    write_lines,
-)
 from sparing.log.labels import WHOLE_NUMBER, brief
 from sparing.log.log import Log
 
@@ -136,14 +128,14 @@ class FeatureText:
     """Writes the features of rows; a name `space^name` goes to the namespace it came from."""
 
     def __init__(self, log: Log) -> None:
-        names, self.notes = feature_names(log)
+        names, self.notes = writing.feature_names(log)
         parts = [name.partition("^") for name in names]
         self._names = [
             (escape(space), escape(rest)) if space and rest else ("", escape(name))
             for name, (space, _, rest) in zip(names, parts, strict=True)
         ]
 
-    def __call__(self, row: Row) -> str:
+    def __call__(self, row: writing.Row) -> str:
         """The bars and features of a row: `| age:31.0 |geo lat:47.4`."""
         written: list[str] = []
         current = None
@@ -156,7 +148,7 @@ class FeatureText:
         return " ".join(written) or "|"
 
 
-def tag(row: Row) -> str:
+def tag(row: writing.Row) -> str:
     """A row's context id as the tag of its line, with the blank behind it."""
     return "" if row.context_id is None else f"'{escape(str(row.context_id))} "
 
@@ -289,15 +281,15 @@ class _BlockEvidence:
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb` lines; K is the number of the log's actions. Says what the format could not carry."""
-    need_propensities(log, "Vowpal Wabbit's --cb format")
+    writing.need_propensities(log, "Vowpal Wabbit's --cb format")
     features = FeatureText(log)
-    lists = has_sets(log) and bool((log.support.sizes > 1).all())
+    lists = writing.has_sets(log) and bool((log.support.sizes > 1).all())
 
-    def line(row: Row) -> str:
+    def line(row: writing.Row) -> str:
         others = "".join(f" {a + 1}" for a in row.available_first()[1:]) if lists else ""
         return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {tag(row)}{features(row)}"
 
-    write_lines(path, map(line, rows(log)))
+    writing.write_lines(path, map(line, writing.rows(log)))
     return [*features.notes, *tag_notes(log), *_lost(log, lists=lists)]
 
 
@@ -308,8 +300,12 @@ def _lost(log: Log, *, lists: bool) -> list[str]:
     elif not log.counts[-1] and not (lists and log.support.shares[-1] > 0):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
-        notes += distribution_notes(log)
+        notes += writing.distribution_notes(log)
     if log.support.known and not lists:
-        why = "estimated" if not has_sets(log) else "a single action in some rows, which --cb cannot say"
+        why = (
+            "estimated"
+            if not writing.has_sets(log)
+            else "a single action in some rows, which --cb cannot say"
+        )
         notes.append(f"The log's support is {why}: it was left out.")
     return notes
