@@ -11,7 +11,7 @@ from research.bench.parts import growth, step
 from research.bench.result import BenchmarkResult
 from sparing import archive
 from sparing.errors import FileError
-from sparing.report import figures, strict
+from sparing.report import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,7 +193,7 @@ def write(result: BenchmarkResult, folder: str | os.PathLike[str]) -> list[Path]
     target = archive.folder(folder)
     document, table = target / "benchmarks.json", target / "table.md"
     with archive.replacing(document) as part:
-        part.write_text(strict.text(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+        part.write_text(archive.strict_json(result.to_dict(), indent=1) + "\n", encoding="utf-8")
     with archive.replacing(table) as part:
         part.write_text(markdown(result), encoding="utf-8")
     written = [document, table]

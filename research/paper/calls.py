@@ -12,7 +12,7 @@ from research.paper.synthetic import Synthetic
 from sparing.log import Log
 from sparing.online.learner import Learner
 from sparing.simulation import LinearWorld, simulate
-from sparing.simulation.trace import Trace
+from sparing.simulation.loop import Trace
 
 RATIO, UNCLIPPED = "percentile-ratio", "inf"
 MOST_ROWS, SAME = "most rows", "the same"

@@ -11,7 +11,7 @@ from sparing.model.supported import given
 from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.simulation import LinearWorld, draw_log, simulate
-from sparing.simulation.trace import Trace
+from sparing.simulation.loop import Trace
 
 KNOWN_STREAM = 4
 """The random stream of the θ̂ of 𝓛; world, log and live luck have others."""

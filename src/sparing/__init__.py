@@ -1,105 +1,28 @@
 """Learn the best action for each context from a log that never tried everything.
 
 And ask the live world for a reward only where the log is blind. Names load on first use, so that
-`import sparing` is quick.
+`import sparing` is quick; they stand in `__init__.pyi`, a line each: from a home, a name.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from sparing import errors as errors
-    from sparing import simulation as simulation
-    from sparing.auditing import Audit as Audit
-    from sparing.auditing import audit as audit
-    from sparing.auditing import estimate_support as estimate_support
-    from sparing.evaluation import Estimate as Estimate
-    from sparing.evaluation import Evaluation as Evaluation
-    from sparing.evaluation.evaluate import evaluate as evaluate
-    from sparing.learning import learn as learn
-    from sparing.log import Log as Log
-    from sparing.log import Support as Support
-    from sparing.log import read_log as read_log
-    from sparing.log import write_log as write_log
-    from sparing.model.statistics import Statistics as Statistics
-    from sparing.model.statistics import Summary as Summary
-    from sparing.model.streaming import summarise as summarise
-    from sparing.model.supported import certified_within as certified_within
-    from sparing.model.supported import elbow as elbow
-    from sparing.model.supported import given as given
-    from sparing.model.supported import top as top
-    from sparing.online.algorithms import certified as certified
-    from sparing.online.algorithms import confident as confident
-    from sparing.online.algorithms import eps_moful as eps_moful
-    from sparing.online.algorithms import eps_moful_ips as eps_moful_ips
-    from sparing.online.algorithms import lints as lints
-    from sparing.online.algorithms import linucb as linucb
-    from sparing.online.algorithms import moful as moful
-    from sparing.online.algorithms import warm_started as warm_started
-    from sparing.online.decision import Decision as Decision
-    from sparing.online.learner import Learner as Learner
-    from sparing.online.saving import load as load
-    from sparing.planning.planning import plan as plan
-    from sparing.planning.result import Plan as Plan
-    from sparing.policies.pi_plus import pi_plus as pi_plus
-    from sparing.policies.saving import load_policy as load_policy
-    from sparing.policies.saving import save_policy as save_policy
-    from sparing.simulation import datasets as datasets
-    from sparing.simulation.loop import simulate as simulate
-    from sparing.simulation.trace import Trace as Trace
+_LINES = __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode().splitlines()
+_HOMES = {words[3]: words[1] for words in map(str.split, _LINES) if words[:1] == ["from"]}
 
-_HOMES = {
-    "Audit": "auditing",
-    "Decision": "online.decision",
-    "Estimate": "evaluation",
-    "Evaluation": "evaluation",
-    "Learner": "online.learner",
-    "Log": "log",
-    "Plan": "planning.result",
-    "Statistics": "model.statistics",
-    "Summary": "model.statistics",
-    "Support": "log",
-    "Trace": "simulation.trace",
-    "audit": "auditing",
-    "certified": "online.algorithms",
-    "certified_within": "model.supported",
-    "confident": "online.algorithms",
-    "elbow": "model.supported",
-    "eps_moful": "online.algorithms",
-    "eps_moful_ips": "online.algorithms",
-    "estimate_support": "auditing",
-    "evaluate": "evaluation",
-    "given": "model.supported",
-    "learn": "learning",
-    "lints": "online.algorithms",
-    "linucb": "online.algorithms",
-    "load": "online.saving",
-    "load_policy": "policies.saving",
-    "moful": "online.algorithms",
-    "pi_plus": "policies.pi_plus",
-    "plan": "planning.planning",
-    "read_log": "log",
-    "save_policy": "policies.saving",
-    "simulate": "simulation.loop",
-    "summarise": "model.streaming",
-    "top": "model.supported",
-    "warm_started": "online.algorithms",
-    "write_log": "log",
-}
-_MODULES = {"datasets": "simulation.datasets", "errors": "errors", "simulation": "simulation"}
-
-__all__ = sorted([*_HOMES, *_MODULES])
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value: Any = importlib.import_module(f"sparing.{_MODULES[name]}")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(f"sparing.{_HOMES[name]}"), name)
-    else:
+    if name not in _HOMES:
         raise AttributeError(f"module 'sparing' has no attribute {name!r}")
+    home = _HOMES[name]
+    if home == __name__:
+        value: Any = importlib.import_module(f"{home}.{name}")
+    else:
+        value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

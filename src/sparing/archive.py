@@ -249,25 +249,35 @@ def read(
     if not place.is_file():
         raise FileError(f"{path} is a folder or a device, not a sparing file")
     most = _limit(place) if limit is None else limit
-    with _damage(path), zipfile.ZipFile(place) as archive:
-        infos = _infos(archive, path, most)
-        header = _header(archive, infos, path, kind, version)
-        sizes = header.pop(SIZES, None)  # older files have none
-        _check_sizes(infos, sizes, path)
+    with _naming_read(path), zipfile.ZipFile(place) as archive:
+        infos = _infos(archive, most)
+        header = _header(_inflated(archive, infos[HEADER]) if HEADER in infos else b"", kind, version)
+        listed = header.pop(SIZES, None)  # older files have none
+        if listed not in (None, {name: infos[name].file_size for name in infos if name.endswith(ARRAY)}):
+            raise FileError(
+                "was changed or damaged after it was saved (its arrays are not those that its header lists)"
+            )
         entries = {name: _inflated(archive, info) for name, info in infos.items()}
-    checksum = entries.pop(CHECKSUM, b"").decode(errors="replace")
-    if checksum != _checksum(entries):
-        raise FileError(f"{path} was changed or damaged after it was saved (its checksum does not match)")
-    del entries[HEADER]
-    return header, {name.removesuffix(ARRAY): _unpacked(entries.pop(name), name, path) for name in [*entries]}
+        checksum = entries.pop(CHECKSUM, b"").decode(errors="replace")
+        if checksum != _checksum(entries):
+            raise FileError("was changed or damaged after it was saved (its checksum does not match)")
+        del entries[HEADER]
+        return header, {name.removesuffix(ARRAY): _unpacked(entries.pop(name), name) for name in [*entries]}
 
 
 @contextlib.contextmanager
-def _damage(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Whatever a damaged zip makes its reader raise, as one error: zlib's has no common base with others."""
+def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file it is that is refused.
+
+    Whatever a damaged zip makes its reader raise becomes one error: zlib's has no common base with others.
+    """
     try:
         yield
-    except (FileError, MemoryError):
+    except KindError as error:
+        raise KindError(f"{path} {error}", error.kind) from None
+    except FileError as error:
+        raise FileError(f"{path} {error}") from None
+    except MemoryError:
         raise
     except Exception as error:
         raise FileError(f"{path} is truncated, damaged, or not a sparing file: {error}") from None
@@ -282,18 +292,18 @@ def _limit(path: Path) -> int:
     return int(asked)
 
 
-def _infos(archive: zipfile.ZipFile, path: str | os.PathLike[str], limit: int) -> dict[str, zipfile.ZipInfo]:
+def _infos(archive: zipfile.ZipFile, limit: int) -> dict[str, zipfile.ZipInfo]:
     """What the zip says it holds, by name: nothing twice, nothing odd, not too much."""
     infos = {info.filename: info for info in archive.infolist()}
     if len(infos) < len(archive.infolist()):
-        raise FileError(f"{path} holds an entry twice; it was not saved by sparing")
+        raise FileError("holds an entry twice; it was not saved by sparing")
     odd = [name for name in infos if name not in (HEADER, CHECKSUM) and not name.endswith(ARRAY)]
     if odd:
-        raise FileError(f"{path} holds an entry {odd[0]!r}; it was not saved by sparing")
+        raise FileError(f"holds an entry {odd[0]!r}; it was not saved by sparing")
     total = sum(info.file_size for info in infos.values())
     if total > limit:
         raise FileError(
-            f"{path} holds {total:,} bytes once inflated; the limit is {limit:,}. If you trust the file, raise "
+            f"holds {total:,} bytes once inflated; the limit is {limit:,}. If you trust the file, raise "
             f"the limit: SPARING_FILE_LIMIT={total}"
         )
     return infos
@@ -305,38 +315,21 @@ def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return file.read(info.file_size + 1)
 
 
-def _header(
-    archive: zipfile.ZipFile,
-    infos: Mapping[str, zipfile.ZipInfo],
-    path: str | os.PathLike[str],
-    kind: str,
-    version: int,
-) -> dict[str, Any]:
-    content = _inflated(archive, infos[HEADER]) if HEADER in infos else b""
+def _header(content: bytes, kind: str, version: int) -> dict[str, Any]:
+    """What stands in the header beside the kind and the version, which must be these or older."""
     try:
         header: dict[str, Any] = json.loads(content)
         found, number = header.pop("kind"), header.pop("version")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise FileError(f"{path} is not a sparing file, or its header is damaged; expected {kind}") from None
+        raise FileError(f"is not a sparing file, or its header is damaged; expected {kind}") from None
     if found != kind:
-        raise KindError(f"{path} holds a {found}; expected a {kind}", found)
+        raise KindError(f"holds a {found}; expected a {kind}", found)
     if not isinstance(number, int) or number > version:
         raise FileError(
-            f"{path} has format version {number}; this sparing reads up to {version}. "
+            f"has format version {number}; this sparing reads up to {version}. "
             "Install a newer sparing, or save it again with this one"
         )
     return header
-
-
-def _check_sizes(infos: Mapping[str, zipfile.ZipInfo], sizes: Any, path: str | os.PathLike[str]) -> None:
-    """Refuse, before inflating it, an array of another size than the header says."""
-    if sizes is None:
-        return
-    found = {name: info.file_size for name, info in infos.items() if name not in (HEADER, CHECKSUM)}
-    if found != sizes:
-        raise FileError(
-            f"{path} was changed or damaged after it was saved (its arrays are not those that its header lists)"
-        )
 
 
 def _packed(array: np.ndarray) -> bytes:
@@ -345,14 +338,14 @@ def _packed(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _unpacked(content: bytes, name: str, path: str | os.PathLike[str]) -> np.ndarray:
+def _unpacked(content: bytes, name: str) -> np.ndarray:
     """An array from the bytes of its entry; NumPy's own reader would set memory aside before it looks."""
     try:
         shape, by_columns, dtype, start = _layout(content)
         flat = np.frombuffer(content, dtype, offset=start) if start < len(content) else np.empty(0, dtype)
         return _own(flat.reshape(shape, order="F" if by_columns else "C"), copy=True)
     except Exception as error:  # the layout is parsed as Python's text, which may fail in any way
-        raise FileError(f"{path} holds no plain array {name}: {error}") from None
+        raise FileError(f"holds no plain array {name}: {error}") from None
 
 
 def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -380,3 +373,21 @@ def _checksum(entries: Mapping[str, bytes]) -> str:
         digest.update(f"{name}\0{len(entries[name])}\0".encode())
         digest.update(entries[name])
     return digest.hexdigest()
+
+
+def strict_json(value: Any, *, indent: int) -> str:
+    """Nested values, NumPy's included, as JSON that every reader takes: a number that is not one is null."""
+    return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """The same values in types that JSON has."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

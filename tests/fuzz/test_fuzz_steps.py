@@ -10,6 +10,7 @@ import pytest
 
 import sparing
 from reference.factories import FACTORIES, build
+from reference.rules import take_over
 from sparing.errors import DecisionError
 from sparing.simulation import LinearWorld, draw_log
 
@@ -54,7 +55,8 @@ def test_a_life(name, tmp_path):
         rng = np.random.default_rng([life, list(FACTORIES).index(name)])
         log = log_of(rng, life)
         fast, plain = build(name, log), build(name, log)
-        plain.plan, plain._plain, plain._lucky, fast._lucky = None, False, True, True
+        take_over(plain)
+        fast._lucky = True
         waiting = []
         for step in range(ROUNDS):
             x = odd_context(rng, log.n_features)

@@ -17,7 +17,7 @@ from sparing.learning.material import Material, Progress, Request
 from sparing.log import Log, Support
 from sparing.policies.policy import one_hot
 from sparing.simulation import LinearWorld, datasets, draw_log
-from sparing.simulation.classification import ClassificationWorld
+from sparing.simulation.worlds import ClassificationWorld
 
 
 def make(contexts, actions, rewards, propensities, mask):

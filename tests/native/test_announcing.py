@@ -14,9 +14,9 @@ SOURCE = Path(sparing.__file__).parent
 COMPILE = """
 import numpy as np
 from sparing.native import announcing
-from sparing.online.kernels import best
+from sparing.online.engine.luck import uniform
 announcing.EVERY = 0.0
-best(np.ones(3), np.ones(3, dtype=bool), np.arange(3), -1)
+uniform(1, 2)
 print("done")
 """
 

@@ -7,6 +7,7 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters, saved_bytes
 from reference.factories import FACTORIES, build
 from sparing.errors import DecisionError
+from sparing.online.decision import Chances
 
 THETA = parameters(6)
 LOG = make_log(6, THETA, rows=24, distinct=20)
@@ -81,6 +82,7 @@ def test_the_ledger_is_the_core(name):
     for twin in (learner, core):
         twin.spot_check = 0.0
         twin._random = twin.explore == "sampled"
+        twin._usual = Chances(1.0, 1.0), Chances(1.0, 0.0)
     if learner._random or "policy" in name:
         return  # a learner's own luck is another one than that of the caller's bytes
     made = {}

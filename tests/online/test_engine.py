@@ -1,13 +1,17 @@
 """The pruned search equals the full one, step for step; bounds hold; rank-one updates do not drift."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from reference.kernels import best
+from reference.rules import Round, planned
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.native.compiling import compiled
-from sparing.online import kernels
-from sparing.online.engine import algebra, bounding, choosing, memory, running, search
+from sparing.online import rules
+from sparing.online.engine import algebra, bounding, choosing, running, search
 from sparing.online.sets import ConfidenceSets
 
 BOUNDS = ["none", "shared", "quick"]
@@ -37,53 +41,32 @@ def random_sets(
 
 def choice(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ahead=False):
     """What compiled code decides by a plan, in one of the two views."""
-    sets.arrays.plan[:] = plan
-    sets.desk.scratch.known[:] = threshold, logged
+    sets.follow(rules.plan(*plan, 0.0))
+    sets.desk.scratch.threshold, sets.desk.scratch.answer = threshold, logged
     action, reason, *rest = choosing.choose(
         sets.desk.ahead if ahead else sets.desk.settled, x, eligible, sets.bounds
     )
-    return action, choosing.EXPLORE if reason == choosing.UNSURE else reason, *rest
+    return action, rules.REASONS[reason], *rest
 
 
 def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
     """The rules in NumPy over all actions: action and reason."""
+    used, explore, optimism = plan
     mean, spread = sets.evaluate(x, ahead=ahead)
     allowed = eligible if len(eligible) else np.ones(len(mean), dtype=bool)
-    priority = sets.arrays.priority
-    top = mean + plan.optimism * spread
-    leader = kernels.best(top, allowed, priority, -1)
-    best = kernels.best(mean, allowed, priority, -1)
-    rival = kernels.best(top, allowed, priority, leader)
-    doubts = np.empty(len(mean))
-    for rule in (plan.first, plan.second):
-        if rule == choosing.LOG_BEATS and top[leader] <= threshold and allowed[logged]:
-            return logged, rule
-        if rule == choosing.SUPPORTED and sets.frozen[leader]:
-            return leader, rule
-        low = mean[leader] - spread[leader]
-        if rule == choosing.CERTIFIED and (rival < 0 or top[rival] - low <= plan.tolerance):
-            return leader, rule
-        if (
-            rule == choosing.CONFIDENT
-            and kernels.doubts(mean, spread, allowed, best, plan.tolerance, doubts) <= plan.limit
-        ):
-            return best, rule
-    if plan.explore == choosing.WIDER and rival >= 0 and spread[rival] > spread[leader]:
-        return rival, choosing.EXPLORE
-    if plan.explore == choosing.WIDER_RIVAL:
-        kernels.doubts(mean, spread, allowed, best, 0.0, doubts)
-        other = kernels.best(doubts, allowed, priority, best)
-        return (other if other >= 0 and spread[other] > spread[best] else best), choosing.EXPLORE
-    return leader, choosing.EXPLORE
+    seen = Round(mean, spread, optimism, allowed, sets.arrays.priority, sets.frozen, threshold, logged)
+    return planned(used, explore, seen)
 
 
+BEATS = SimpleNamespace(name="log-beats", code=choosing.LOG_BEATS)
+POINTS = rules.Supported(np.empty(0))
 PLANS = {
-    "none": choosing.Plan(choosing.EXPLORE, 0, choosing.LEADER, 1.0, -np.inf, 0.0, 0.0),
-    "points": choosing.Plan(choosing.LOG_BEATS, choosing.SUPPORTED, choosing.LEADER, 1.0, -np.inf, 0.0, 0.0),
-    "certified": choosing.Plan(choosing.CERTIFIED, 0, choosing.LEADER, 1.0, 0.3, 0.0, 0.0),
-    "wider": choosing.Plan(choosing.CERTIFIED, 0, choosing.WIDER, 1.0, 0.1, 0.0, 0.0),
-    "confident": choosing.Plan(choosing.CONFIDENT, 0, choosing.LEADER, 2.5, 0.1, 0.05, 0.0),
-    "rival": choosing.Plan(choosing.CONFIDENT, 0, choosing.WIDER_RIVAL, 2.5, 0.1, 0.05, 0.0),
+    "none": ([], "leader", 1.0),
+    "points": ([BEATS, POINTS], "leader", 1.0),
+    "certified": ([rules.Certified(0.3)], "leader", 1.0),
+    "wider": ([rules.Certified(0.1)], "wider", 1.0),
+    "confident": ([rules.Confident(0.1, 0.95)], "optimistic", 2.5),
+    "rival": ([rules.Confident(0.1, 0.95)], "wider-rival", 2.5),
 }
 STEPS = 700
 
@@ -104,7 +87,6 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
     )
     if plan == "points":
         sets.freeze(rng.choice(k, k // 3, replace=False), rng.standard_normal((k // 3, d)))
-    sets.arrays.plan[:] = PLANS[plan]
     seen, fixed, waiting = set(), rng.random((4, d)), []
     for step in range(STEPS):
         x = rng.random(d) if step % 3 else fixed[rng.integers(4)]
@@ -133,7 +115,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
             else:
                 sets.absorb(opened, row, 1.0)
                 sets.settle(opened, row, 1.0, predicted, left)
-        if (reason == choosing.EXPLORE or step % 5 == 0) and not sets.frozen[action]:
+        if (reason == "explore" or step % 5 == 0) and not sets.frozen[action]:
             # Rewards on a grid and repeated contexts make sets that differ in the last bits, or not at all.
             sets.absorb(action, x if np.abs(x).max() < 1e3 else fixed[0], float(rng.integers(-1, 2)))
     assert len(seen) >= (1 if plan == "none" else 2)
@@ -153,7 +135,6 @@ def test_many_equal_sets_and_tiny_gaps():
             a.theta[slot, slot % d] = np.nextafter(a.theta[1, slot % d], rng.choice([-9.0, 9.0]))
         for slot in range(k + 1):
             bounding.show(sets.desk.settled, slot)
-        sets.arrays.plan[:] = PLANS["certified"]
         for _ in range(1500):
             x = rng.random(d)
             got = choice(sets, PLANS["certified"], x)
@@ -167,7 +148,6 @@ def test_large_sets_with_close_actions(bounds):
     k, d = 300, 24
     sets = random_sets(rng, k, d, rows=50, constant=1.0, bounds=bounds)
     for plan in ("none", "certified", "confident"):
-        sets.arrays.plan[:] = PLANS[plan]
         for _ in range(700):
             x = rng.random(d)
             got = choice(sets, PLANS[plan], x)
@@ -181,12 +161,11 @@ def test_fifty_thousand_steps_of_one_growing_learner():
     k, d = 30, 5
     sets = random_sets(rng, k, d, rows=0)
     theta = rng.standard_normal((k, d))
-    sets.arrays.plan[:] = PLANS["none"]
     mean, spread, everyone = np.empty(k), np.empty(k), np.ones(k, dtype=bool)
     for x in rng.random((50_000, d)):
         action = choice(sets, PLANS["none"], x)[0]
         search.evaluate(sets.desk.settled, x, mean, spread)
-        assert action == kernels.best(mean + spread, everyone, sets.arrays.priority, -1)
+        assert action == best(mean + spread, everyone, sets.arrays.priority)
         sets.absorb(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
 
 
@@ -202,7 +181,7 @@ def test_no_set_reaches_above_its_bounds(bounds):
         if step % 10 == 0:
             norm = search.look(sets.desk.settled, x, 1.7, NOBODY_OUT, sets.bounds)
             search.evaluate(sets.desk.settled, x, mean, spread)
-            top, slot = mean + 1.7 * spread, sets.arrays.slot
+            top, slot = mean + 1.7 * spread, sets.arrays.settled
             assert (sets.desk.scratch.upper[slot] >= top)[slot > 0].all()
             if bounds == "quick":
                 products = sets.desk.scratch.products / (norm * norm)
@@ -225,7 +204,7 @@ def test_certificates_bound_the_inverse():
     rows, columns = np.triu_indices(5)
     span = np.zeros((5, 5))
     span[rows, columns] = span[columns, rows] = sets.arrays.span[:15]
-    for slot in range(sets.arrays.counters[memory.USED]):
+    for slot in range(sets.arrays.used):
         inverse = np.zeros((5, 5))
         inverse[rows, columns] = inverse[columns, rows] = sets.arrays.inverse[slot, :15]
         largest = np.linalg.eigvals(span @ inverse).real.max()
@@ -331,4 +310,4 @@ def test_a_hundred_thousand_cold_actions_take_little_memory():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 200e6
-    assert learner.sets.arrays.counters[memory.USED] <= 301
+    assert learner.sets.arrays.used <= 301

@@ -5,18 +5,19 @@ import pytest
 
 import sparing
 from reference.cases import make_log, parameters
-from sparing.online.explore import chance_of_best
-from sparing.online.rules import View
+from sparing.online.decision import Drawn, Rival
 
 DRAWS = 200_000
 
 
-def view(mean, spread, eligible=None, priority=None):
+def chance_of_best(mean, spread, action, *, eligible=None, priority=None):
+    """P(action is the best of one draw from independent N(mean, spread²)), as a decision reports it."""
     mean, spread = np.array(mean, dtype=float), np.array(spread, dtype=float)
-    k = len(mean)
-    allowed = np.ones(k, dtype=bool) if eligible is None else np.array(eligible)
-    order = np.arange(k) if priority is None else np.array(priority)
-    return View(np.zeros(1), None, mean, spread, mean + spread, allowed, order, 0)
+    rivals = np.ones(len(mean), dtype=bool) if eligible is None else np.array(eligible)
+    rivals[action] = False
+    order = np.arange(len(mean)) if priority is None else np.array(priority)
+    own = Rival(mean[action], spread[action], int(order[action]))
+    return Drawn(own, mean[rivals], spread[rivals], order[rivals]).play
 
 
 CASES = {
@@ -39,7 +40,7 @@ def test_chance_of_best_against_monte_carlo(name):
     k = len(mean)
     draws = np.array(mean) + np.array(spread) * rng.standard_normal((DRAWS, k))
     shares = np.bincount(draws.argmax(axis=1), minlength=k) / DRAWS
-    chances = np.array([chance_of_best(view(mean, spread), a) for a in range(k)])
+    chances = np.array([chance_of_best(mean, spread, a) for a in range(k)])
     error = np.sqrt(np.maximum(chances * (1 - chances), 1 / DRAWS) / DRAWS)
     assert (np.abs(chances - shares) <= 4 * error).all()
 
@@ -47,7 +48,7 @@ def test_chance_of_best_against_monte_carlo(name):
 @pytest.mark.parametrize("name", CASES)
 def test_chances_sum_to_one(name):
     mean, spread = CASES[name]
-    total = sum(chance_of_best(view(mean, spread), a) for a in range(len(mean)))
+    total = sum(chance_of_best(mean, spread, a) for a in range(len(mean)))
     ratio = max(spread) / min([s for s in spread if s > 0], default=1.0)
     assert total == pytest.approx(1, abs=1e-4 if ratio <= 100 else 4e-3)
 
@@ -58,18 +59,18 @@ def test_two_normals_in_closed_form():
 
     for m, s, r in [(0.0, 1.0, 1.0), (0.7, 0.3, 1.1), (-1.5, 2.0, 0.1), (0.2, 0.05, 0.4)]:
         exact = norm.cdf(m / np.hypot(s, r))
-        assert chance_of_best(view([m, 0.0], [s, r]), 0) == pytest.approx(exact, abs=1e-6)
+        assert chance_of_best([m, 0.0], [s, r], 0) == pytest.approx(exact, abs=1e-6)
 
 
 def test_only_eligible_rivals_count():
-    seen = view([0.0, 5.0, 0.0], [1.0, 1.0, 1.0], eligible=[True, False, True])
-    assert chance_of_best(seen, 0) == pytest.approx(0.5, abs=1e-9)
-    assert chance_of_best(view([0.0, 5.0], [1.0, 1.0], eligible=[True, False]), 0) == 1.0
+    means, ones = [0.0, 5.0, 0.0], [1.0, 1.0, 1.0]
+    assert chance_of_best(means, ones, 0, eligible=[True, False, True]) == pytest.approx(0.5, abs=1e-9)
+    assert chance_of_best(means[:2], ones[:2], 0, eligible=[True, False]) == 1.0
 
 
 def test_equal_and_certain_actions_go_to_the_priority():
-    seen = view([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], priority=[2, 0, 1])
-    assert [chance_of_best(seen, a) for a in range(3)] == [0.0, 1.0, 0.0]
+    ones, nothing = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]
+    assert [chance_of_best(ones, nothing, a, priority=[2, 0, 1]) for a in range(3)] == [0.0, 1.0, 0.0]
 
 
 def calls_of(learner, x, rounds):

@@ -68,5 +68,7 @@ def test_a_copy_shares_nothing():
     """A copy shares nothing with its model."""
     learner = build("linucb", LOG)
     twin = learner.copy()
-    for one, other in zip(learner.sets.arrays, twin.sets.arrays, strict=True):
-        assert not np.shares_memory(one, other)
+    others = twin.sets.arrays.places()
+    for name, place in learner.sets.arrays.places().items():
+        assert np.array_equal(place, others[name])
+        assert not np.shares_memory(place, others[name])

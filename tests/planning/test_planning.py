@@ -11,9 +11,7 @@ from scipy import stats
 from sparing import Log, certified, confident
 from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
-from sparing.planning.candidates import LEARNERS
-from sparing.planning.planning import plan
-from sparing.planning.world import MOST_CONTEXTS, Posterior
+from sparing.planning.planning import LEARNERS, MOST_CONTEXTS, Posterior, plan
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0

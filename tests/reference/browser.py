@@ -26,6 +26,13 @@ addEventListener("load", () => {
 """
 
 
+def assert_self_contained(html):
+    """A figure in it, no script, and no address that a browser would ask for."""
+    assert "<svg" in html
+    assert "<script" not in html
+    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]', html)
+
+
 def find_chromium():
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:

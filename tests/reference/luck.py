@@ -29,7 +29,12 @@ class Luck:
 
     def normals(self, number, count):
         """What round `number` draws, (count,)."""
-        key, out = key_of(self.key, number), []
+        return self.of_key(key_of(self.key, number), count)
+
+    @staticmethod
+    def of_key(key, count):
+        """What the round of this key draws."""
+        out = []
         for i in range(0, count, 2):
             size = math.sqrt(-2 * math.log(1 - uniform(key, 16 + i)))
             angle = 2 * math.pi * uniform(key, 17 + i)

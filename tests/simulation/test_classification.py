@@ -7,8 +7,8 @@ from sparing import Log, moful, simulate
 from sparing.errors import SettingError
 from sparing.policies.policy import GreedyPolicy
 from sparing.simulation import LOGGING, ClassificationWorld, draw_log
-from sparing.simulation.classification import prepared
 from sparing.simulation.datasets import Dataset
+from sparing.simulation.worlds import prepared
 
 SURE = 4.5
 """Standard errors: a normal estimate strays farther once in 150,000 checks."""

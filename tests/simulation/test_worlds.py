@@ -81,6 +81,16 @@ def test_given_parameters_are_the_worlds_own_and_are_copied():
     np.testing.assert_array_equal(world.means(np.eye(3)), [[0, 3], [1, 4], [2, 5]])
 
 
+def test_contexts_of_a_pool_come_again_and_count_as_not_logged():
+    pool = np.arange(6.0).reshape(3, 2)
+    world = LinearWorld(theta=np.eye(2), pool=pool, action_names=["left", "right"])
+    assert world.action_names == ("left", "right")
+    stream = world.live_stream(300, rng())
+    np.testing.assert_array_equal(np.unique(stream.contexts, axis=0), pool)
+    np.testing.assert_array_equal(stream.means, stream.contexts)
+    assert (stream.context_ids == NOT_LOGGED).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
@@ -92,6 +102,9 @@ def test_given_parameters_are_the_worlds_own_and_are_copied():
         ({"theta": np.ones(3)}, r"theta of shape \(3,\)"),
         ({"theta": np.ones((0, 3))}, r"theta of shape \(0, 3\)"),
         ({"theta": [[1.0, np.nan]]}, "finite"),
+        ({"n_features": 3, "pool": np.ones((4, 2))}, r"pool of shape \(4, 2\).*3 features"),
+        ({"n_features": 3, "pool": np.ones((0, 3))}, r"pool of shape \(0, 3\)"),
+        ({"n_actions": 3, "action_names": "ab"}, "2 action names; theta has 3"),
     ],
 )
 def test_a_world_that_cannot_be_is_refused(settings, complaint):
@@ -117,6 +130,8 @@ def test_one_seed_gives_two_learners_the_same_rounds_and_the_same_luck():
     seen = []
 
     class Watched:
+        plan = None  # compiled code would call neither decide nor update
+
         def __init__(self, learner):
             self.learner = learner
 
@@ -134,6 +149,7 @@ def test_one_seed_gives_two_learners_the_same_rounds_and_the_same_luck():
     first = simulate(Watched(moful(log, **settings)), world, rounds=80, seed=9)
     second = simulate(Watched(warm_started(log, **settings)), world, rounds=80, seed=9)
     assert (first.actions != second.actions).any(), "different learners, or this test shows nothing"
+    assert len(seen) == 160
     np.testing.assert_allclose(seen[:80], seen[80:], rtol=0, atol=1e-12)
     other = simulate(moful(log, **settings), world, rounds=80, seed=10)
     assert (other.losses != first.losses).any(), "another seed brings other rounds"

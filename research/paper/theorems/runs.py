@@ -11,8 +11,7 @@ from sparing.log import Log
 from sparing.online.learner import Learner
 from sparing.policies.pi_plus import pi_plus
 from sparing.simulation import LinearWorld
-from sparing.simulation.loop import play
-from sparing.simulation.trace import Trace
+from sparing.simulation.loop import Trace, play
 from sparing.simulation.worlds import Stream
 
 POINTS = 41

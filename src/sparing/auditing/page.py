@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from html import escape
 from typing import TYPE_CHECKING
 
 from sparing.auditing import Audit, sentences
@@ -89,7 +88,7 @@ def _parts(audit: Audit) -> list[str]:
     parts = [page.paragraph(audit.headline, kind="lead")]
     if audit.support != "exact":
         parts.append(page.paragraph(_warning(audit), kind="warning"))
-    parts += [_fact_table(audit), page.heading("Actions")]
+    parts += [page.facts(_facts(audit)), page.heading("Actions")]
     header, rows = action_table(audit)
     parts += [
         *_drawn(pictures.of_actions(audit)),
@@ -182,16 +181,6 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
         low, high = audit.reward_range
         facts.append(("rewards", f"mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"))
     return facts
-
-
-def _fact_table(audit: Audit) -> str:
-    """Two columns of words, both set from the left."""
-    left = "text-align: left; vertical-align: top"
-    body = "".join(
-        f'<tr><td style="{left}; white-space: nowrap">{escape(name)}</td><td style="{left}">{escape(text)}</td></tr>'
-        for name, text in _facts(audit)
-    )
-    return f'<div class="wide"><table><tbody>{body}</tbody></table></div>'
 
 
 def _certified(audit: Audit) -> str:

@@ -26,7 +26,7 @@ def demo(
     from sparing.cli import terminal
     from sparing.errors import MissingExtraError
     from sparing.simulation import datasets
-    from sparing.simulation import demo_page as report
+    from sparing.simulation import demo as report
     from sparing.simulation.demo import DemoSetting, demonstrate
 
     check_folder(out)

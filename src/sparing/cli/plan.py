@@ -56,7 +56,7 @@ def plan(
     from sparing.cli import terminal
     from sparing.extras import require
     from sparing.planning import page as report
-    from sparing.planning.candidates import LEARNERS
+    from sparing.planning.planning import LEARNERS
 
     if out is not None:
         check_folder(out)

@@ -129,9 +129,9 @@ def progress_bar(title: str) -> "Iterator[Progress]":
 
 def print_json(value: Any) -> None:
     """Print a value as strict JSON; what a terminal must not get is escaped as JSON escapes it."""
-    from sparing.report import strict
+    from sparing.archive import strict_json
 
-    lines = strict.text(value, indent=2).split("\n")
+    lines = strict_json(value, indent=2).split("\n")
     print("\n".join(_escaped(line, lambda character: json.dumps(character)[1:-1]) for line in lines))
 
 

@@ -24,6 +24,23 @@ def compiled_loosely(function: Function) -> Function:
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
+class Entry:
+    """A kernel as Python calls it again and again: with arguments of types that are said once, and not looked at again.
+
+    Nothing is compiled before the first `call`. Whoever calls sees to the types.
+    """
+
+    __slots__ = ("call",)
+
+    def __init__(self, kernel: Any, *types: Any) -> None:
+        self.call: Callable[..., Any] = functools.partial(self._first, kernel, types)
+
+    def _first(self, kernel: Any, types: tuple[Any, ...], *arguments: Any) -> Any:
+        kernel.compile(types)
+        self.call = kernel.overloads[types].entry_point
+        return self.call(*arguments)
+
+
 def _compile(function: Any, **more: Any) -> Any:
     import numba
 
@@ -61,10 +78,8 @@ def _stamp(fast: Any, folder: Path) -> None:
 @functools.cache
 def _text_hash(folder: Path) -> str:
     digest = hashlib.sha256()
-    shared = (
-        Path(__file__).parent.parent / "log" / "limits.py"
-    )  # constants that kernels elsewhere have compiled in
-    for path in (*sorted(folder.glob("*.py")), shared):
+    own = Path(__file__).parent  # how a table is read, and constants that kernels have compiled in
+    for path in (*sorted(folder.glob("*.py")), *sorted(own.glob("*.py")), own.parent / "log" / "limits.py"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

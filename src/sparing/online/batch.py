@@ -11,7 +11,7 @@ import numpy as np
 from sparing.errors import DecisionError
 from sparing.log.limits import LARGEST
 from sparing.online.engine import choosing, running
-from sparing.online.planning import REASONS
+from sparing.online.rules import REASONS
 
 if TYPE_CHECKING:
     from sparing.online.learner import Learner
@@ -56,7 +56,7 @@ def decide_many(
         )
     if threads is not None and threads < 1:
         raise DecisionError(f"threads={threads}; must be 1 or more, or None for one a core")
-    if learner.plan is None or learner.explore == "sampled":
+    if learner.explore == "sampled" or not learner.compiled:
         return _one_by_one(learner, rows, named)
     thresholds, answers = learner.log_answers(rows, named)
     n = len(rows)

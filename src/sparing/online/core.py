@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import DecisionError
-from sparing.online import kernels
+from sparing.online import rules as ruling
 from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
-from sparing.online.decision import ALWAYS, Chances, Drawn, Proposal
-from sparing.online.engine import choosing, luck, running, sampling
-from sparing.online.explore import EXPLORERS, REACH, Rival, other_than
+from sparing.online.decision import REACH, Chances, Drawn, Proposal, Rival
+from sparing.online.engine import choosing, entries, luck
+from sparing.online.engine.memory import Table
+from sparing.online.log_beats import LogBeats
 from sparing.online.monitor import NoiseMonitor
-from sparing.online.planning import REASONS, compiled_plan, kernel, log_memory
-from sparing.online.rules import SkipRule, View
+from sparing.online.rules import REASONS, SkipRule, View
 from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
 
-EXPLORE, SPOT_CHECK, PENDING = (
-    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING)
+EXPLORE, LOG_BEATS, SPOT_CHECK, PENDING = (
+    REASONS[code] for code in (choosing.EXPLORE, choosing.LOG_BEATS, choosing.SPOT_CHECK, choosing.PENDING)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
 Choice = tuple[int, str, float, float, Chances | Drawn]
@@ -49,18 +49,20 @@ class Core:
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.monitor, self.reward_range = spot_check, monitor, reward_range
         self._waiting: dict[int, list[OpenCall]] = {}
-        self._explorer = EXPLORERS[explore]
+        self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
+        self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
+        self.plan = ruling.plan(rules, explore, optimism, spot_check)
+        sets.follow(self.plan)
         self._random = explore == "sampled" or spot_check > 0
-        self.plan = compiled_plan(self)
-        self._kernel: Any = None
-        if self.plan is not None:
-            sets.arrays.plan[:] = self.plan
-            self._kernel = kernel(self.plan)
-        self._plain = self.plan is not None and explore != "sampled" and log_memory(self) is None
+        self._lucky = self._random or bool(self._own) or self._beats is not None  # these may draw
+        self._plain = explore != "sampled" and not self._own and self._beats is None
         many = len(self.action_names) > 1
         self._usual = tuple(self._planned_chances(called, many, spot_check) for called in (True, False))
-        self._lucky = self._random or self.plan is None  # rules in Python may draw
-        self._beats = log_memory(self)
+        self._begin_turns()
+
+    def _begin_turns(self) -> None:
+        """What belongs to this object alone, and to no copy."""
+        self._entry = entries.deciding(self.plan)
         self._turns = Turns()
 
     @property
@@ -72,6 +74,11 @@ class Core:
     def n_features(self) -> int:
         """Length of a context, d."""
         return self.sets.shape[1]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether whole runs can be played in compiled code: no rule is written in Python."""
+        return not self._own
 
     @property
     def priority(self) -> np.ndarray:
@@ -140,7 +147,7 @@ class Core:
     def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
         sets, monitor = self.sets, self.monitor
         if monitor is not None:
-            mean, width = running.predict(sets.desk.settled, action, x)
+            mean, width = entries.PREDICT.call(sets.desk.settled, action, x)
         if not sets.absorb(action, x, reward):
             raise self._inexact(x, action)
         if monitor is not None:
@@ -180,41 +187,63 @@ class Core:
     ) -> Choice:
         """What to do now. The settled sets may skip; where they do not, those with the open calls say what to ask
         about, or that what is open will tell (`pending`)."""
-        if self.plan is None:
-            return self._choose_by_view(x, allowed, context_id, key, spot_check)
-        desk = self.sets.desk
-        if self.explore == "sampled" and not self.rules:
-            check_sizes(x)
-            table = desk.ahead if self._waiting else desk.settled
-            return self._checked(x, self._sample(table, x, allowed, key))
-        table = desk.settled
+        desk, drawn = self.sets.desk, 1.0
         if self._beats is not None:
-            desk.scratch.known[:] = self._beats.find(x, context_id)
-        action, code, mean, spread = self._kernel(table, x, allowed, self.sets.bounds)
-        if self._waiting and code in (choosing.EXPLORE, choosing.UNSURE) and action >= 0:
+            found = self._beats.find(x, context_id, allowed, key)
+            desk.scratch.threshold, desk.scratch.answer, drawn = found
+        table = desk.settled
+        action, reason, mean, spread, chance, unsure = self._planned(table, x, allowed, context_id, key)
+        if self._waiting and reason == EXPLORE:
             table = desk.ahead
-            action, code, mean, spread = self._kernel(table, x, allowed, self.sets.bounds)
-            code = code if code in (choosing.EXPLORE, choosing.UNSURE) else choosing.PENDING
-        if action < 0:
-            raise unfit(x, -1 - action)
-        unsure = code == choosing.UNSURE
-        code = choosing.EXPLORE if unsure else code
-        if not self._random:
-            choice = action, REASONS[code], mean, spread, self._usual[code > 0]
-            return self._checked(x, choice) if unsure else choice
-        if code == choosing.EXPLORE and self.explore == "sampled":
+            action, reason, mean, spread, chance, unsure = self._planned(table, x, allowed, context_id, key)
+            chance, reason = (drawn, PENDING) if reason == LOG_BEATS else (chance, reason)
+            reason = reason if reason == EXPLORE else PENDING
+        elif reason == LOG_BEATS:
+            chance = drawn
+        if reason == EXPLORE and self.explore == "sampled":
             return self._checked(x, self._sample(table, x, allowed, key))
         others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
-        chances = self._planned_chances(code == choosing.EXPLORE, others, spot_check)
-        luck_says = luck.checks(key, spot_check, others)
+        chances = self._planned_chances(reason == EXPLORE, others, spot_check)
+        if chance < 1:
+            chances = Chances(chance, 0.0)
+        luck_says = luck.checks(key, spot_check, others) if spot_check else luck.AS_PLANNED
         if luck_says == luck.AS_PLANNED:
-            choice = action, REASONS[code], mean, spread, chances
+            choice = action, reason, mean, spread, chances
             return self._checked(x, choice) if unsure else choice
         if luck_says == luck.ELSEWHERE:
-            action, share = choosing.other_than(table, x, allowed, action, key, self.sets.bounds)
-            mean, spread = sampling.value(table, x, action)
+            other = entries.OTHER_THAN[self.sets.bounds].call
+            action, share = other(table, x, allowed, action, key, self.sets.bounds)
+            mean, spread = entries.VALUE.call(table, x, action)
             chances = Chances(*2 * (spot_check * luck.APART * share,))
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances))
+
+    def _planned(
+        self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
+    ) -> tuple[int, str, float, float, float, bool]:
+        """What one view says, luck apart: action, reason, mean, spread, the answer's chance, and whether a call must
+        be looked at closely before it is made."""
+        if self._own:
+            check_sizes(x)
+            view = self._view(table, x, allowed, context_id, key)
+            for rule in self._own:
+                answer = rule.answer(view)
+                if answer is not None:
+                    chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
+                    mean, spread = float(view.mean[answer]), float(view.spread[answer])
+                    return answer, rule.name, mean, spread, chance, False
+        bounds = self.sets.bounds
+        action, code, mean, spread = self._entry[bounds].call(table, x, allowed, bounds)
+        if action < 0:
+            raise unfit(x, -1 - action)
+        return action, REASONS[code], mean, spread, 1.0, code == choosing.UNSURE
+
+    def _view(
+        self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
+    ) -> View:
+        """A round with all actions in sight: what rules of your own need."""
+        mean, spread = self.sets.evaluate(x, ahead=table is self.sets.desk.ahead)
+        eligible = allowed if len(allowed) else np.ones(self.n_actions, dtype=np.bool_)
+        return View(x, context_id, mean, spread, mean + self.optimism * spread, eligible, self.priority, key)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
@@ -233,100 +262,38 @@ class Core:
         if not self.sets.learnable(action, x):
             raise self._inexact(x, action)
 
-    def _sample(self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
+    def _sample(self, table: Table, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
         """The action that one draw from the posterior favours."""
         normals = np.empty(self.n_actions)
         luck.normals(key, normals)
-        action = sampling.sampled(table, x, normals, allowed, self.sets.bounds)
-        mean, spread = sampling.value(table, x, action)
+        bounds = self.sets.bounds
+        action = entries.SAMPLED[bounds].call(table, x, normals, allowed, bounds)
+        mean, spread = entries.VALUE.call(table, x, action)
         return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread)
 
     def _drawn(
-        self, table: np.ndarray, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
+        self, table: Table, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
     ) -> Drawn:
         """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
         room = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
-        found, _, blanks, first = sampling.rivals(
-            table, x, action, REACH, allowed, who, means, spreads, self.sets.bounds
+        bounds = self.sets.bounds
+        found, _, blanks, first = entries.RIVALS[bounds].call(
+            table, x, action, REACH, allowed, who, means, spreads, bounds
         )
         own, alike = Rival(mean, spread, int(self.priority[action])), None
         if blanks:
-            alike = blanks, Rival(*sampling.value(table, x, first), int(self.priority[first]))
+            other_mean, other_spread = entries.VALUE.call(table, x, first)
+            alike = blanks, Rival(other_mean, other_spread, int(self.priority[first]))
         return Drawn(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
 
-    def _choose_by_view(
-        self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
-    ) -> Choice:
-        """Choose with all actions in sight: what rules written in Python need."""
-        check_sizes(x)
-        view = self._view(x, allowed, context_id, key)
-        answered = self._answered(view)
-        if answered is None and self._waiting:
-            view = self._view(x, allowed, context_id, key, ahead=True)
-            answered = self._answered(view)
-            answered = None if answered is None else (answered[0], PENDING, answered[2])
-        action, reason, chance = answered or (self._explorer(view), EXPLORE, 1.0)
-        chances: Chances | Drawn = Chances(chance, 0.0) if answered else ALWAYS
-        if answered is None and self.explore == "sampled":
-            chances = self._drawn_by_view(view, action)
-        elif spot_check:
-            others = int(view.eligible.sum()) > 1
-            chances = self._planned_chances(answered is None, others, spot_check)
-            luck_says = luck.checks(key, spot_check, others)
-            reason = reason if luck_says == luck.AS_PLANNED else SPOT_CHECK
-            if luck_says == luck.ELSEWHERE:
-                action, share = other_than(view, action, getattr(self.rules[0], "tolerance", 0.0))
-                chances = Chances(*2 * (spot_check * luck.APART * share,))
-        value, spread = float(view.mean[action]), float(view.spread[action])
-        return self._checked(x, (action, reason, value, spread, chances))
-
-    def _drawn_by_view(self, view: View, action: int) -> Drawn:
-        rivals = view.eligible.copy()
-        rivals[action] = False
-        own = Rival(float(view.mean[action]), float(view.spread[action]), int(view.priority[action]))
-        return Drawn(own, view.mean[rivals], view.spread[rivals], view.priority[rivals])
-
-    def _view(
-        self,
-        x: np.ndarray,
-        eligible: np.ndarray,
-        context_id: Hashable | None,
-        key: int,
-        *,
-        ahead: bool = False,
-    ) -> View:
-        mean, spread = self.sets.evaluate(x, ahead=ahead)
-        top = mean + self.optimism * spread
-        allowed = eligible if len(eligible) else np.ones(self.n_actions, dtype=np.bool_)
-        leader = kernels.best(top, allowed, self.priority, -1)
-        return View(x, context_id, mean, spread, top, allowed, self.priority, leader, key)
-
-    def _answered(self, view: View) -> tuple[int, str, float] | None:
-        """The first skip rule's answer and name, if any fires, and the chance of that answer."""
-        for rule in self.rules:
-            answer = rule.answer(view)
-            if answer is not None:
-                chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
-                return answer, rule.name, chance
-        return None
-
-    def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """What the log earned (NaN where it was not) and did in each of these contexts (n, d): (n,) each."""
-        if self._beats is None:
-            return np.full(len(contexts), math.nan), np.zeros(len(contexts), dtype=np.int64)
-        names = [None] * len(contexts) if ids is None else ids.tolist()
-        found = [self._beats.find(x, name) for x, name in zip(contexts, names, strict=True)]
-        thresholds = np.array([threshold for threshold, _ in found])
-        return thresholds, np.array([action for _, action in found], dtype=np.int64)
-
     def __getstate__(self) -> dict[str, Any]:
-        """All but whose turn it is."""
-        return {name: value for name, value in self.__dict__.items() if name != "_turns"}
+        """All but what belongs to this object alone."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_turns", "_entry")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._turns = Turns()
+        self._begin_turns()
 
     def _inexact(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))

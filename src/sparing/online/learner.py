@@ -17,8 +17,7 @@ from sparing.online.core import EXPLORE, SPOT_CHECK, Core
 from sparing.online.decision import Chances, Decision, Drawn, OpenDecision, Proposal
 from sparing.online.engine import choosing, luck
 from sparing.online.monitor import NoiseMonitor
-from sparing.online.planning import REASONS
-from sparing.online.rules import SkipRule
+from sparing.online.rules import REASONS, SkipRule
 from sparing.online.sets import ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 
@@ -108,7 +107,9 @@ class Learner(Core):
                 and (not share or luck.unchecked(self.key, number, share))
             ):
                 sets = self.sets
-                action, code, mean, spread = self._kernel(sets.desk.settled, context, EVERYONE, sets.bounds)
+                bounds = sets.bounds
+                decide = self._entry[bounds].call
+                action, code, mean, spread = decide(sets.desk.settled, context, EVERYONE, bounds)
                 if action < 0:
                     raise unfit(context, -1 - action)
                 if code == choosing.UNSURE:
@@ -208,6 +209,17 @@ class Learner(Core):
                 self._cancel(action, x, predicted)
             self._fresh = None
             del self.open[number]
+
+    def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """What the log earned (NaN where it was not) and answers in the next rounds' contexts (n, d): (n,) each."""
+        if self._beats is None:
+            return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
+        names = [None] * len(contexts) if ids is None else ids.tolist()
+        found = [
+            self._beats.find(x, name, EVERYONE, luck.key_of(self.key, self.rounds + i))
+            for i, (x, name) in enumerate(zip(contexts, names, strict=True))
+        ]
+        return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
 
     def count(self, *, rounds: int, calls: int) -> None:
         """Take note of rounds that compiled code has decided and learnt from."""

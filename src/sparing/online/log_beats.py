@@ -10,9 +10,11 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.log import context_keys
-from sparing.online.engine import luck
-from sparing.online.rules import View
+from sparing.online.engine import choosing, luck
 from sparing.policies.pi_plus import UNLOGGED, PiPlus
+
+NOWHERE = (math.nan, 0, 1.0)
+"""Threshold, answer and chance where the log has nothing to say."""
 
 
 @dataclass
@@ -62,6 +64,7 @@ class LogBeats:
     by_id: Memory | None
     policy: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     name: ClassVar[str] = "log-beats"
+    code: ClassVar[int] = choosing.LOG_BEATS
 
     @classmethod
     def of(cls, log: Log, plus: PiPlus, priority: np.ndarray, *, answer: str) -> "LogBeats":
@@ -72,29 +75,26 @@ class LogBeats:
         policy = spread_unlogged(log, plus) if answer == "policy" else None
         return cls(Memory.of(log.contexts, log, plus, priority), by_id, policy)
 
-    def answer(self, view: View) -> int | None:
-        """The log's answer where the leader's optimistic value does not beat the log's threshold."""
-        memory, slot = self._find(view.x, view.context_id)
-        if slot is None or view.top[view.leader] > memory.thresholds[slot]:
-            return None
-        if self.policy is None:
-            action = int(memory.answers[slot])
-            return action if view.eligible[action] else None
-        return self._draw(int(memory.groups[slot]), view.eligible, luck.uniform(view.luck, luck.ANSWER))
+    def find(
+        self, x: np.ndarray, context_id: Hashable | None, allowed: np.ndarray, key: int
+    ) -> tuple[float, int, float]:
+        """Threshold and answer of a context, and the answer's chance, among the `allowed` (K,) or everyone (0,).
 
-    def chance(self, view: View, answer: int) -> float:
-        """How likely this answer was among those that could be drawn."""
-        if self.policy is None:
-            return 1.0
-        memory, slot = self._find(view.x, view.context_id)
-        assert slot is not None
-        actions, weights = self._weights(int(memory.groups[slot]), view.eligible)
-        return float(weights[actions == answer].sum() / weights.sum())
-
-    def find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[float, int]:
-        """Threshold and logged action of a context; NaN, which nothing is below, where it is not in the log."""
+        The threshold is NaN, which nothing is below, where the context is not in the log or has no answer.
+        """
         memory, slot = self._find(x, context_id)
-        return (math.nan, 0) if slot is None else (float(memory.thresholds[slot]), int(memory.answers[slot]))
+        if slot is None:
+            return NOWHERE
+        threshold = float(memory.thresholds[slot])
+        if self.policy is None:
+            return threshold, int(memory.answers[slot]), 1.0
+        actions, weights = self._weights(int(memory.groups[slot]), allowed)
+        sums = np.cumsum(weights)
+        if not len(sums) or sums[-1] <= 0:
+            return NOWHERE
+        place = np.searchsorted(sums, luck.uniform(key, luck.ANSWER) * sums[-1], side="right")
+        place = min(place, np.flatnonzero(weights)[-1])
+        return threshold, int(actions[place]), float(weights[place] / sums[-1])
 
     def _find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[Memory, int | None]:
         if context_id is not None and self.by_id is not None:
@@ -107,20 +107,13 @@ class LogBeats:
                 ) from None
         return self.by_context, self.by_context.slots.get((x + 0.0).tobytes())
 
-    def _weights(self, group: int, eligible: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _weights(self, group: int, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """π⁺ in one context: its actions, and their mass, 0 for those that may not be played."""
         assert self.policy is not None
         offsets, actions, mass = self.policy
         entries = slice(offsets[group], offsets[group + 1])
-        return actions[entries], np.where(eligible[actions[entries]], mass[entries], 0.0)
-
-    def _draw(self, group: int, eligible: np.ndarray, chance: float) -> int | None:
-        actions, weights = self._weights(group, eligible)
-        sums = np.cumsum(weights)
-        if not len(sums) or sums[-1] <= 0:
-            return None
-        place = np.searchsorted(sums, chance * sums[-1], side="right")
-        return int(actions[min(place, np.flatnonzero(weights)[-1])])
+        listed, weights = actions[entries], mass[entries]
+        return listed, np.where(allowed[listed], weights, 0.0) if len(allowed) else weights
 
     def header(self) -> dict[str, Any]:
         """Nothing beyond its arrays."""

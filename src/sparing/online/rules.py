@@ -1,17 +1,25 @@
-"""Skip rules: when a round can be answered without paying for its reward, and with which action."""
+"""Skip rules: when a round can be answered without paying for its reward, and with which action.
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+The built-in ones are data: compiled code does what they say (engine/choosing.py). A rule of your own is an object
+with an `answer`, and is asked before them.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sparing.online import kernels
+from sparing.errors import SettingError
+from sparing.online.engine import choosing
+
+REASONS = ("explore", "supported", "log-beats", "certified", "confident", "spot-check", "pending", "explore")
+"""Names of the reasons, by their number in choosing.py; an unsure call is one like any other."""
 
 
 @dataclass(slots=True)
 class View:
-    """One round as a rule sees it: the sets at x, who may be played, and the proposed leader a*.
+    """One round as a rule of your own sees it: the sets at x, who may be played, and the proposed leader a*.
 
     mean, spread, top (K,) are the centre, half-width and top of each action's set at x. `luck` is the key
     of the round's random numbers (engine/luck.py).
@@ -24,21 +32,27 @@ class View:
     top: np.ndarray
     eligible: np.ndarray
     priority: np.ndarray
-    leader: int
     luck: int = 0
+
+    @property
+    def leader(self) -> int:
+        """a*: the eligible action with the highest top."""
+        return self.best(self.top)
 
     def best(self, scores: np.ndarray, *, other_than: int = -1) -> int:
         """The eligible action with the largest score, ties by priority; −1 if there is none."""
-        return kernels.best(scores, self.eligible, self.priority, other_than)
+        candidates = np.flatnonzero(self.eligible)
+        candidates = candidates[candidates != other_than]
+        if not len(candidates):
+            return -1
+        highest = candidates[scores[candidates] == scores[candidates].max()]
+        return int(highest[self.priority[highest].argmin()])
 
 
 class SkipRule(Protocol):
-    """Answers a round without a reward call, or passes (None)."""
+    """What every rule can say of itself."""
 
     name: ClassVar[str]
-
-    def answer(self, view: View) -> int | None:
-        """The action to answer with, or None to let the next rule see the round."""
 
     def header(self) -> dict[str, Any]:
         """What to save as JSON."""
@@ -47,70 +61,99 @@ class SkipRule(Protocol):
         """What to save as arrays."""
 
 
+class OwnRule(SkipRule, Protocol):
+    """A rule in Python: answers a round without a reward call, or passes (None)."""
+
+    def answer(self, view: View) -> int | None:
+        """The action to answer with, or None to let the next rule see the round."""
+
+
+class BuiltIn:
+    """A rule as data; `code` is its number in choosing.py."""
+
+    name: ClassVar[str]
+    code: ClassVar[int]
+
+    def header(self) -> dict[str, Any]:
+        """Its numbers."""
+        return {name: value for name, value in self._fields() if not isinstance(value, np.ndarray)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its arrays."""
+        return {name: value for name, value in self._fields() if isinstance(value, np.ndarray)}
+
+    def _fields(self) -> list[tuple[str, Any]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore[arg-type]
+
+
 @dataclass
-class Supported:
-    """`supported`: the leader is one of the actions the log has taught; answer it."""
+class Supported(BuiltIn):
+    """`supported`: the leader is one of the actions the log has taught: a* ∈ 𝓛 → a*."""
 
     frozen: np.ndarray
     name: ClassVar[str] = "supported"
-
-    def answer(self, view: View) -> int | None:
-        """a* ∈ 𝓛 → a*."""
-        return view.leader if self.frozen[view.leader] else None
-
-    def header(self) -> dict[str, Any]:
-        """Nothing beyond the sets' frozen actions."""
-        return {}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The actions in 𝓛."""
-        return {"frozen": self.frozen}
+    code: ClassVar[int] = choosing.SUPPORTED
 
 
 @dataclass
-class Certified:
-    """`certified`: no rival can beat the leader by more than the tolerance; answer the leader."""
+class Certified(BuiltIn):
+    """`certified`: no rival can beat the leader by more than τ: max_{b≠a*} U_b(x) − L_{a*}(x) ≤ τ → a*."""
 
     tolerance: float
     name: ClassVar[str] = "certified"
-
-    def answer(self, view: View) -> int | None:
-        """max_{b≠a*} U_b(x) − L_{a*}(x) ≤ τ → a*."""
-        if self.tolerance == -np.inf:
-            return None
-        rival = view.best(view.top, other_than=view.leader)
-        low = view.mean[view.leader] - view.spread[view.leader]
-        return view.leader if rival < 0 or view.top[rival] - low <= self.tolerance else None
-
-    def header(self) -> dict[str, Any]:
-        """The tolerance τ."""
-        return {"tolerance": self.tolerance}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """None."""
-        return {}
+    code: ClassVar[int] = choosing.CERTIFIED
 
 
 @dataclass
-class Confident:
-    """`confident`: the posterior doubts the best mean by 1 − confidence or less; answer it."""
+class Confident(BuiltIn):
+    """`confident`: the posterior doubts the best mean by 1 − c or less.
+
+    Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m.
+    """
 
     tolerance: float
     confidence: float
     name: ClassVar[str] = "confident"
+    code: ClassVar[int] = choosing.CONFIDENT
 
-    def answer(self, view: View) -> int | None:
-        """Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m."""
-        leader = view.best(view.mean)
-        doubt = kernels.doubts(
-            view.mean, view.spread, view.eligible, leader, self.tolerance, np.empty(len(view.mean))
+
+EXPLORERS = {
+    "leader": choosing.LEADER,
+    "optimistic": choosing.LEADER,
+    "wider": choosing.WIDER,
+    "wider-rival": choosing.WIDER_RIVAL,
+    "sampled": choosing.SAMPLED,
+}
+"""What a call plays: the highest top; of it and the next, or of the best mean and its likeliest rival, the one known
+less; the best of one draw from the posterior."""
+
+TOGETHER = {
+    (): ("leader", "optimistic", "sampled"),
+    ("supported",): ("leader",),
+    ("log-beats",): ("leader",),
+    ("log-beats", "supported"): ("leader",),
+    ("certified",): ("leader", "wider"),
+    ("confident",): ("leader", "optimistic", "wider-rival", "sampled"),
+}
+"""Built-in rules, in order, that compiled code has together, and the explorers that go with them."""
+
+
+def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float) -> choosing.Plan:
+    """What the compiled code is to do."""
+    built_in = [rule for rule in rules if not own(rule)]
+    names = tuple(rule.name for rule in built_in)
+    if explore not in TOGETHER.get(names, ()):
+        raise SettingError(
+            f"the rules {', '.join(names) or 'none'} with explore={explore!r}; built-in rules go together as "
+            f"{'; '.join(', '.join(known) or 'none' for known in TOGETHER)}, with {', '.join(EXPLORERS)} where "
+            "that fits. Write a rule of your own (docs/adding-an-algorithm.md)"
         )
-        return leader if doubt <= 1 - self.confidence else None
+    first, second = (*(rule.code for rule in built_in), choosing.EXPLORE, choosing.EXPLORE)[:2]
+    tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
+    limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
+    return choosing.Plan(first, second, EXPLORERS[explore], optimism, tolerance, limit, spot_check)
 
-    def header(self) -> dict[str, Any]:
-        """The tolerance τ and the confidence c."""
-        return {"tolerance": self.tolerance, "confidence": self.confidence}
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """None."""
-        return {}
+def own(rule: SkipRule) -> bool:
+    """Whether a rule is written in Python."""
+    return not hasattr(rule, "code")

@@ -10,7 +10,8 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
-from sparing.online.engine import bounding, learning, memory, opening, running, search
+from sparing.native.table import Memory
+from sparing.online.engine import bounding, choosing, entries, learning, memory, opening, search
 
 FREELY = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
@@ -81,7 +82,7 @@ class ConfidenceSets:
         a.response[rows] += sums.response[touched]
         a.logged[rows] = sums.counts[touched]
         a.action[rows] = touched
-        a.counters[memory.USED] = len(touched) + 1
+        a.used = len(touched) + 1
         self._map()
         self._derive()
 
@@ -92,34 +93,28 @@ class ConfidenceSets:
         self._hold(memory.allocate(n_actions, max(room, touched) + 2, d, bounded=bounded, quick=quick))
         self.prioritise(np.arange(n_actions))
 
-    def _hold(self, arrays: memory.Sets) -> None:
+    def _hold(self, arrays: Memory) -> None:
         self.arrays = arrays
         self.desk = memory.Desk(arrays)
         self.bounds = 1 if len(arrays.near) else None
 
     def _map(self) -> None:
         """Say where each action's slots are, from what the slots say of themselves."""
-        a, used = self.arrays, int(self.arrays.counters[memory.USED])
+        a, used = self.arrays, self.arrays.used
         slots, hidden = np.arange(used), a.hidden[:used]
         settled, ahead = ((slots > 0) & (hidden & view == 0) for view in (1, 2))
-        a.slot[a.action[:used][settled]] = slots[settled]
+        a.settled[a.action[:used][settled]] = slots[settled]
         a.ahead[a.action[:used][ahead]] = slots[ahead]
-        counted = {
-            memory.FREE: (hidden == 3).sum(),
-            memory.TWINS: (hidden == 1).sum(),
-            memory.TOUCHED: settled.sum(),
-            memory.TOUCHED_AHEAD: ahead.sum(),
-        }
-        for place, number in counted.items():
-            a.counters[place] = number
+        a.touched[:] = settled.sum(), ahead.sum()
+        a.free, a.twins = (hidden == 3).sum(), (hidden == 1).sum()
         self._find_next()
 
     def _find_next(self) -> None:
         """Find the first untouched action in each view's order."""
         a = self.arrays
-        for place, slots in ((memory.NEXT, a.slot), (memory.NEXT_AHEAD, a.ahead)):
+        for view, slots in ((memory.SETTLED, a.settled), (memory.AHEAD, a.ahead)):
             blank = np.flatnonzero(slots[a.order] == 0)
-            a.counters[place] = blank[0] if len(blank) else len(slots)
+            a.next[view] = blank[0] if len(blank) else len(slots)
 
     def _derive(self) -> None:
         """Compute what follows from the state, from scratch."""
@@ -139,28 +134,22 @@ class ConfidenceSets:
 
     def _tell(self) -> None:
         """Hand the settings to the compiled code."""
-        a, s, learnt = self.arrays, self.assumptions, self.learnt
-        d = a.theta.shape[1]
-        kinds = {"determinant": memory.DETERMINANT, "trace": memory.TRACE, "paper": memory.PAPER}
-        kind = memory.CONSTANT if self.constant is not None else kinds[s.radius]
-        alone = kind in (memory.DETERMINANT, memory.TRACE)
-        used = int(a.counters[memory.USED])
-        a.counters[memory.KIND] = kind
+        a, s, used = self.arrays, self.assumptions, self.arrays.used
+        a.kind = memory.RADII.index("constant" if self.constant is not None else s.radius)
         settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
-        a.counters[memory.TOTAL] = (a.logged + a.live)[:used][settled].sum()
-        growth = s.context_bound**2 / self.ridge
-        a.numbers[:] = (
-            self.ridge,
-            math.nan if alone else (self.constant or 0.0),
-            self.slack,
-            self.misfit,
-            s.radius_scale,
-            s.noise,
-            math.sqrt(s.ridge) * s.theta_bound,
-            2 * math.log(learnt / s.delta),
-            growth / d,
-            growth,
-        )
+        a.total = (a.logged + a.live)[:used][settled].sum()
+        alone = a.kind in (memory.DETERMINANT, memory.TRACE)
+        a.common = math.nan if alone else (self.constant or 0.0)
+        a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
+        a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
+        a.log_delta = 2 * math.log(self.learnt / s.delta)
+        a.total_growth = s.context_bound**2 / self.ridge
+        a.growth = a.total_growth / self.shape[1]
+
+    def follow(self, plan: choosing.Plan) -> None:
+        """Hand the rules to the compiled code."""
+        for name, value in plan._asdict().items():
+            setattr(self.arrays, name, value)
 
     def prioritise(self, priority: np.ndarray) -> None:
         """Say who wins ties: the action with the smaller number (K,)."""
@@ -171,38 +160,38 @@ class ConfidenceSets:
     def freeze(self, actions: np.ndarray, theta: np.ndarray) -> None:
         """Make these actions points {θ̂_a}: known, and never learnt further."""
         for action, point in zip(actions, theta, strict=True):
-            if self.arrays.slot[action] == 0:
+            if self.arrays.settled[action] == 0:
                 self.make_room()
                 opening.touch(self.desk.settled, int(action))
-            slot = self.arrays.slot[action]
+            slot = self.arrays.settled[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
 
     def make_room(self) -> None:
         """See to it that one more slot can be taken."""
-        room, counters = len(self.arrays.theta), self.arrays.counters
-        if counters[memory.USED] == room and not counters[memory.FREE]:
-            self._hold(memory.grown(self.arrays, min(2 * room, 2 * len(self.arrays.slot) + 2)))
+        room = len(self.arrays.theta)
+        if self.arrays.used == room and not self.arrays.free:
+            self._hold(memory.grown(self.arrays, min(2 * room, 2 * self.shape[0] + 2)))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Actions and features, (K, d)."""
-        return len(self.arrays.slot), self.arrays.theta.shape[1]
+        return len(self.arrays.settled), self.arrays.theta.shape[1]
 
     @property
     def learnt(self) -> int:
         """K': how many sets are learnt rather than frozen."""
-        return max(1, len(self.arrays.slot) - int(self.arrays.frozen.sum()))
+        return max(1, self.shape[0] - int(self.arrays.frozen.sum()))
 
     @property
     def logged(self) -> np.ndarray:
         """Rows of the log in each set, (K,)."""
-        return self.arrays.logged[self.arrays.slot]
+        return self.arrays.logged[self.arrays.settled]
 
     @property
     def live(self) -> np.ndarray:
         """Rows in each set since, (K,)."""
-        return self.arrays.live[self.arrays.slot]
+        return self.arrays.live[self.arrays.settled]
 
     @property
     def counts(self) -> np.ndarray:
@@ -212,17 +201,17 @@ class ConfidenceSets:
     @property
     def frozen(self) -> np.ndarray:
         """Which actions are points, (K,)."""
-        return self.arrays.frozen[self.arrays.slot] != 0
+        return self.arrays.frozen[self.arrays.settled] != 0
 
     @property
     def theta(self) -> np.ndarray:
         """θ̂_a, (K, d)."""
-        return self.arrays.theta[self.arrays.slot]
+        return self.arrays.theta[self.arrays.settled]
 
     @property
     def response(self) -> np.ndarray:
         """b_a, (K, d)."""
-        return self.arrays.response[self.arrays.slot]
+        return self.arrays.response[self.arrays.settled]
 
     @property
     def gram(self) -> np.ndarray:
@@ -237,20 +226,20 @@ class ConfidenceSets:
     @property
     def log_det(self) -> np.ndarray:
         """log(det V_a/λ^d), (K,)."""
-        return self.arrays.log_det[self.arrays.slot]
+        return self.arrays.log_det[self.arrays.settled]
 
     @property
     def radius(self) -> np.ndarray:
         """ρ_a, (K,)."""
-        common = self.arrays.numbers[memory.COMMON]
-        own = self.arrays.radius[self.arrays.slot]
+        common = self.arrays.common
+        own = self.arrays.radius[self.arrays.settled]
         return own if math.isnan(common) else np.full(len(own), common)
 
     def _square(self, packed: np.ndarray) -> np.ndarray:
         k, d = self.shape
         rows, columns = np.triu_indices(d)
         full = np.empty((k, d, d))
-        full[:, rows, columns] = full[:, columns, rows] = packed[self.arrays.slot, : len(rows)]
+        full[:, rows, columns] = full[:, columns, rows] = packed[self.arrays.settled, : len(rows)]
         return full
 
     def evaluate(self, x: np.ndarray, *, ahead: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -262,23 +251,23 @@ class ConfidenceSets:
 
     def learnable(self, action: int, x: np.ndarray) -> bool:
         """Whether a reward of this action in this context could be learnt exactly."""
-        return bool(running.learnable(self.desk.ahead, action, x))
+        return bool(entries.LEARNABLE.call(self.desk.ahead, action, x))
 
     def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
         """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
-        slot: int = opening.absorb(self.desk.settled, action, x, reward)
+        slot: int = entries.ABSORB.call(self.desk.settled, action, x, reward)
         if slot > 0 and self.bounds is None:
             return True
         if slot == opening.FULL:
             self.make_room()
-            slot = opening.absorb(self.desk.settled, action, x, reward)
+            slot = entries.ABSORB.call(self.desk.settled, action, x, reward)
         self._keep_bounds(slot)
         return slot > 0
 
     def begin(self, action: int, x: np.ndarray) -> float:
         """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
         self.make_room()
-        predicted = opening.begin(self.desk.ahead, action, x)
+        predicted = entries.BEGIN.call(self.desk.ahead, action, x)
         self._keep_bounds(int(self.arrays.ahead[action]))
         return float(predicted)
 
@@ -286,7 +275,7 @@ class ConfidenceSets:
         self, action: int, x: np.ndarray, reward: float, predicted: float, left: Sequence[OpenCall]
     ) -> None:
         """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
-        if not opening.settle(self.desk.ahead, action, x, reward, predicted):
+        if not entries.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
             self._open_anew(action, left)
         self._keep_bounds(int(self.arrays.ahead[action]))
 
@@ -298,36 +287,36 @@ class ConfidenceSets:
 
     def take_back(self, action: int, x: np.ndarray, predicted: float, left: Sequence[OpenCall]) -> None:
         """Take an open call out of the view ahead again, where the action has these others `left`."""
-        if not opening.take_back(self.desk.ahead, action, x, predicted):
+        if not entries.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
             self._open_anew(action, left)
         self._keep_bounds(int(self.arrays.ahead[action]))
 
     def _keep_bounds(self, slot: int) -> None:
         if self.bounds is not None and slot > 0:
-            bounding.keep_bounds(self.desk.settled, slot)
+            entries.KEEP_BOUNDS.call(self.desk.settled, slot)
 
     @property
     def waiting(self) -> np.ndarray:
         """Open calls in the view ahead, (K,)."""
-        return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.slot)
+        return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.settled)
 
     def waiting_for(self, action: int) -> bool:
         """Whether an action has open calls in the view ahead; a point never has."""
-        return bool(self.arrays.ahead[action] != self.arrays.slot[action])
+        return bool(self.arrays.ahead[action] != self.arrays.settled[action])
 
     @property
     def digest(self) -> int:
         """A number that depends on every row learnt since the start, and on their order."""
-        return int(self.arrays.counters[memory.DIGEST])
+        return self.arrays.digest
 
     def scale_constant(self, constant: float) -> None:
         """Change the constant radius (a posterior whose noise turned out larger)."""
-        self.constant = constant
-        self.arrays.numbers[memory.COMMON] = constant
+        if constant != self.constant:
+            self.constant = self.arrays.common = constant
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
-        used = int(self.arrays.counters[memory.USED])
+        used = self.arrays.used
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
         return {**saved, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 
@@ -355,8 +344,7 @@ class ConfidenceSets:
             if not np.isfinite(given).all():
                 raise ValueError(f"array {name} holds numbers that are not finite")
             place[:used] = given
-        sets.arrays.counters[memory.USED] = used
-        sets.arrays.counters[memory.DIGEST] = arrays["digest"]
+        sets.arrays.used, sets.arrays.digest = used, arrays["digest"]
         sets._check_slots(used, k)
         sets._map()
         sets._tell()
@@ -397,4 +385,4 @@ class ConfidenceSets:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         # Own copies: what was handed over may be shared, mapped from a file, or not to be written to.
-        self._hold(memory.Sets(*(np.array(array, order="C") for array in self.arrays)))
+        self._hold(self.arrays.copy())

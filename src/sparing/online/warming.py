@@ -28,7 +28,7 @@ SIZES = ((4, 2), (120, 10))
 
 def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, take back, many at once; the copy is dropped."""
-    from sparing.online.engine import choosing, luck, sampling
+    from sparing.online.engine import entries, luck
 
     twin = learner.copy()
     everyone = np.ones(learner.n_actions, dtype=np.bool_)
@@ -44,15 +44,15 @@ def warm_up(learner: "Learner") -> None:
             twin.decide(x)
     twin.decide_many(contexts)
     table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
-    if twin.plan is not None and twin.spot_check:
+    if twin.spot_check:
         luck.unchecked(twin.key, 0, twin.spot_check)
         luck.checks(luck.key_of(twin.key, 0), twin.spot_check, True)
-        choosing.other_than(table, x, everyone, 0, 0, bounds)
-        sampling.value(table, x, 0)
+        entries.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
+        entries.VALUE.call(table, x, 0)
     if twin.explore == "sampled":
         normals = np.zeros(twin.n_actions)
         luck.normals(luck.key_of(twin.key, 0), normals)
-        sampling.sampled(table, x, normals, everyone, bounds)
+        entries.SAMPLED[bounds].call(table, x, normals, everyone, bounds)
 
 
 def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:

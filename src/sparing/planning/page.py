@@ -3,11 +3,11 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
-from sparing import archive
 from sparing.planning.result import HEADER, Plan, Summary
 from sparing.report import figures, page
 
@@ -30,9 +30,8 @@ DECADES = 4
 
 def draw(plan: Plan) -> "Figure":
     """Mean regret against mean calls, every option numbered; below, the intervals of both by number."""
-    figure, _ = figures.panels(1, width=10, height=5 + 0.23 * len(plan.options))
+    figure = figures.blank(width=10, height=5 + 0.23 * len(plan.options))
     with figures.styled():
-        figure.clear()
         rows = figure.subplot_mosaic(
             [["map", "map"], ["calls", "regret"]], height_ratios=[4, 0.8 + 0.23 * len(plan.options)]
         )
@@ -73,10 +72,9 @@ def _intervals(axes: "Axes", plan: Plan, found: Sequence[Summary], label: str) -
         axes.plot(summary.mean, place, "o", color=colour, markersize=6)
         axes.plot(summary.median, place, "|", color="black", markersize=9)
     frontier = plan.frontier
-    marks = [" ◂ frontier" if option in frontier else "" for option in plan.options]
     labels = [
-        f"{option.label}{mark}  {place + 1}"
-        for place, option, mark in zip(places, plan.options, marks, strict=True)
+        f"{option.label}{' ◂ frontier' if option in frontier else ''}  {number}"
+        for number, option in enumerate(plan.options, start=1)
     ]
     axes.set_yticks(places, labels)
     axes.set_ylim(len(found) - 0.4, -0.6)
@@ -90,58 +88,48 @@ def _scale(axes: "Axes", which: str, found: Sequence[Summary], label: str) -> No
     positive = [value for value in values if value > 0]
     top = max(positive, default=1.0)
     least = max(min(positive, default=1.0), top / 10**DECADES)
-    set_scale, set_limit = getattr(axes, f"set_{which}scale"), getattr(axes, f"set_{which}lim")
-    low = -0.03 * top
+    limits = (-0.03 * top, 1.05 * top)
+    axis: Any = getattr(axes, f"{which}axis")
     if top > WIDE * least:
         label += ", log scale"
+        set_scale = getattr(axes, f"set_{which}scale")
         if min(values) < least:
             start = 10 ** np.floor(np.log10(least))
             set_scale("symlog", linthresh=start, linscale=0.5)
-            low = -0.3 * start
+            limits = (-0.3 * start, 1.3 * top)
         else:
             set_scale("log")
-            low = least / 1.3
-        set_limit(low, top * 1.3)
-    else:
-        set_limit(low, top * 1.05)
-    getattr(axes, f"set_{which}label")(label)
-    getattr(axes, f"{which}axis").set_major_formatter("{x:,g}" if top < 10 else "{x:,.0f}")
+            limits = (least / 1.3, 1.3 * top)
+        few = top < 100 * least  # powers of ten: one or two, too few to read the others from
+        axis.get_major_locator().set_params(subs=(1, 2, 5) if few else (1,))
+        axis.set_minor_formatter("")
+    axes.set(**{f"{which}lim": limits, f"{which}label": label})
+    axis.set_major_formatter("{x:,.10g}")
 
 
 def _numbers(axes: "Axes", points: np.ndarray) -> None:
     """Write the options' numbers beside their points (n, 2), once where several stand together."""
     shares = (axes.transScale + axes.transLimits).transform(points)
-    groups: list[list[int]] = []
-    for number in np.lexsort((shares[:, 1], shares[:, 0])).tolist():
-        near = [
-            group
-            for group in groups
-            if any((np.abs(shares[number] - shares[other]) < NEAR).all() for other in group)
-        ]
-        merged = [other for group in near for other in group] + [number]
-        groups = [group for group in groups if group not in near] + [merged]
+    near = (np.abs(shares[:, None] - shares) < NEAR).all(axis=2)
+    groups, group_of = connected_components(near)
     taken = shares
-    for group in groups:
-        last = max(group, key=lambda other: (shares[other, 0], shares[other, 1]))
-        text = _listed([number + 1 for number in sorted(group)])
-        spots = shares[last] + OFFSETS * (0.012 + 0.004 * len(text), 0.04)
-        gaps = np.abs(spots[:, None] - taken) / (0.012 + 0.004 * len(text), 0.03)
-        best = int(np.minimum(gaps.max(axis=2).min(axis=1), 2.0).argmax())
-        taken = np.vstack([taken, spots[best]])
-        axes.annotate(
-            text, spots[best], xycoords="axes fraction", ha="center", va="center", fontsize=9, zorder=6
-        )
+    for group in range(groups):
+        members = np.flatnonzero(group_of == group)
+        last = max(members, key=lambda number: tuple(shares[number]))
+        text = _listed((members + 1).tolist())
+        size = np.array([0.012 + 0.004 * len(text), 0.03])
+        spots = shares[last] + OFFSETS * size * (1, 4 / 3)
+        gaps = (np.abs(spots[:, None] - taken) / size).max(axis=2).min(axis=1)
+        best = spots[np.minimum(gaps, 2.0).argmax()]
+        taken = np.vstack([taken, best])
+        axes.annotate(text, best, xycoords="axes fraction", ha="center", va="center", fontsize=9, zorder=6)
 
 
 def _listed(numbers: list[int]) -> str:
     """1, 2, 3, 5 as 1–3, 5."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True))
 
 
 def headline(plan: Plan) -> str:
@@ -153,11 +141,8 @@ def headline(plan: Plan) -> str:
 
 def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
-    target = archive.folder(folder)
-    image, document = target / "plan.png", target / "plan.html"
-    drawn = draw(plan)
-    figures.save_png(drawn, image)
-    frontier = plan.frontier
+    drawn, frontier = draw(plan), plan.frontier
+    best = [number for number, option in enumerate(plan.options) if option in frontier]
     caption = (
         f"Above: mean regret against mean reward calls after {plan.rounds:,} rounds; lower and further left is "
         f"better; bars are prediction intervals ({plan.coverage:.0%}) over {plan.worlds} worlds drawn from the log's "
@@ -165,14 +150,10 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     )
     parts = [
         page.paragraph(headline(plan), kind="lead"),
-        page.table(
-            HEADER,
-            plan.rows(),
-            emphasised=[number for number, option in enumerate(plan.options) if option in frontier],
-        ),
+        page.table(HEADER, plan.rows(), emphasised=best),
         page.figure(figures.to_svg(drawn), caption),
         page.heading("What this rests on"),
         *(page.paragraph(text, kind="note") for text in plan.assumptions),
     ]
-    page.write_page(document, page.page("sparing: how many reward calls it will take", parts))
-    return image, document
+    title = "sparing: how many reward calls it will take"
+    return page.write_report(folder, "plan", drawn, title=title, parts=parts)

@@ -1,31 +1,33 @@
 """How many reward calls will it take? Simulate what the log leaves possible, and count."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from functools import partial
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.prior import Prior, empirical_prior
 from sparing.model.statistics import Statistics
+from sparing.model.supported import Supported, elbow, find_elbow, given, top
+from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.planning.candidates import (
-    LEARNERS,
-    Candidate,
-    PlanSettings,
-    believer,
-    candidates,
-    check_names,
-    check_settings,
-)
 from sparing.planning.result import Option, Plan
-from sparing.planning.world import MOST_CONTEXTS, Posterior, PosteriorWorld
 from sparing.simulation.loop import Progress, play
 from sparing.simulation.many import run_many
+from sparing.simulation.worlds import LinearWorld
 
-__all__ = ["Plan", "plan"]
+LEARNERS = ("greedy", "confident", "certified", "eps_moful", "warm_started", "moful")
+"""What a plan can compare; `greedy` plays the log's ridge estimates and never asks."""
+
+TOLERANT = ("confident", "certified")
+"""Learners that take a tolerance: compared once for each."""
+
+MOST_CONTEXTS = 20_000
+"""Of a longer log, a random part of this many rows stands for its contexts: each process gets a copy."""
 
 CHECKPOINTS = 8
 """Points of a run, evenly spaced, at which calls and regret are recorded."""
@@ -37,14 +39,37 @@ SLACK = 1e-9
 """Keeps (W + 1)·α/2 from falling below a whole number by rounding."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """One world and all that a process needs to try every learner in it."""
+class PlanSettings(TypedDict, total=False):
+    """How the planned learners are set, as in their factories.
 
-    world: PosteriorWorld
-    learners: tuple[Learner, ...]
-    checkpoints: np.ndarray
-    seed: tuple[int, int]
+    `skip_confidence` is the `confidence` of `confident`. `supported` is the set 𝓛 of `eps_moful`; else
+    it is `elbow()`, or, where the counts have none, the better logged half of the logged actions.
+    """
+
+    noise: float | None
+    theta_bound: float | None
+    context_bound: float | None
+    ridge: float
+    delta: float
+    radius: str
+    radius_scale: float
+    reward_range: tuple[float, float] | None
+    prior_scale: float | None
+    prior_mean: ArrayLike | None
+    spot_check: float
+    misfit: float
+    skip_confidence: float
+    supported: Supported
+
+
+OF_CONFIDENT = ("prior_scale", "prior_mean", "spot_check", "misfit")
+"""Settings that only `confident` takes, under the same name."""
+
+NOT_COMMON = (*OF_CONFIDENT, "skip_confidence", "supported")
+"""Settings that only some learners take."""
+
+SKIP_CONFIDENCE = 0.95
+"""How sure `confident` is when it skips, where nothing else is said."""
 
 
 def plan(
@@ -73,33 +98,27 @@ def plan(
     within so many calls. `settings` are those of the learners. In a script, call this under
     `if __name__ == "__main__":`, or with `workers=1`, because the other processes import the script.
     """
-    if not isinstance(log, Log):
-        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
-    if log.n_rows == 0:
-        raise SettingError(
-            "the log has no rows, so there is no posterior to plan from; log some rounds first"
-        )
+    _check_log(log)
     rank = _rank(_whole("worlds", worlds), confidence)
     horizon = _whole("rounds", rounds)
-    _limits(regret, budget)
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise SettingError(f"seed={seed!r}; must be a whole number, 0 or more")
-    names, levels = check_names(learners), _tolerances(tolerances)
-    check_settings(settings)
-    believed = believer(log, settings)
+    _check_asked(regret, budget, seed)
+    chosen = [(name, level) for name in _names(learners) for level in _levels(name, tolerances)]
+    _check_settings(settings)
+    believed = _started("confident", log, settings)
     posterior = Posterior.of(believed, log.contexts, np.random.default_rng([seed, 0]))
-    compared = candidates(log, names, levels, settings)
+    starts = tuple(_started(name, log, settings, tolerance=level) for name, level in chosen)
     checkpoints = np.unique(np.ceil(horizon * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
-    starts = tuple(candidate.learner for candidate in compared)
-    jobs = [
-        _Job(
-            posterior.draw(np.random.default_rng([seed, 1, number])), starts, checkpoints, (int(seed), number)
-        )
-        for number in range(worlds)
-    ]
     if workers is None and worlds * len(starts) * horizon < SMALL:
         workers = 1
-    options = _options(compared, np.array(run_many(_try, jobs, workers=workers, progress=progress)), rank)
+    run = partial(_try, posterior, starts, checkpoints, int(seed))
+    results = np.array(run_many(run, range(worlds), workers=workers, progress=progress))
+    options = tuple(
+        Option(name, level, _detail(name, start), calls, lost, rank)
+        for (name, level), start, calls, lost in zip(
+            chosen, starts, *results.transpose(2, 1, 0, 3), strict=True
+        )
+    )
+    prior = _prior(log, believed, settings)
     return Plan(
         rounds=horizon,
         worlds=worlds,
@@ -108,51 +127,103 @@ def plan(
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
         noise=posterior.noise,
-        prior_scale=_prior(log, believed, settings).scale,
-        assumptions=(*_assumptions(log, believed, settings), _reading(options, worlds, rank)),
+        prior_scale=prior.scale,
+        assumptions=(*_assumptions(log, believed, prior, settings), _reading(options, worlds, rank)),
         regret=regret,
         budget=budget,
         seed=int(seed),
     )
 
 
-def _try(job: _Job) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what `confident` believes at its start.
+
+    theta (K, d) holds the means, root (K, d, d) a root of each covariance: root·rootᵀ = σ² V_a⁻¹.
+    pool (m, d) holds contexts of the log.
+    """
+
+    theta: np.ndarray
+    root: np.ndarray
+    noise: float
+    pool: np.ndarray
+    action_names: tuple[Hashable, ...]
+
+    @classmethod
+    def of(cls, learner: Learner, contexts: np.ndarray, rng: np.random.Generator) -> "Posterior":
+        """Take the posterior of a `confident` learner that has seen its log and nothing else."""
+        noise = learner.assumptions.noise
+        if len(contexts) > MOST_CONTEXTS:
+            contexts = contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
+        root = noise * np.linalg.cholesky(learner.sets.inverse)
+        return cls(learner.sets.theta.copy(), root, noise, contexts, learner.action_names)
+
+    def draw(self, rng: np.random.Generator) -> LinearWorld:
+        """One world. A live context that looks like a logged one is a new round, with new luck."""
+        luck = rng.standard_normal(self.theta.shape)
+        theta = self.theta + np.einsum("kij,kj->ki", self.root, luck)
+        return LinearWorld(theta=theta, noise=self.noise, pool=self.pool, action_names=self.action_names)
+
+
+def _try(
+    posterior: Posterior, starts: tuple[Learner, ...], checkpoints: np.ndarray, seed: int, number: int
+) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    rounds = int(job.checkpoints[-1])
-    stream = job.world.live_stream(rounds, np.random.default_rng([job.seed[0], 2, job.seed[1]]))
-    found = np.empty((len(job.learners), 2, len(job.checkpoints)))
-    for number, start in enumerate(job.learners):
+    world = posterior.draw(np.random.default_rng([seed, 1, number]))
+    stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
+    found = np.empty((len(starts), 2, len(checkpoints)))
+    for place, start in enumerate(starts):
         learner = start.copy()
         # A live learner's own luck is as unknown as the world: ties and samples differ between worlds.
-        learner.reseed([job.seed[0], 3, job.seed[1]])
+        learner.reseed([seed, 3, number])
         trace = play(learner, stream)
-        found[number] = trace.calls[job.checkpoints - 1], trace.regret[job.checkpoints - 1]
+        found[place] = trace.calls[checkpoints - 1], trace.regret[checkpoints - 1]
     return found
 
 
-def _options(compared: tuple[Candidate, ...], results: np.ndarray, rank: int) -> tuple[Option, ...]:
-    return tuple(
-        Option(c.name, c.tolerance, c.detail, results[:, number, 0], results[:, number, 1], rank)
-        for number, c in enumerate(compared)
-    )
+def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | None = None) -> Learner:
+    """A learner at its start on the log."""
+    common: Any = {key: value for key, value in settings.items() if key not in NOT_COMMON}
+    if name == "confident":
+        own: Any = {key: value for key, value in settings.items() if key in OF_CONFIDENT}
+        own["confidence"] = settings.get("skip_confidence", SKIP_CONFIDENCE)
+        learner = algorithms.confident(log, tolerance=tolerance or 0.0, **own, **common)
+    elif name == "certified":
+        learner = algorithms.certified(log, tolerance=tolerance or 0.0, **common)
+    elif name == "greedy":  # ε-mOFUL that trusts the log for all actions, and so never asks
+        theta = algorithms.warm_started(log, **common).sets.theta
+        points = given(dict(zip(log.action_names, theta, strict=True)))
+        learner = algorithms.eps_moful(log, supported=points, **common)
+    elif name == "eps_moful":
+        learner = algorithms.eps_moful(log, supported=settings.get("supported") or _supported(log), **common)
+    else:
+        learner = {"warm_started": algorithms.warm_started, "moful": algorithms.moful}[name](log, **common)
+    # Simulated rewards are normal: a learner that refuses those out of range could not go on.
+    learner.reward_range = None
+    return learner
+
+
+def _supported(log: Log) -> Supported:
+    if find_elbow(log.counts, log.n_features) is not None:
+        return elbow()
+    return top(max(1, int((log.counts > 0).sum()) // 2))
+
+
+def _detail(name: str, learner: Learner) -> str:
+    return f"L = {int(learner.sets.frozen.sum())}" if name == "eps_moful" else ""
 
 
 def _prior(log: Log, believed: Learner, settings: PlanSettings) -> Prior:
-    return empirical_prior(
-        Statistics.of(log),
-        believed.assumptions.ridge,
-        scale=settings.get("prior_scale"),
-        mean=settings.get("prior_mean"),
-    )
+    ridge, sums = believed.assumptions.ridge, Statistics.of(log)
+    return empirical_prior(sums, ridge, scale=settings.get("prior_scale"), mean=settings.get("prior_mean"))
 
 
 def _reading(options: tuple[Option, ...], worlds: int, rank: int) -> str:
     """How to read the intervals and the means."""
     share = (worlds + 1 - 2 * rank) / (worlds + 1)
-    found = [(option.calls_at(), option.regret_at()) for option in options]
     calls, regret = (
-        max((pair[which].error / pair[which].mean for pair in found if pair[which].mean > 0), default=0.0)
-        for which in (0, 1)
+        max((found.error / found.mean for found in summaries if found.mean > 0), default=0.0)
+        for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
         f"Intervals run from rank {rank} to rank {worlds + 1 - rank} of {worlds} worlds: a further world falls "
@@ -162,9 +233,9 @@ def _reading(options: tuple[Option, ...], worlds: int, rank: int) -> str:
     )
 
 
-def _assumptions(log: Log, believed: Learner, settings: PlanSettings) -> tuple[str, ...]:
+def _assumptions(log: Log, believed: Learner, prior: Prior, settings: PlanSettings) -> tuple[str, ...]:
     """What the plan rests on, a sentence each."""
-    prior, given = _prior(log, believed, settings), believed.assumptions
+    given = believed.assumptions
     taught = f"learnt from {prior.actions} well-logged actions" if prior.actions else "given"
     estimated = "noise" in given.estimated
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
@@ -179,7 +250,7 @@ def _assumptions(log: Log, believed: Learner, settings: PlanSettings) -> tuple[s
         f"Learners: radius {given.radius} × {given.radius_scale:g}"
         + (" (below 1: no worst-case guarantee)" if given.radius_scale < 1 else "")
         + f", ridge {given.ridge:g}, δ {given.delta:g}; confident skips at "
-        f"{settings.get('skip_confidence', 0.95):g} and spot-checks {believed.spot_check:g} of the rounds.",
+        f"{settings.get('skip_confidence', SKIP_CONFIDENCE):g} and spot-checks {believed.spot_check:g} of the rounds.",
     )
 
 
@@ -197,20 +268,55 @@ def _rank(worlds: int, confidence: float) -> int:
     return rank
 
 
+def _check_log(log: Log) -> None:
+    if not isinstance(log, Log):
+        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
+    if log.n_rows == 0:
+        raise SettingError(
+            "the log has no rows, so there is no posterior to plan from; log some rounds first"
+        )
+
+
 def _whole(name: str, value: int) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise SettingError(f"{name}={value!r}; must be a whole number, 1 or more")
     return int(value)
 
 
-def _limits(regret: float | None, budget: float | None) -> None:
+def _check_asked(regret: float | None, budget: float | None, seed: int) -> None:
     for name, value in (("regret", regret), ("budget", budget)):
         if value is not None and not (np.isfinite(value) and value >= 0):
             raise SettingError(f"{name}={value}; must be a finite number, 0 or more, or None")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise SettingError(f"seed={seed!r}; must be a whole number, 0 or more")
 
 
-def _tolerances(values: Sequence[float]) -> tuple[float, ...]:
-    listed = tuple(dict.fromkeys(float(value) for value in np.atleast_1d(values)))
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    """The learners to compare, each once; those that a plan cannot simulate are refused."""
+    listed = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
+    if not listed:
+        raise SettingError(f"learners is empty; name some of {', '.join(LEARNERS)}")
+    if "eps_moful_ips" in listed:
+        raise SettingError(
+            "learners has 'eps_moful_ips', which answers contexts that stand in the log; a plan has new "
+            "contexts only, where it is eps_moful. Plan with 'eps_moful'"
+        )
+    unknown = [name for name in listed if name not in LEARNERS]
+    if unknown:
+        raise SettingError(f"learners has {unknown[0]!r}; must be some of {', '.join(LEARNERS)}")
+    return listed
+
+
+def _levels(name: str, tolerances: Sequence[float]) -> tuple[float | None, ...]:
+    """The tolerances to try a learner with, growing; None for one that takes none."""
+    listed = {float(value) for value in np.atleast_1d(tolerances)}
     if not listed or not all(np.isfinite(value) and value >= 0 for value in listed):
-        raise SettingError(f"tolerances={values!r}; must be finite numbers, 0 or more, one at least")
-    return tuple(sorted(listed))
+        raise SettingError(f"tolerances={tolerances!r}; must be finite numbers, 0 or more, one at least")
+    return tuple(sorted(listed)) if name in TOLERANT else (None,)
+
+
+def _check_settings(settings: PlanSettings) -> None:
+    unknown = sorted(set(settings) - set(PlanSettings.__annotations__))
+    if unknown:
+        known = ", ".join(PlanSettings.__annotations__)
+        raise SettingError(f"unknown setting {unknown[0]!r}; known are {known}")

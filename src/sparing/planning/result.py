@@ -1,7 +1,7 @@
 """What a plan says: calls and regret of each learner over the worlds, and what follows from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,18 +24,19 @@ class Summary:
     def of(cls, values: np.ndarray, rank: int) -> "Summary":
         """Summarise values (W,); the interval runs from the rank-th smallest to the rank-th largest."""
         ordered = np.sort(values.astype(float))
-        error = float(ordered.std(ddof=1) / np.sqrt(len(ordered)))
-        return cls(
-            float(ordered.mean()),
-            error,
-            float(np.median(ordered)),
-            float(ordered[rank - 1]),
-            float(ordered[-rank]),
-        )
+        error = ordered.std(ddof=1) / np.sqrt(len(ordered))
+        found = (ordered.mean(), error, np.median(ordered), ordered[rank - 1], ordered[-rank])
+        return cls(*map(float, found))
 
-    def to_dict(self) -> dict[str, float]:
-        """The five numbers by name."""
-        return dict(self.__dict__)
+    @property
+    def interval(self) -> str:
+        """From the lower to the upper limit, for people."""
+        return f"{_number(self.low)}–{_number(self.high)}"
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Mean, median and interval, for people."""
+        return _number(self.mean), _number(self.median), self.interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,17 @@ class Option:
     def regret_at(self, checkpoint: int = -1) -> Summary:
         """Regret up to a checkpoint; the horizon is the last."""
         return Summary.of(self.regret[:, checkpoint], self.rank)
+
+    def numbers(self, checkpoint: int = -1) -> dict[str, dict[str, float]]:
+        """Calls and regret up to a checkpoint as values that JSON can carry."""
+        return {"calls": asdict(self.calls_at(checkpoint)), "regret": asdict(self.regret_at(checkpoint))}
+
+    def __str__(self) -> str:
+        calls, regret = self.calls_at(), self.regret_at()
+        return (
+            f"{self.label} with {_number(calls.mean)} calls ({calls.interval}) and regret "
+            f"{_number(regret.mean)} ({regret.interval})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +135,8 @@ class Plan:
         return [
             (
                 option.label + (" *" if option in frontier else ""),
-                *_cells(option.calls_at()),
-                *_cells(option.regret_at()),
+                *option.calls_at().cells,
+                *option.regret_at().cells,
             )
             for option in self.options
         ]
@@ -132,48 +144,43 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as values that JSON can carry."""
         frontier = self.frontier
-        asked: dict[str, Any] = {}
-        if self.regret is not None:
-            mean, sure = self.cheapest(self.regret), self.cheapest(self.regret, surely=True)
-            asked["regret"] = {
-                "at_most": self.regret,
-                "by_mean": _label(mean),
-                "by_upper_limit": _label(sure),
-            }
-        if self.budget is not None:
-            asked["budget"] = {"at_most": self.budget, "option": _label(self.best_within(self.budget))}
+        plain = ("rounds", "worlds", "confidence", "coverage", "seed", "noise", "prior_scale")
         return {
-            "rounds": self.rounds,
-            "worlds": self.worlds,
-            "confidence": self.confidence,
-            "coverage": self.coverage,
-            "seed": self.seed,
-            "noise": self.noise,
-            "prior_scale": self.prior_scale,
+            **{name: getattr(self, name) for name in plain},
             "options": [
                 {
                     "label": option.label,
                     "learner": option.name,
                     "tolerance": option.tolerance,
                     "frontier": option in frontier,
-                    "calls": option.calls_at().to_dict(),
-                    "regret": option.regret_at().to_dict(),
+                    **option.numbers(),
                     "checkpoints": [
-                        {
-                            "round": round_,
-                            "calls": option.calls_at(place).to_dict(),
-                            "regret": option.regret_at(place).to_dict(),
-                        }
+                        {"round": round_, **option.numbers(place)}
                         for place, round_ in enumerate(self.checkpoints)
                     ],
                 }
                 for option in self.options
             ],
-            "frontier": [option.label for option in self.frontier],
-            "asked": asked,
+            "frontier": [option.label for option in frontier],
+            "asked": self._asked(),
             "answers": list(self.answers),
             "assumptions": list(self.assumptions),
         }
+
+    def _asked(self) -> dict[str, Any]:
+        """The labels of the options that answer what was asked for, None where none does."""
+        asked: dict[str, Any] = {}
+        if self.regret is not None:
+            mean, sure = self.cheapest(self.regret), self.cheapest(self.regret, surely=True)
+            asked["regret"] = {
+                "at_most": self.regret,
+                "by_mean": mean and mean.label,
+                "by_upper_limit": sure and sure.label,
+            }
+        if self.budget is not None:
+            best = self.best_within(self.budget)
+            asked["budget"] = {"at_most": self.budget, "option": best and best.label}
+        return asked
 
     def __str__(self) -> str:
         cells = [HEADER, *self.rows()]
@@ -194,30 +201,10 @@ def _by_means(options: Sequence[Option]) -> list[Option]:
     return sorted(options, key=lambda option: (option.calls_at().mean, option.regret_at().mean))
 
 
-def _cells(found: Summary) -> tuple[str, str, str]:
-    return _number(found.mean), _number(found.median), _range(found)
-
-
-def _range(found: Summary) -> str:
-    return f"{_number(found.low)}–{_number(found.high)}"
-
-
 def _number(value: float) -> str:
     if value.is_integer() or abs(value) >= 9.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
-
-
-def _label(option: Option | None) -> str | None:
-    return None if option is None else option.label
-
-
-def _shown(option: Option) -> str:
-    calls, regret = option.calls_at(), option.regret_at()
-    return (
-        f"{option.label} with {_number(calls.mean)} calls ({_range(calls)}) and regret "
-        f"{_number(regret.mean)} ({_range(regret)})"
-    )
 
 
 def _for_regret(plan: Plan) -> list[str]:
@@ -227,12 +214,12 @@ def _for_regret(plan: Plan) -> list[str]:
     mean, sure = plan.cheapest(plan.regret), plan.cheapest(plan.regret, surely=True)
     if mean is None:
         least = min(plan.options, key=lambda option: option.regret_at().mean)
-        return [f"{wanted}: none of these reaches it, even on average. Least regret: {_shown(least)}."]
+        return [f"{wanted}: none of these reaches it, even on average. Least regret: {least}."]
     if sure is mean:
-        return [f"{wanted}, on average and at the upper limit: cheapest is {_shown(mean)}."]
-    upper = "none of these reaches it" if sure is None else f"cheapest is {_shown(sure)}"
+        return [f"{wanted}, on average and at the upper limit: cheapest is {mean}."]
+    upper = "none of these reaches it" if sure is None else f"cheapest is {sure}"
     return [
-        f"{wanted} on average: cheapest is {_shown(mean)}.",
+        f"{wanted} on average: cheapest is {mean}.",
         f"{wanted} at the upper limit too: {upper}.",
     ]
 
@@ -244,5 +231,5 @@ def _for_budget(plan: Plan) -> list[str]:
     best = plan.best_within(plan.budget)
     if best is None:
         least = min(plan.options, key=lambda option: option.calls_at().high)
-        return [f"{limit}: none of these stays within it. Fewest calls: {_shown(least)}."]
-    return [f"{limit}: least regret has {_shown(best)}."]
+        return [f"{limit}: none of these stays within it. Fewest calls: {least}."]
+    return [f"{limit}: least regret has {best}."]

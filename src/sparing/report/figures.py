@@ -36,17 +36,22 @@ def styled() -> Any:
     return mpl.rc_context(STYLE)
 
 
-def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Figure", Sequence["Axes"]]:
-    """A row of axes, drawn without a display."""
-    require("matplotlib", extra="paper", purpose="drawing a figure")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+def blank(*, width: float, height: float) -> "Figure":
+    """A figure without axes, drawn without a display."""
     with styled():
-        figure = Figure(figsize=(width * count, height), layout="constrained")
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(1, count, squeeze=False)[0]
-    return figure, list(axes)
+    return figure
+
+
+def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Figure", Sequence["Axes"]]:
+    """A row of axes, each so wide and high."""
+    figure = blank(width=width * count, height=height)
+    with styled():
+        return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
 def save_png(figure: "Figure", path: str | os.PathLike[str]) -> None:

@@ -4,8 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sparing.archive import replacing
+from sparing import archive
+from sparing.report import figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CSS = """
 :root { color-scheme: light; }
@@ -48,6 +53,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, emphasised: S
     )
 
 
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and what is said of each: two columns of words, both set from the left."""
+    left = "text-align: left; vertical-align: top"
+    body = "".join(
+        f'<tr><td style="{left}; white-space: nowrap">{escape(name)}</td><td style="{left}">{escape(text)}</td></tr>'
+        for name, text in rows
+    )
+    return f'<div class="wide"><table><tbody>{body}</tbody></table></div>'
+
+
 def figure(svg: str, caption: str) -> str:
     """A drawing with what it shows in words."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
@@ -71,5 +86,16 @@ def preformatted(text: str) -> str:
 
 def write_page(path: str | os.PathLike[str], html: str) -> None:
     """Write a page, whole or not at all; what UTF-8 lacks (a byte of a file's name) as an escape."""
-    with replacing(path) as part:
+    with archive.replacing(path) as part:
         Path(part).write_text(html, encoding="utf-8", errors="backslashreplace")
+
+
+def write_report(
+    folder: str | os.PathLike[str], name: str, drawn: "Figure", *, title: str, parts: Iterable[str]
+) -> tuple[Path, Path]:
+    """Write a figure as name.png and a page as name.html into a folder, which is made if needed; both paths."""
+    target = archive.folder(folder)
+    image, document = target / f"{name}.png", target / f"{name}.html"
+    figures.save_png(drawn, image)
+    write_page(document, page(title, parts))
+    return image, document

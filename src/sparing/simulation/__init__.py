@@ -1,11 +1,9 @@
 """Worlds to try it in: linear and classification worlds, logging policies, the one loop, its traces."""
 
-from sparing.simulation.classification import ClassificationWorld
 from sparing.simulation.logging import LOGGING, draw_log, logging_policy
-from sparing.simulation.loop import simulate
+from sparing.simulation.loop import Trace, simulate
 from sparing.simulation.many import run_many
-from sparing.simulation.trace import Trace
-from sparing.simulation.worlds import LinearWorld, Stream, World
+from sparing.simulation.worlds import ClassificationWorld, LinearWorld, Stream, World
 
 __all__ = [
     "LOGGING",

@@ -1,8 +1,12 @@
 """The demonstration: a real data set, classes the log never tried, and what each learner makes of it."""
 
+import itertools
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +16,19 @@ from sparing.log import Log
 from sparing.model.supported import top
 from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.simulation import ClassificationWorld, draw_log, simulate
+from sparing.report import figures, page
 from sparing.simulation.datasets import Dataset
-from sparing.simulation.loop import Progress
+from sparing.simulation.logging import draw_log
+from sparing.simulation.loop import Progress, simulate
+from sparing.simulation.worlds import ClassificationWorld
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LOG_ALONE = "the log alone"
+
+HEADER = ("learner", "calls", "of rounds", "wrong live", "wrong after", "over seeds")
 
 
 @dataclass(frozen=True)
@@ -36,34 +48,39 @@ class DemoSetting:
 
     def learners(self, log: Log, seed: int) -> dict[str, Callable[[], Learner]]:
         """How to start each learner on a log, by the name it is shown under."""
-        common: algorithms.Settings = {
-            "ridge": self.ridge,
-            "radius_scale": self.radius_scale,
-            "seed": seed,
-        }
+        common: Any = {"ridge": self.ridge, "radius_scale": self.radius_scale, "seed": seed}
         trusted = max(1, int((log.counts > 0).sum()) // 2)
         return {
-            "mOFUL, cold": lambda: algorithms.moful(log, **common),
-            f"ε-mOFUL, {trusted} trusted": lambda: algorithms.eps_moful(
-                log, supported=top(trusted), **common
+            "mOFUL, cold": partial(algorithms.moful, log, **common),
+            f"ε-mOFUL, {trusted} trusted": partial(
+                algorithms.eps_moful, log, supported=top(trusted), **common
             ),
-            "warm-started": lambda: algorithms.warm_started(log, **common),
-            "certified": lambda: algorithms.certified(log, tolerance=self.tolerance, **common),
-            "confident": lambda: algorithms.confident(
-                log, tolerance=self.tolerance, ridge=self.ridge, seed=seed
+            "warm-started": partial(algorithms.warm_started, log, **common),
+            "certified": partial(algorithms.certified, log, tolerance=self.tolerance, **common),
+            "confident": partial(
+                algorithms.confident, log, tolerance=self.tolerance, ridge=self.ridge, seed=seed
             ),
         }
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One learner over all seeds: final calls (S,), live errors (S,), held-out errors (S,), calls (S, T)."""
+    """One learner over all seeds: live errors (S,), held-out errors (S,), calls so far (S, T)."""
 
     name: str
-    calls: np.ndarray
     live_error: np.ndarray
     final_error: np.ndarray
     calls_over_time: np.ndarray
+
+    @property
+    def calls(self) -> np.ndarray:
+        """Calls at the end, (S,)."""
+        return self.calls_over_time[:, -1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain values, the curves left out."""
+        numbers = ("calls", "live_error", "final_error")
+        return {"name": self.name, **{name: getattr(self, name).tolist() for name in numbers}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +102,7 @@ class DemoResult:
             "source": self.source,
             "rounds": self.rounds,
             "audit": self.audit.to_dict(),
-            "learners": [
-                {
-                    "name": outcome.name,
-                    "calls": outcome.calls.tolist(),
-                    "live_error": outcome.live_error.tolist(),
-                    "final_error": outcome.final_error.tolist(),
-                }
-                for outcome in self.outcomes
-            ],
+            "learners": [outcome.to_dict() for outcome in self.outcomes],
         }
 
 
@@ -106,44 +115,127 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
             f"never={list(never)}; {dataset.name} has the classes {', '.join(dataset.classes)}, "
             "and at least three must be logged"
         )
-    runs: list[dict[str, tuple[np.ndarray, float, float]]] = []
-    report = _Steps(progress, len(setting.seeds))
-    logs = []
-    for seed in setting.seeds:
-        world = ClassificationWorld(dataset, seed=seed)
-        log = draw_log(world, never=never, seed=seed)
-        logs.append(log)
+    worlds = [ClassificationWorld(dataset, seed=seed) for seed in setting.seeds]
+    logs = [
+        draw_log(world, never=never, seed=seed) for world, seed in zip(worlds, setting.seeds, strict=True)
+    ]
+    done = itertools.count(1)
+    runs: dict[str, list[tuple[float, float, np.ndarray]]] = {}
+    for world, log, seed in zip(worlds, logs, setting.seeds, strict=True):
         learners = setting.learners(log, seed)
-        report.each = len(learners)
-        alone = learners["warm-started"]().policy()
-        live = world.live_stream(None, np.random.default_rng(0))
-        wrong = alone.actions(live.contexts) != live.means.argmax(axis=1)
-        run = {LOG_ALONE: (np.zeros(len(live)), float(wrong.mean()), world.error(alone))}
+        runs.setdefault(LOG_ALONE, []).append(_without_calls(world, learners["warm-started"]()))
         for name, start in learners.items():
             learner = start()
             trace = simulate(learner, world, seed=seed)
-            run[name] = (trace.calls, float(trace.losses.mean()), world.error(learner.policy()))
-            report.step()
-        runs.append(run)
-    outcomes = tuple(_outcome(name, [run[name] for run in runs]) for name in runs[0])
+            run = (float(trace.losses.mean()), world.error(learner.policy()), trace.calls)
+            runs.setdefault(name, []).append(run)
+            if progress is not None:
+                progress(next(done), len(setting.seeds) * len(learners))
+    outcomes = tuple(Outcome(name, *map(np.array, zip(*found, strict=True))) for name, found in runs.items())
     rounds = outcomes[0].calls_over_time.shape[1]
-    found = audit(logs[0])
-    return DemoResult(setting, dataset.name, dataset.source, rounds, found, outcomes)
+    return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), outcomes)
 
 
-def _outcome(name: str, runs: list[tuple[np.ndarray, float, float]]) -> Outcome:
-    curves = np.array([curve for curve, _, _ in runs])
-    live, final = (np.array([run[i] for run in runs]) for i in (1, 2))
-    return Outcome(name, curves[:, -1], live, final, curves)
+def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[float, float, np.ndarray]:
+    """Live and held-out error and calls so far of what a learner knows before it goes live."""
+    policy, live = learner.policy(), world.live_stream(None, np.random.default_rng(0))
+    wrong = policy.actions(live.contexts) != live.means.argmax(axis=1)
+    return float(wrong.mean()), world.error(policy), np.zeros(len(live))
 
 
-class _Steps:
-    """Counts runs for a progress bar."""
+def rows(result: DemoResult) -> list[tuple[str, ...]]:
+    """The table's cells: means over the seeds, and the range of the last one."""
+    return [
+        (
+            outcome.name,
+            f"{outcome.calls.mean():,.0f}",
+            f"{outcome.calls.mean() / result.rounds:.0%}",
+            f"{outcome.live_error.mean():.3f}",
+            f"{outcome.final_error.mean():.3f}",
+            f"{outcome.final_error.min():.3f}–{outcome.final_error.max():.3f}",
+        )
+        for outcome in result.outcomes
+    ]
 
-    def __init__(self, progress: Progress | None, seeds: int) -> None:
-        self.tell: Callable[[int, int], None] = progress or (lambda done, total: None)
-        self.seeds, self.each, self.done = seeds, 1, 0
 
-    def step(self) -> None:
-        self.done += 1
-        self.tell(self.done, self.seeds * self.each)
+def provenance(result: DemoResult) -> str:
+    """Where the numbers come from."""
+    setting = result.setting
+    return (
+        f"Computed now: means over {len(setting.seeds)} seeds ({', '.join(map(str, setting.seeds))}) of "
+        f"{result.rounds:,} live rounds on {result.dataset} ({result.source}). Learners: ridge {setting.ridge:g}; "
+        f"radius determinant × {setting.radius_scale:g} (below 1: no worst-case guarantee) for mOFUL, ε-mOFUL, "
+        f"warm-started and certified; tolerance {setting.tolerance:g}; confident takes its prior and noise from "
+        "the log. Wrong live: share of the live rounds given the wrong class; wrong after: the final "
+        "policy's share of wrong classes on held-out rows, with its range over the seeds."
+    )
+
+
+def headline(result: DemoResult) -> str:
+    """The point, in one sentence, from the numbers."""
+    by_name = {outcome.name: outcome for outcome in result.outcomes}
+    sparing, alone = by_name["confident"], by_name[LOG_ALONE]
+    warm, cold = by_name["warm-started"], by_name["mOFUL, cold"]
+    return (
+        f"The log alone leaves {alone.final_error.mean():.0%} of new contexts wrong; asking for the reward in "
+        f"{sparing.calls.mean() / result.rounds:.0%} of the live rounds brings that to "
+        f"{sparing.final_error.mean():.1%}, against {warm.final_error.mean():.1%} (warm) and "
+        f"{cold.final_error.mean():.1%} (cold) when every round is paid for."
+    )
+
+
+def draw(result: DemoResult) -> "Figure":
+    """Calls over time, and what they bought."""
+    figure, (left, right) = figures.panels(2)
+    with figures.styled():
+        for number, outcome in enumerate(result.outcomes):
+            colour = figures.COLOURS[number % len(figures.COLOURS)]
+            _curve(left, outcome, colour, dashed=number % 4 == 3)
+            _point(right, outcome, colour)
+        left.set(xlabel="live rounds", ylabel="reward calls so far", title="Calls paid for")
+        right.set(
+            xlabel="reward calls", ylabel="share wrong on held-out contexts", title="What the calls bought"
+        )
+        right.set_ylim(bottom=0)
+        for axis in (left.xaxis, left.yaxis, right.xaxis):
+            axis.set_major_formatter("{x:,.0f}")
+        figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _curve(axes: "Axes", outcome: Outcome, colour: str, *, dashed: bool) -> None:
+    """Mean and range over seeds; dashes keep two equal curves apart."""
+    curves = outcome.calls_over_time
+    rounds = np.arange(1, curves.shape[1] + 1)
+    line = (0, (5, 4)) if dashed else "-"
+    axes.plot(rounds, curves.mean(axis=0), color=colour, linestyle=line, zorder=3 + dashed)
+    low, high = curves.min(axis=0), curves.max(axis=0)
+    axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _point(axes: "Axes", outcome: Outcome, colour: str) -> None:
+    error = outcome.final_error
+    spread = [[error.mean() - error.min()], [error.max() - error.mean()]]
+    axes.errorbar(
+        outcome.calls.mean(), error.mean(), yerr=spread, fmt="o", color=colour, capsize=3, label=outcome.name
+    )
+
+
+def write(result: DemoResult, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Write demo.png and demo.html into a folder, which is made if needed; return both paths."""
+    drawn = draw(result)
+    caption = (
+        "Left: reward calls over the live rounds, mean and range over seeds. Right: error of the final policy on "
+        "held-out contexts against the calls it took; bars are the range over seeds. Lower and further left is better."
+    )
+    parts = [
+        page.paragraph(headline(result), kind="lead"),
+        page.heading("The log"),
+        page.preformatted(str(result.audit)),
+        page.heading("Going live"),
+        page.table(HEADER, rows(result)),
+        page.figure(figures.to_svg(drawn), caption),
+        page.paragraph(provenance(result), kind="note"),
+    ]
+    title = "sparing: what a log cannot teach, and what it costs to find out"
+    return page.write_report(folder, "demo", drawn, title=title, parts=parts)

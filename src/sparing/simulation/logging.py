@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.policies.policy import Policy, sample
+from sparing.policies.policy import Policy, needed, sample, softmax
 from sparing.simulation.worlds import World
 
 SAMPLE = 4096
@@ -30,9 +30,7 @@ class LoggingPolicy:
 
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """Draw an action for each context, (n,)."""
-        if rng is None:
-            raise SettingError("a logging policy is random; pass rng=np.random.default_rng(seed)")
-        return sample(self.probabilities(contexts), rng)
+        return sample(self.probabilities(contexts), needed(rng))
 
 
 def per_context(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
@@ -99,14 +97,13 @@ def sharpened(world: World, unsupported: float, rng: np.random.Generator) -> Log
     scores = world.live_stream(SAMPLE, rng).contexts @ theta.T
     temperature = max(float(scores.std(axis=1).mean()) / 2, 1e-9)
 
-    def softmax(scores: np.ndarray) -> np.ndarray:
-        weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
-        return weights / weights.sum(axis=1, keepdims=True)
+    def sharp(scores: np.ndarray) -> np.ndarray:
+        return softmax((scores - scores.max(axis=1, keepdims=True)) / temperature)
 
-    cut = np.quantile(softmax(scores), unsupported) if unsupported else 0.0
+    cut = np.quantile(sharp(scores), unsupported) if unsupported else 0.0
 
     def table(contexts: np.ndarray) -> np.ndarray:
-        chances = softmax(contexts @ theta.T)
+        chances = sharp(contexts @ theta.T)
         chances[(chances < cut) & (chances < chances.max(axis=1, keepdims=True))] = 0
         return chances / chances.sum(axis=1, keepdims=True)
 
@@ -150,9 +147,10 @@ def draw_log(
     if seed < 0:
         raise SettingError(f"seed={seed}; must be 0 or more")
     rng = np.random.default_rng([seed, 2])
-    if policy is None:
-        named = without(world, never) if never is not None else None
-        policy = named or logging_policy(support, world, unsupported=unsupported, seed=seed)
+    if never is not None:
+        policy = without(world, never)
+    elif policy is None:
+        policy = logging_policy(support, world, unsupported=unsupported, seed=seed)
     stream = world.log_stream(rows, rng)
     distribution = policy.probabilities(stream.contexts)
     actions = sample(distribution, rng)

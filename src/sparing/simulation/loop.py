@@ -1,19 +1,72 @@
-"""The one loop: a learner meets a world."""
+"""The one loop: a learner meets a world, and what happened in each round."""
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.limits import LARGEST
 from sparing.online.decision import Decision
+from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
-from sparing.simulation.fused import Fused
-from sparing.simulation.progress import REPORT_EVERY
-from sparing.simulation.progress import Progress as Progress
-from sparing.simulation.trace import Trace
+from sparing.online.rules import REASONS
 from sparing.simulation.worlds import Stream, World
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the rounds done and the rounds in all."""
+
+REPORT_EVERY = 200
+"""Rounds between two such calls."""
+
+CHUNK = 2000
+"""Rounds between two chances to be interrupted, where nobody listens."""
+
+UNLIMITED = -1
+"""Calls left where there is no budget."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A run, round by round: actions (T,) as indices, needs_reward (T,), reasons (T,), losses (T,).
+
+    A loss is the expected reward of the best action less that of the chosen one.
+    """
+
+    algorithm: str
+    actions: np.ndarray
+    needs_reward: np.ndarray
+    reasons: np.ndarray
+    losses: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def calls(self) -> np.ndarray:
+        """Reward calls so far, (T,)."""
+        return self.needs_reward.cumsum()
+
+    @cached_property
+    def regret(self) -> np.ndarray:
+        """Regret so far, (T,)."""
+        return self.losses.cumsum()
+
+    @property
+    def skipped_losses(self) -> np.ndarray:
+        """What each skipped round cost."""
+        return self.losses[~self.needs_reward]
+
+    def reason_counts(self) -> dict[str, int]:
+        """How often each reason was given."""
+        return dict(Counter(self.reasons.tolist()).most_common())
+
+    def __repr__(self) -> str:
+        totals = f", {int(self.calls[-1])} calls, regret {self.regret[-1]:.4g}" if len(self) else ""
+        return f"Trace({self.algorithm}, {len(self)} rounds{totals})"
 
 
 def simulate(
@@ -50,22 +103,27 @@ def simulate(
         raise SettingError(
             f"delay={delay}, missing={missing}; must be 0 or more rounds, and a share from 0 to 1"
         )
+    replayed = log if stream == "in-log" else None
+    _check_shapes(learner, world, replayed)
+    live = world.live_stream(rounds, np.random.default_rng([seed, 3]), replayed)
+    post = None
+    if delay or missing:
+        post = Post(delay, np.random.default_rng([seed, 5]).random(len(live)) < missing)
+    return play(learner, live, call_budget=call_budget, post=post, progress=progress)
+
+
+def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
+    """Refuse a learner or a log of another world."""
     if learner.action_names != world.action_names or learner.n_features != world.n_features:
         raise SettingError(
             f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
             f"{len(world.action_names)} and {world.n_features}, or their labels differ"
         )
-    if stream == "in-log" and log is not None and log.n_features != world.n_features:
+    if replayed is not None and replayed.n_features != world.n_features:
         raise SettingError(
-            f"the log's contexts have {log.n_features} features, the world's {world.n_features}; "
+            f"the log's contexts have {replayed.n_features} features, the world's {world.n_features}; "
             "pass a log drawn from this world"
         )
-    rng = np.random.default_rng([seed, 3])
-    live = world.live_stream(rounds, rng, log if stream == "in-log" else None)
-    post = None
-    if delay or missing:
-        post = Post(delay, np.random.default_rng([seed, 5]).random(len(live)) < missing)
-    return play(learner, live, call_budget=call_budget, post=post, progress=progress)
 
 
 @dataclass
@@ -98,47 +156,119 @@ def play(
     post: Post | None = None,
     progress: Progress | None = None,
 ) -> Trace:
-    """Play a stream of rounds, with rewards at once unless they come by post."""
+    """Play a stream of rounds, with rewards at once unless they come by post.
+
+    Compiled code takes many rounds at a time where it can, and one by one they are taken elsewhere:
+    the decisions are the same.
+    """
     total = len(stream)
-    actions, called = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.bool_)
-    reasons = np.empty(total, dtype="U12")
-    fused = None if post else Fused.of(learner, stream)
-    if fused is not None:
-        done = fused.play(actions, called, reasons, call_budget, progress)
+    rounds: _Compiled | _OneByOne
+    if post is None and _compiles(learner, stream):
+        rounds = _Compiled(learner, stream)
     else:
-        at_once = post or Post(0, np.zeros(total, dtype=np.bool_))
-        done = _step_by_step(learner, stream, actions, called, reasons, call_budget, at_once, progress)
+        rounds = _OneByOne(learner, stream, post or Post(0, np.zeros(total, dtype=np.bool_)))
+    done, left = 0, UNLIMITED if call_budget is None else call_budget
+    chunk = CHUNK if progress is None else REPORT_EVERY
+    while done < total and left != 0:
+        done, left = rounds.play(done, min(done - done % chunk + chunk, total), left)
+        if progress is not None:
+            progress(done, total)
     if progress is not None:
         progress(total, total)
-    actions, called, reasons = actions[:done], called[:done], reasons[:done]
-    means = stream.means[:done]
+    actions, means = rounds.actions[:done], stream.means[:done]
     losses = means.max(axis=1) - means[np.arange(done), actions] if done else np.empty(0)
-    return Trace(learner.algorithm, actions, called, reasons, losses)
+    return Trace(learner.algorithm, actions, rounds.called[:done], rounds.reasons[:done], losses)
 
 
-def _step_by_step(
-    learner: Learner,
-    stream: Stream,
-    actions: np.ndarray,
-    called: np.ndarray,
-    reasons: np.ndarray,
-    call_budget: int | None,
-    post: Post,
-    progress: Progress | None,
-) -> int:
-    """Decide and learn one round at a time; rounds done."""
-    ids = None if stream.context_ids is None else stream.context_ids.tolist()
-    index = {name: i for i, name in enumerate(learner.action_names)}
-    calls = 0
-    for t in range(len(stream)):
-        if calls == call_budget:
-            return t
-        decision = learner.decide(stream.contexts[t], context_id=None if ids is None else ids[t])
-        actions[t], called[t], reasons[t] = index[decision.action], decision.needs_reward, decision.reason
-        if decision.needs_reward:
-            post.send(t, decision, stream.reward(t, actions[t]))
-            calls += 1
-        post.deliver(t, learner)
-        if progress is not None and (t + 1) % REPORT_EVERY == 0:
-            progress(t + 1, len(stream))
-    return len(stream)
+class _Rounds:
+    """A learner, its stream, and what was done in each round: actions, called and reasons, (T,) each."""
+
+    def __init__(self, learner: Learner, stream: Stream) -> None:
+        self.learner, self.stream = learner, stream
+        self.actions = np.empty(len(stream), dtype=np.int64)
+        self.called = np.empty(len(stream), dtype=np.bool_)
+        self.reasons = np.empty(len(stream), dtype="U12")
+
+
+class _OneByOne(_Rounds):
+    """Rounds as a live program plays them: decide, earn, learn."""
+
+    def __init__(self, learner: Learner, stream: Stream, post: Post) -> None:
+        super().__init__(learner, stream)
+        self.post = post
+        self.ids = [None] * len(stream) if stream.context_ids is None else stream.context_ids.tolist()
+        self.index = {name: i for i, name in enumerate(learner.action_names)}
+
+    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
+        """Play rounds from start up to stop, or until no call is left; rounds done and calls left."""
+        learner, stream, post = self.learner, self.stream, self.post
+        for t in range(start, stop):
+            decision = learner.decide(stream.contexts[t], context_id=self.ids[t])
+            self.actions[t] = self.index[decision.action]
+            self.called[t], self.reasons[t] = decision.needs_reward, decision.reason
+            if decision.needs_reward:
+                post.send(t, decision, stream.reward(t, self.actions[t]))
+                left -= 1
+            post.deliver(t, learner)
+            if left == 0:
+                return t + 1, 0
+        return stop, left
+
+
+class _Compiled(_Rounds):
+    """The same rounds in compiled code, without coming back to Python in between."""
+
+    def __init__(self, learner: Learner, stream: Stream) -> None:
+        super().__init__(learner, stream)
+        self.known = learner.log_answers(stream.contexts, stream.context_ids)
+        self.contexts, self.means, self.draws = (
+            np.ascontiguousarray(given, dtype=np.float64)
+            for given in (stream.contexts, stream.means, stream.draws)
+        )
+        self.monitor = np.empty(0) if learner.monitor is None else learner.monitor.numbers()
+        self.codes = np.empty(len(stream), dtype=np.int64)
+
+    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
+        """As above; it may come back before stop with calls left."""
+        learner, sets = self.learner, self.learner.sets
+        sets.make_room()
+        done, left = running.run(
+            sets.desk.settled,
+            self.contexts,
+            self.means,
+            self.draws,
+            self.stream.binary,
+            *self.known,
+            self.monitor,
+            learner.key,
+            learner.rounds - start,
+            start,
+            stop,
+            left,
+            self.actions,
+            self.codes,
+            sets.bounds,
+        )
+        codes = self.codes[start:done]
+        self.called[start:done] = (codes == choosing.EXPLORE) | (codes == choosing.SPOT_CHECK)
+        self.reasons[start:done] = np.array(REASONS)[codes]
+        learner.count(rounds=done - start, calls=int(self.called[start:done].sum()))
+        if learner.monitor is not None:
+            learner.monitor.take(self.monitor)
+            sets.scale_constant(learner.monitor.noise * learner.monitor.inflation)
+        if done == start:  # a round that is refused: let it say why
+            learner.decide(self.contexts[done])
+        return done, left
+
+
+def _compiles(learner: Learner, stream: Stream) -> bool:
+    """Not where a rule is written in Python, or a round might be refused: then steps must be taken."""
+    if not learner.compiled or learner.open or type(stream) is not Stream:
+        return False
+    if stream.binary:
+        least, most = 0.0, 1.0
+    else:
+        most = np.abs(stream.means).max(initial=0) + np.abs(stream.draws).max(initial=0)
+        least = -most
+    low, high = learner.reward_range or (-LARGEST, LARGEST)
+    return bool((np.abs(stream.contexts) <= LARGEST).all() and low <= least <= most <= high)

@@ -1,6 +1,6 @@
 """Worlds: where contexts come from and what each action would have earned."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,9 +8,14 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.policies.policy import Policy
+from sparing.simulation.datasets import Dataset
 
 NOT_LOGGED = -1
 """The id of a context that is in no log."""
+
+SPLITS = {"default": (0.60, 0.25), "paper": (0.70, 0.30)}
+"""Shares of a data set's rows for the log and for live rounds; what is left is held out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,8 @@ class LinearWorld:
     """r = x·θ_a + noise, x uniform on [0, 1]^d, θ_a ~ N(0, I) (the paper's synthetic world).
 
     `theta` (K, d) fixes the parameters instead. With `offset` the last feature is 1 and its parameter
-    is raised by that much for every action.
+    is raised by that much for every action. `pool` (m, d) holds contexts to draw from with replacement,
+    in place of the uniform ones; they count as not logged. Actions are called 0 to K − 1 unless named.
     """
 
     def __init__(
@@ -75,6 +81,8 @@ class LinearWorld:
         seed: int = 0,
         theta: np.ndarray | None = None,
         offset: float = 0.0,
+        pool: np.ndarray | None = None,
+        action_names: Sequence[Hashable] | None = None,
     ) -> None:
         if n_actions < 1 or n_features < 1 or not (np.isfinite(noise) and noise >= 0):
             raise SettingError(
@@ -88,19 +96,20 @@ class LinearWorld:
         self.theta, self.noise, self.offset = np.array(theta, dtype=np.float64), float(noise), float(offset)
         if self.theta.ndim != 2 or not self.theta.size or not np.isfinite(self.theta).all():
             raise SettingError(f"theta of shape {self.theta.shape}; expected finite (actions, features)")
-
-    @property
-    def action_names(self) -> tuple[Hashable, ...]:
-        """0 to K − 1."""
-        return tuple(range(len(self.theta)))
-
-    @property
-    def n_features(self) -> int:
-        """Length of a context."""
-        return int(self.theta.shape[1])
+        self.n_features = self.theta.shape[1]
+        if pool is not None and (pool.shape[1:] != (self.n_features,) or not len(pool)):
+            raise SettingError(
+                f"pool of shape {pool.shape}; expected some contexts of {self.n_features} features"
+            )
+        self.pool = pool
+        self.action_names = tuple(range(len(self.theta)) if action_names is None else action_names)
+        if len(self.action_names) != len(self.theta):
+            raise SettingError(f"{len(self.action_names)} action names; theta has {len(self.theta)} actions")
 
     def contexts(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
         """Draw contexts, (rounds, d)."""
+        if self.pool is not None:
+            return self.pool[rng.integers(0, len(self.pool), rounds)]
         contexts = rng.random((rounds, self.n_features))
         if self.offset:
             contexts[:, -1] = 1
@@ -114,13 +123,12 @@ class LinearWorld:
         """Rounds to log, numbered."""
         if rows is None or rows < 0:
             raise SettingError(f"rows={rows}; say how many rows, 0 or more, a linear world should log")
-        contexts = self.contexts(rows, rng)
-        return self._stream(contexts, np.arange(rows), rng)
+        return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
         """Fresh contexts; or a log's, in random order, and fresh ones when those run out."""
-        if rounds is None:
-            raise SettingError("rounds=None; say how many rounds to play in a linear world")
+        if rounds is None or rounds < 0:
+            raise SettingError(f"rounds={rounds}; say how many rounds, 0 or more, to play in a linear world")
         contexts = self.contexts(rounds, rng)
         ids = np.full(rounds, NOT_LOGGED)
         if log is not None:
@@ -134,3 +142,72 @@ class LinearWorld:
     def _stream(self, contexts: np.ndarray, ids: np.ndarray, rng: np.random.Generator) -> Stream:
         draws = self.noise * rng.standard_normal(len(contexts))
         return Stream(contexts, self.means(contexts), draws, ids)
+
+
+class ClassificationWorld:
+    """The classes are the actions: reward 1 for the right one, 0 for others; noisy: half the time a fair coin.
+
+    Features are scaled to [0, 1], joined by a constant, and each context to unit norm. The rows are
+    split at random into a part to log, a part to play live and a held-out part to score policies on.
+    """
+
+    def __init__(
+        self, dataset: Dataset, *, noisy: bool = False, split: str = "default", seed: int = 0
+    ) -> None:
+        if split not in SPLITS:
+            raise SettingError(f"split={split!r}; must be one of {', '.join(SPLITS)}")
+        self.name, self.noisy = dataset.name, noisy
+        self.features, self.labels = prepared(dataset.features), dataset.labels
+        self.classes = self.action_names = dataset.classes
+        self.n_features = self.features.shape[1]
+        n = len(self.labels)
+        order = np.random.default_rng(seed).permutation(n)
+        to_log, to_play = SPLITS[split]
+        first, second = round(n * to_log), round(n * (to_log + to_play))
+        self.log_rows, self.live_rows, self.held_out_rows = order[:first], order[first:second], order[second:]
+
+    def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
+        """The rows to log, all of them or the first `rows`."""
+        if rows is not None and not 0 <= rows <= len(self.log_rows):
+            raise SettingError(f"rows={rows}; {self.name} has 0 to {len(self.log_rows)} rows to log")
+        return self._stream(self.log_rows[:rows], rng)
+
+    def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
+        """The live rows in random order (again and again if `rounds` asks for more), or a log's rows."""
+        rows = self.live_rows if log is None else self._rows_of(log)
+        wanted = len(rows) if rounds is None else rounds
+        if wanted and not len(rows):
+            raise SettingError(f"rounds={wanted}, but there are no rows to play; use a log that has some")
+        passes = [rng.permutation(rows) for _ in range(-(-wanted // max(1, len(rows))))]
+        return self._stream(np.concatenate([rows[:0], *passes])[:wanted], rng)
+
+    def _rows_of(self, log: Log) -> np.ndarray:
+        """The rows of this world that a log drawn from it names by its context ids."""
+        ids = log.context_ids
+        if ids is None or ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(self.labels))).any():
+            raise SettingError(
+                f"the log's context ids do not number rows of {self.name}; draw it from this world with draw_log"
+            )
+        return ids
+
+    def _stream(self, rows: np.ndarray, rng: np.random.Generator) -> Stream:
+        right = self.labels[rows][:, None] == np.arange(len(self.classes))
+        if not self.noisy:
+            return Stream(self.features[rows], right.astype(float), np.zeros(len(rows)), rows)
+        means = np.where(right, 0.75, 0.25)
+        return Stream(self.features[rows], means, rng.random(len(rows)), rows, binary=True)
+
+    def error(self, policy: Policy, rng: np.random.Generator | None = None) -> float:
+        """Share of the held-out rows that a policy gets wrong."""
+        rows = self.held_out_rows
+        if not len(rows):
+            raise SettingError("split='paper' leaves no rows to score a policy on; use split='default'")
+        return float((policy.actions(self.features[rows], rng) != self.labels[rows]).mean())
+
+
+def prepared(features: np.ndarray) -> np.ndarray:
+    """Scale each feature to [0, 1] (a constant one to 0), add a constant feature, make rows unit length."""
+    low, high = features.min(axis=0), features.max(axis=0)
+    scaled = (features - low) / np.where(high > low, high - low, 1)
+    joined = np.column_stack([scaled, np.ones(len(scaled))])
+    return joined / np.linalg.norm(joined, axis=1, keepdims=True)

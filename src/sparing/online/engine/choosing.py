@@ -13,7 +13,7 @@ from sparing.native.compiling import compiled
 from sparing.online.engine.doubting import all_doubts, doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
-from sparing.online.engine.memory import FROZEN, KNOWN, PLAN, SETTLED, SLOT, counts, rows, vector
+from sparing.online.engine.memory import Table
 from sparing.online.engine.search import Bounds, ahead, best_mean, leading, look, mean_and_spread
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE = range(8)
@@ -42,13 +42,6 @@ class Plan(NamedTuple):
 
 
 @compiled
-def plan_of(numbers: np.ndarray) -> Plan:
-    """A plan from an array of its numbers."""
-    first, second, explore = int(numbers[0]), int(numbers[1]), int(numbers[2])
-    return Plan(first, second, explore, numbers[3], numbers[4], numbers[5], numbers[6])
-
-
-@compiled
 def unfit(x: np.ndarray) -> int:
     """The first feature that is not finite or too large; −1 if there is none."""
     for i in range(len(x)):
@@ -58,19 +51,19 @@ def unfit(x: np.ndarray) -> int:
 
 
 @compiled
-def in_doubt(t: np.ndarray, x: np.ndarray, choice: Choice) -> Choice:
+def in_doubt(t: Table, x: np.ndarray, choice: Choice) -> Choice:
     """A call; one that a bound cannot show to be learnable gets the reason UNSURE."""
     action, _, mean, spread = choice
-    slot, settled = counts(t, SLOT)[action], counts(t, SETTLED)[action]
+    slot, settled = t.slot[action], t.settled[action]
     if bound_after(t, slot, x) <= CONDITION and bound_after(t, settled, x) <= CONDITION:
         return action, EXPLORE, mean, spread
     return action, UNSURE, mean, spread
 
 
 @compiled
-def choose(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
-    first, explore = int(vector(t, PLAN)[0]), int(vector(t, PLAN)[2])
+    first, explore = t.first, t.explore
     if first == CONFIDENT:
         if explore == WIDER_RIVAL:
             return by_doubt_wider(t, x, eligible, bounds)
@@ -81,87 +74,87 @@ def choose(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -
 
 
 @compiled
-def by_log(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
-    `known` must hold what the log earned here. An unfit feature i gives action −1 − i, as in the other two.
+    `threshold` and `answer` must hold what the log earned here and did. An unfit feature i gives action −1 − i, as in the other two.
     """
-    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
-    if plan.first == EXPLORE and plan.explore == SAMPLED:
+    if t.first == EXPLORE and t.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, top, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False, bounds)
-    threshold, logged = vector(t, KNOWN)[0], int(vector(t, KNOWN)[1])
+    leader, top, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
+    threshold, logged = t.threshold, t.answer
     for turn in range(2):
-        rule = plan.first if turn == 0 else plan.second
+        rule = t.first if turn == 0 else t.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
-            mean, spread = mean_and_spread(t, counts(t, SLOT)[logged], x)
+            mean, spread = mean_and_spread(t, t.slot[logged], x)
             return logged, LOG_BEATS, mean, spread
-        if rule == SUPPORTED and counts(t, FROZEN)[counts(t, SLOT)[leader]]:
+        if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def by_certificate(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def by_certificate(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, without a call where no rival's top is above its bottom by more than the tolerance."""
-    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
     leader, _, mean, spread, rival, rival_top, rival_spread = leading(
-        t, x, plan.optimism, eligible, True, bounds
+        t, x, t.optimism, eligible, True, bounds
     )
-    if plan.tolerance > -math.inf and (rival < 0 or rival_top - (mean - spread) <= plan.tolerance):
+    if t.tolerance > -math.inf and (rival < 0 or rival_top - (mean - spread) <= t.tolerance):
         return leader, CERTIFIED, mean, spread
-    if plan.explore == WIDER and rival >= 0 and rival_spread > spread:
+    if t.explore == WIDER and rival >= 0 and rival_spread > spread:
         leader = rival
-        mean, spread = mean_and_spread(t, counts(t, SLOT)[rival], x)
+        mean, spread = mean_and_spread(t, t.slot[rival], x)
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def by_doubt(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def by_doubt(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The best mean, without a call where the doubts about it stay within the limit."""
-    wrong, plan = unfit(x), plan_of(vector(t, PLAN))
+    wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
     norm = look(t, x, 1.0, eligible, bounds)
     best, _ = best_mean(t, x, norm, eligible)
     if bounds is None:
-        certain = all_doubts(t, eligible, best, plan.tolerance) <= plan.limit
+        certain = all_doubts(t, eligible, best, t.tolerance) <= t.limit
     else:
-        certain = sure(t, x, norm, eligible, best, plan.tolerance, plan.limit)
+        certain = sure(t, x, norm, eligible, best, t.tolerance, t.limit)
     if certain:
-        mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
+        mean, spread = mean_and_spread(t, t.slot[best], x)
         return best, CONFIDENT, mean, spread
-    if plan.explore == SAMPLED:
+    if t.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, _, mean, spread, _, _, _ = leading(t, x, plan.optimism, eligible, False, bounds)
+    leader, _, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def by_doubt_wider(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def by_doubt_wider(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The same, but a call goes to the wider of the best mean and its likeliest rival."""
     action, reason, mean, spread = by_doubt(t, x, eligible, bounds)
     if action < 0 or reason == CONFIDENT:
         return action, reason, mean, spread
     best, _ = best_mean(t, x, look(t, x, 1.0, eligible, bounds), eligible)
     action = wider_rival(t, x, eligible, best)
-    mean, spread = mean_and_spread(t, counts(t, SLOT)[action], x)
+    mean, spread = mean_and_spread(t, t.slot[action], x)
     return in_doubt(t, x, (action, EXPLORE, mean, spread))
 
 
 @compiled
-def wider_rival(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
+def wider_rival(t: Table, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
     """Of the best mean and its likeliest rival, the one known less."""
-    mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
+    mean, spread = mean_and_spread(t, t.slot[best], x)
     rival, highest, width = -1, -math.inf, 0.0
-    for action in range(rows(t, SLOT)):
+    for action in range(len(t.slot)):
         if action == best or (len(eligible) and not eligible[action]):
             continue
-        rival_mean, rival_spread = mean_and_spread(t, counts(t, SLOT)[action], x)
+        rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
         chance = doubt(mean - rival_mean + 0.0, math.sqrt(spread**2 + rival_spread**2))
         if ahead(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
@@ -170,24 +163,24 @@ def wider_rival(t: np.ndarray, x: np.ndarray, eligible: np.ndarray, best: int) -
 
 @compiled
 def other_than(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, planned: int, key: int, bounds: Bounds
+    t: Table, x: np.ndarray, eligible: np.ndarray, planned: int, key: int, bounds: Bounds
 ) -> tuple[int, float]:
     """Draw another action than planned, in proportion to the doubts; it, and its chance among the others.
 
     The best mean has the share that no doubt takes. Nobody else: −1.
     """
-    norm, tolerance = look(t, x, 1.0, eligible, bounds), plan_of(vector(t, PLAN)).tolerance
+    norm, tolerance = look(t, x, 1.0, eligible, bounds), t.tolerance
     best, _ = best_mean(t, x, norm, eligible)
-    mean, spread = mean_and_spread(t, counts(t, SLOT)[best], x)
+    mean, spread = mean_and_spread(t, t.slot[best], x)
     left = 1.0 - plain_sum(t, x, eligible, best, tolerance, mean, spread)
     total, last = 0.0, -1
-    odds = np.zeros(rows(t, SLOT))
+    odds = np.zeros(len(t.slot))
     for action in range(len(odds)):
         if action == planned or (len(eligible) and not eligible[action]):
             continue
         odds[action] = left
         if action != best:
-            rival_mean, rival_spread = mean_and_spread(t, counts(t, SLOT)[action], x)
+            rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
             odds[action] = doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]

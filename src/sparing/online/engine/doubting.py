@@ -5,23 +5,7 @@ import math
 import numpy as np
 
 from sparing.native.compiling import compiled
-from sparing.online.engine.memory import (
-    ACTION,
-    COUNTERS,
-    MARKS,
-    MIDDLE,
-    NEAR,
-    SLOT,
-    TOUCHED,
-    UPPER,
-    USED,
-    VIEW,
-    WIDTH,
-    counts,
-    rough_matrix,
-    rows,
-    vector,
-)
+from sparing.online.engine.memory import Table
 from sparing.online.engine.search import (
     ABOVE,
     BLANK,
@@ -48,7 +32,7 @@ def doubt(gap: float, scale: float) -> float:
 
 @compiled
 def sure(
-    t: np.ndarray,
+    t: Table,
     x: np.ndarray,
     norm: float,
     eligible: np.ndarray,
@@ -62,18 +46,18 @@ def sure(
     certainly above or below the limit. What rounding could decide is summed over all actions in order.
     """
     d = len(x)
-    mean, spread = mean_and_spread(t, counts(t, SLOT)[leader], x)
+    mean, spread = mean_and_spread(t, t.slot[leader], x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
-    rest, beyond = 0.0, NEGLIGIBLE * limit / rows(t, SLOT)
+    rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
     known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
     bounded, reach = norm > SMALL, shared_width(t)
-    for slot in range(1, counts(t, COUNTERS)[USED]):
-        if vector(t, UPPER)[slot] == -math.inf or counts(t, ACTION)[slot] == leader:
+    for slot in range(1, t.used):
+        if t.upper[slot] == -math.inf or t.action[slot] == leader:
             continue
-        rival_mean, rival_spread = vector(t, MIDDLE)[slot], vector(t, WIDTH)[slot]
+        rival_mean, rival_spread = t.middle[slot], t.width[slot]
         if bounded:
-            near = rough_matrix(t, NEAR)[slot]
+            near = t.near[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
             if gap > far * math.sqrt(spread * spread + wide * wide) and gap > 0.0:
@@ -93,9 +77,9 @@ def sure(
 
 
 @compiled
-def all_doubts(t: np.ndarray, eligible: np.ndarray, leader: int, tolerance: float) -> float:
+def all_doubts(t: Table, eligible: np.ndarray, leader: int, tolerance: float) -> float:
     """The sum of all doubts, action by action, where `look` has scored every slot."""
-    total, slots, middle, width = 0.0, counts(t, SLOT), vector(t, MIDDLE), vector(t, WIDTH)
+    total, slots, middle, width = 0.0, t.slot, t.middle, t.width
     mean, spread = middle[slots[leader]], width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
@@ -106,16 +90,16 @@ def all_doubts(t: np.ndarray, eligible: np.ndarray, leader: int, tolerance: floa
 
 @compiled
 def blank_doubts(
-    t: np.ndarray, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
+    t: Table, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
 ) -> float:
     """The doubts of all untouched rivals together."""
     if len(eligible) == 0:
-        rivals = rows(t, SLOT) - counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]]
+        rivals = len(t.slot) - t.touched[t.which]
     else:
         rivals = 0
-        for action in range(rows(t, SLOT)):
-            rivals += counts(t, SLOT)[action] == 0 and eligible[action]
-    if counts(t, SLOT)[leader] == 0:
+        for action in range(len(t.slot)):
+            rivals += t.slot[action] == 0 and eligible[action]
+    if t.slot[leader] == 0:
         rivals -= 1
     if rivals <= 0:
         return 0.0
@@ -125,7 +109,7 @@ def blank_doubts(
 
 @compiled
 def plain_sum(
-    t: np.ndarray,
+    t: Table,
     x: np.ndarray,
     eligible: np.ndarray,
     leader: int,
@@ -136,10 +120,10 @@ def plain_sum(
     """The sum of all doubts, action by action."""
     total = 0.0
     blank_mean, blank_spread = mean_and_spread(t, BLANK, x)
-    for action in range(rows(t, SLOT)):
+    for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
             continue
-        slot = counts(t, SLOT)[action]
+        slot = t.slot[action]
         rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
         total += doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))
     return total

@@ -15,30 +15,10 @@ from sparing.online.engine.choosing import (
     UNSURE,
     choose,
     other_than,
-    plan_of,
 )
 from sparing.online.engine.learning import fits
 from sparing.online.engine.luck import AS_PLANNED, ELSEWHERE, checks, key_of, normals
-from sparing.online.engine.memory import (
-    COMMON,
-    COUNTERS,
-    EVERYONE,
-    FREE,
-    INVERSE,
-    KNOWN,
-    NUMBERS,
-    PLAN,
-    SETTLED,
-    SLOT,
-    THETA,
-    TWINS,
-    USED,
-    counts,
-    flags,
-    matrix,
-    rows,
-    vector,
-)
+from sparing.online.engine.memory import Table
 from sparing.online.engine.opening import absorb
 from sparing.online.engine.sampling import sampled
 from sparing.online.engine.search import Bounds
@@ -48,9 +28,9 @@ CALLS, SURPRISES, NOISE, MISFIT, LIMIT = range(5)
 
 
 @compiled
-def learnable(t: np.ndarray, action: int, x: np.ndarray) -> bool:
+def learnable(t: Table, action: int, x: np.ndarray) -> bool:
     """Whether a reward in this context could be learnt exactly."""
-    slot, settled = counts(t, SLOT)[action], counts(t, SETTLED)[action]
+    slot, settled = t.slot[action], t.settled[action]
     return fits(t, slot, x) and (slot == settled or fits(t, settled, x))
 
 
@@ -62,8 +42,8 @@ def is_call(reason: int) -> bool:
 
 @compiled
 def decide_rows(
-    t: np.ndarray,
-    ahead: np.ndarray,
+    t: Table,
+    ahead: Table,
     contexts: np.ndarray,
     thresholds: np.ndarray,
     answers: np.ndarray,
@@ -74,10 +54,10 @@ def decide_rows(
     bounds: Bounds,
 ) -> None:
     """Choose for each context (n, d) from the two views of one desk, learning nothing."""
-    everyone = flags(t, EVERYONE)
-    waiting = counts(t, COUNTERS)[TWINS] > 0
+    everyone = t.everyone
+    waiting = t.twins > 0
     for i in range(len(contexts)):
-        vector(t, KNOWN)[0], vector(t, KNOWN)[1] = thresholds[i], answers[i]
+        t.threshold, t.answer = thresholds[i], answers[i]
         action, reason, mean, spread = choose(t, contexts[i], everyone, bounds)
         if waiting and is_call(reason):
             action, reason, mean, spread = choose(ahead, contexts[i], everyone, bounds)
@@ -86,17 +66,17 @@ def decide_rows(
 
 
 @compiled
-def predict(t: np.ndarray, action: int, x: np.ndarray) -> tuple[float, float]:
+def predict(t: Table, action: int, x: np.ndarray) -> tuple[float, float]:
     """x·θ̂ and sqrt(xᵀV⁻¹x) of one action."""
-    slot = counts(t, SLOT)[action]
-    inverse, d = matrix(t, INVERSE)[slot], len(x)
+    slot = t.slot[action]
+    inverse, d = t.inverse[slot], len(x)
     square, k = 0.0, 0
     for i in range(d):
         square += inverse[k] * x[i] * x[i]
         for j in range(1, d - i):
             square += 2 * inverse[k + j] * x[i] * x[i + j]
         k += d - i
-    return dot(matrix(t, THETA)[slot], x), math.sqrt(max(square, 0.0))
+    return dot(t.theta[slot], x), math.sqrt(max(square, 0.0))
 
 
 @compiled
@@ -113,7 +93,7 @@ def observe(monitor: np.ndarray, reward: float, mean: float, width: float) -> fl
 
 @compiled
 def run(
-    t: np.ndarray,
+    t: Table,
     contexts: np.ndarray,
     means: np.ndarray,
     draws: np.ndarray,
@@ -135,20 +115,20 @@ def run(
     Round i draws its luck from the learner's key and the number before + i. It comes back early when the budget is
     spent, no slot is free for an untouched action, or a round's row would be refused.
     """
-    plan, everyone = plan_of(vector(t, PLAN)), flags(t, EVERYONE)
-    capacity, luck, others = rows(t, THETA), np.empty(rows(t, SLOT)), rows(t, SLOT) > 1
+    everyone = t.everyone
+    capacity, luck, others = len(t.theta), np.empty(len(t.slot)), len(t.slot) > 1
     for now in range(start, stop):
-        if budget == 0 or counts(t, COUNTERS)[USED] - counts(t, COUNTERS)[FREE] == capacity:
+        if budget == 0 or t.used - t.free == capacity:
             return now, budget
         x, round_key = contexts[now], key_of(key, before + now)
-        vector(t, KNOWN)[0], vector(t, KNOWN)[1] = thresholds[now], answers[now]
+        t.threshold, t.answer = thresholds[now], answers[now]
         action, reason, _, _ = choose(t, x, everyone, bounds)
         reason = EXPLORE if is_call(reason) else reason
-        if reason == EXPLORE and plan.explore == SAMPLED:
+        if reason == EXPLORE and t.explore == SAMPLED:
             normals(round_key, luck)
             action = sampled(t, x, luck, everyone, bounds)
-        elif plan.spot_check > 0.0:
-            check = checks(round_key, plan.spot_check, others)
+        elif t.spot_check > 0.0:
+            check = checks(round_key, t.spot_check, others)
             reason = reason if check == AS_PLANNED else SPOT_CHECK
             if check == ELSEWHERE:
                 action, _ = other_than(t, x, everyone, action, round_key, bounds)
@@ -161,7 +141,7 @@ def run(
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
             if len(monitor):
                 mean, width = predict(t, action, x)
-                vector(t, NUMBERS)[COMMON] = observe(monitor, reward, mean, width)
+                t.common = observe(monitor, reward, mean, width)
             slot = absorb(t, action, x, reward)
             if bounds is not None:
                 keep_bounds(t, slot)

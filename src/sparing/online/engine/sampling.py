@@ -5,25 +5,7 @@ import math
 import numpy as np
 
 from sparing.native.compiling import compiled
-from sparing.online.engine.memory import (
-    ACTION,
-    COUNTERS,
-    MARKS,
-    MIDDLE,
-    NEAR,
-    ORDER,
-    SLOT,
-    THETA,
-    TOUCHED,
-    UPPER,
-    USED,
-    VIEW,
-    WIDTH,
-    columns,
-    counts,
-    rough_matrix,
-    vector,
-)
+from sparing.online.engine.memory import Table
 from sparing.online.engine.search import (
     ABOVE,
     BLANK,
@@ -40,20 +22,20 @@ from sparing.online.engine.search import (
 
 
 @compiled
-def value(t: np.ndarray, x: np.ndarray, action: int) -> tuple[float, float]:
+def value(t: Table, x: np.ndarray, action: int) -> tuple[float, float]:
     """Mean and spread of one action; `products` must hold those of x."""
-    return mean_and_spread(t, counts(t, SLOT)[action], x)
+    return mean_and_spread(t, t.slot[action], x)
 
 
 @compiled
-def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> int:
+def sampled(t: Table, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> int:
     """The eligible action with the largest mean + spread·z_a, given standard normal numbers z (K,)."""
     norm = look(t, x, 0.0, eligible, bounds)
-    used, slots, action = counts(t, COUNTERS)[USED], counts(t, SLOT), counts(t, ACTION)
-    upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
+    used, slots, action = t.used, t.slot, t.action
+    upper, middle, width = t.upper, t.middle, t.width
     scored = bounds is None or not norm > SMALL
     best, highest = -1, -math.inf
-    if counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]] < len(slots):
+    if t.touched[t.which] < len(slots):
         mean, spread = mean_and_spread(t, BLANK, x)
         for a in range(len(slots)):
             if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
@@ -62,10 +44,10 @@ def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndar
                     best, highest = a, score
     first = 0
     if bounds is not None and not scored:
-        reach, d = shared_width(t), columns(t, THETA)
+        reach, d = shared_width(t), t.theta.shape[1]
         for slot in range(1, used):
             if upper[slot] != -math.inf:
-                near = rough_matrix(t, NEAR)[slot]
+                near = t.near[slot]
                 wide = ABOVE * (reach * near[d + 1] + near[d + 2])
                 upper[slot] = highest_mean(t, slot, norm) + max(normals[action[slot]], 0.0) * wide * ABOVE
                 if first == 0 or not upper[slot] <= upper[first]:
@@ -86,7 +68,7 @@ def sampled(t: np.ndarray, x: np.ndarray, normals: np.ndarray, eligible: np.ndar
 
 @compiled
 def rivals(
-    t: np.ndarray,
+    t: Table,
     x: np.ndarray,
     action: int,
     reach: float,
@@ -102,26 +84,26 @@ def rivals(
     the untouched ties go to (−1 if there is none).
     """
     look(t, x, reach, eligible, bounds)
-    slots, mine = counts(t, SLOT), counts(t, ACTION)
+    slots, mine = t.slot, t.action
     mean, spread = mean_and_spread(t, slots[action], x)
     low, found, touched = mean - reach * spread, 0, 0
-    for slot in range(1, counts(t, COUNTERS)[USED]):
-        if mine[slot] == action or vector(t, UPPER)[slot] == -math.inf:
+    for slot in range(1, t.used):
+        if mine[slot] == action or t.upper[slot] == -math.inf:
             continue
         touched += 1
-        if vector(t, UPPER)[slot] < low:
+        if t.upper[slot] < low:
             continue
         rival_mean, rival_spread = mean_and_spread(t, slot, x)
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
-    blanks = len(slots) - counts(t, COUNTERS)[TOUCHED + counts(t, MARKS)[VIEW]]
+    blanks = len(slots) - t.touched[t.which]
     if len(eligible):
         blanks = 0
         for a in range(len(slots)):
             blanks += slots[a] == 0 and eligible[a]
     blanks -= slots[action] == 0
-    order, place = counts(t, ORDER), untouched(t, eligible, NOBODY)
+    order, place = t.order, untouched(t, eligible, NOBODY)
     if place < len(order) and order[place] == action:
         place = untouched(t, eligible, place)
     return found, touched + blanks, blanks, order[place] if place < len(order) else -1

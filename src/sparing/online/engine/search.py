@@ -14,46 +14,7 @@ import numpy as np
 
 from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import dot, outer, rough_dot
-from sparing.online.engine.memory import (
-    ACTION,
-    COMMON,
-    COUNTERS,
-    FREE,
-    FROZEN,
-    HIDDEN,
-    HIGHEST,
-    INVERSE,
-    MARKS,
-    METRIC,
-    MIDDLE,
-    MISFIT,
-    NEAR,
-    NEXT,
-    NUMBERS,
-    ORDER,
-    PRIORITY,
-    PRODUCTS,
-    QUICK,
-    RADIUS,
-    ROUGH_PRODUCTS,
-    ROUGH_X,
-    SIZE,
-    SLACK,
-    SLOT,
-    THETA,
-    TWINS,
-    UPPER,
-    USED,
-    VIEW,
-    WIDTH,
-    columns,
-    counts,
-    matrix,
-    rough_matrix,
-    rough_vector,
-    rows,
-    vector,
-)
+from sparing.online.engine.memory import Table
 
 ROUNDING = 1.02 * 2.0**-24
 """Half a unit in the last place of single precision, with a margin for second-order terms."""
@@ -76,27 +37,27 @@ Bounds = int | None
 
 
 @compiled
-def mean_and_spread(t: np.ndarray, slot: int, x: np.ndarray) -> tuple[float, float]:
+def mean_and_spread(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
     """x·θ̂ and the half-width of the set at x; `products` must hold those of x."""
-    mean = dot(matrix(t, THETA)[slot], x)
-    if counts(t, FROZEN)[slot]:
-        return mean, vector(t, NUMBERS)[SLACK]
-    common = vector(t, NUMBERS)[COMMON]
-    radius = vector(t, RADIUS)[slot] if math.isnan(common) else common
-    half = radius * math.sqrt(max(dot(matrix(t, INVERSE)[slot], vector(t, PRODUCTS)), 0.0))
-    misfit = vector(t, NUMBERS)[MISFIT]
+    mean = dot(t.theta[slot], x)
+    if t.frozen[slot]:
+        return mean, t.slack
+    common = t.common
+    radius = t.radius[slot] if math.isnan(common) else common
+    half = radius * math.sqrt(max(dot(t.inverse[slot], t.products), 0.0))
+    misfit = t.misfit
     return mean, math.sqrt(half * half + misfit * misfit) if misfit > 0.0 else half
 
 
 @compiled
-def score_all(t: np.ndarray, x: np.ndarray) -> None:
+def score_all(t: Table, x: np.ndarray) -> None:
     """Write `middle` and `width`, the mean and spread of every slot, as `mean_and_spread` has them."""
-    theta, inverse, products = matrix(t, THETA), matrix(t, INVERSE), vector(t, PRODUCTS)
-    frozen, radius, numbers = counts(t, FROZEN), vector(t, RADIUS), vector(t, NUMBERS)
-    middle, width = vector(t, MIDDLE), vector(t, WIDTH)
-    common, misfit, slack = numbers[COMMON], numbers[MISFIT], numbers[SLACK]
+    theta, inverse, products = t.theta, t.inverse, t.products
+    frozen, radius = t.frozen, t.radius
+    middle, width = t.middle, t.width
+    common, misfit, slack = t.common, t.misfit, t.slack
     own = math.isnan(common)
-    for slot in range(counts(t, COUNTERS)[USED]):
+    for slot in range(t.used):
         middle[slot] = dot(theta[slot], x)
         if frozen[slot]:
             width[slot] = slack
@@ -106,24 +67,24 @@ def score_all(t: np.ndarray, x: np.ndarray) -> None:
 
 
 @compiled
-def evaluate(t: np.ndarray, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
+def evaluate(t: Table, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
     """Write mean and spread of every action, (K,)."""
-    outer(x, vector(t, PRODUCTS))
+    outer(x, t.products)
     score_all(t, x)
-    slot, middle, width = counts(t, SLOT), vector(t, MIDDLE), vector(t, WIDTH)
+    slot, middle, width = t.slot, t.middle, t.width
     for action in range(len(slot)):
         mean[action], spread[action] = middle[slot[action]], width[slot[action]]
 
 
 @compiled
-def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds: Bounds) -> float:
+def look(t: Table, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds: Bounds) -> float:
     """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
     x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`. Where
     there are no bounds, all slots are scored at once and `upper` is infinite.
     """
-    upper, used = vector(t, UPPER), counts(t, COUNTERS)[USED]
-    outer(x, vector(t, PRODUCTS))
+    upper, used = t.upper, t.used
+    outer(x, t.products)
     norm = math.sqrt(dot(x, x))
     if bounds is None or not norm > SMALL:
         score_all(t, x)
@@ -137,11 +98,11 @@ def look(t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, bo
 
 
 @compiled
-def reach_all(t: np.ndarray, x: np.ndarray, norm: float, optimism: float) -> None:
+def reach_all(t: Table, x: np.ndarray, norm: float, optimism: float) -> None:
     """Write `middle` and `upper` for every slot from single-precision means and the shared width."""
-    d, used = len(x), counts(t, COUNTERS)[USED]
-    upper, middles = vector(t, UPPER), vector(t, MIDDLE)
-    rough_x, nears = rough_vector(t, ROUGH_X), rough_matrix(t, NEAR)
+    d, used = len(x), t.used
+    upper, middles = t.upper, t.middle
+    rough_x, nears = t.rough_x, t.near
     for i in range(d):
         rough_x[i] = np.float32(x[i] / norm)
     reach = optimism * shared_width(t)
@@ -156,48 +117,48 @@ def reach_all(t: np.ndarray, x: np.ndarray, norm: float, optimism: float) -> Non
         upper[slot] = top
         if not top <= most:
             highest, most = slot, top
-    counts(t, MARKS)[HIGHEST] = highest
+    t.highest = highest
 
 
 @compiled
-def leave_out(t: np.ndarray, eligible: np.ndarray) -> None:
+def leave_out(t: Table, eligible: np.ndarray) -> None:
     """Put slots that may not be played, or are not in view, below all others, and find the highest of the rest."""
-    if len(eligible) == 0 and counts(t, COUNTERS)[TWINS] + counts(t, COUNTERS)[FREE] == 0:
+    if len(eligible) == 0 and t.twins + t.free == 0:
         return
-    upper, action, hidden = vector(t, UPPER), counts(t, ACTION), counts(t, HIDDEN)
-    unseen, highest, most = 1 + counts(t, MARKS)[VIEW], 0, -math.inf
-    for slot in range(1, counts(t, COUNTERS)[USED]):
+    upper, action, hidden = t.upper, t.action, t.hidden
+    unseen, highest, most = 1 + t.which, 0, -math.inf
+    for slot in range(1, t.used):
         if hidden[slot] & unseen or (len(eligible) and not eligible[action[slot]]):
             upper[slot] = -math.inf
         elif not upper[slot] <= most:
             highest, most = slot, upper[slot]
-    counts(t, MARKS)[HIGHEST] = highest
+    t.highest = highest
 
 
 @compiled
-def shared_width(t: np.ndarray) -> float:
+def shared_width(t: Table) -> float:
     """‖x‖_M, times the common ρ if there is one; `products` must hold those of x."""
-    width = ABOVE * math.sqrt(max(dot(vector(t, METRIC), vector(t, PRODUCTS)), 0.0))
-    common = vector(t, NUMBERS)[COMMON]
+    width = ABOVE * math.sqrt(max(dot(t.metric, t.products), 0.0))
+    common = t.common
     return width if math.isnan(common) else width * common
 
 
 @compiled
-def highest_mean(t: np.ndarray, slot: int, norm: float) -> float:
+def highest_mean(t: Table, slot: int, norm: float) -> float:
     """A number that x·θ̂ does not exceed; infinite where `look` had no bounds."""
-    d = columns(t, THETA)
-    if vector(t, UPPER)[slot] == math.inf:
+    d = t.theta.shape[1]
+    if t.upper[slot] == math.inf:
         return math.inf
-    middle = vector(t, MIDDLE)[slot]
-    error = ROUNDING * (d + 4) * norm * rough_matrix(t, NEAR)[slot, d]
+    middle = t.middle[slot]
+    error = ROUNDING * (d + 4) * norm * t.near[slot, d]
     return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)
 
 
 @compiled
-def untouched(t: np.ndarray, eligible: np.ndarray, after: int) -> int:
+def untouched(t: Table, eligible: np.ndarray, after: int) -> int:
     """The place in the order of the first untouched eligible action behind place `after`; K if none."""
-    order, slot = counts(t, ORDER), counts(t, SLOT)
-    place = max(after + 1, counts(t, COUNTERS)[NEXT + counts(t, MARKS)[VIEW]])
+    order, slot = t.order, t.slot
+    place = max(after + 1, t.next[t.which])
     while place < len(order):
         if slot[order[place]] == 0 and (len(eligible) == 0 or eligible[order[place]]):
             return place
@@ -206,27 +167,23 @@ def untouched(t: np.ndarray, eligible: np.ndarray, after: int) -> int:
 
 
 @compiled
-def ahead(t: np.ndarray, score: float, action: int, other: float, rival: int) -> bool:
+def ahead(t: Table, score: float, action: int, other: float, rival: int) -> bool:
     """Whether a score comes before another's: the larger, of equals the one with priority; −1 is nobody."""
-    return (
-        rival < 0
-        or score > other
-        or (score == other and counts(t, PRIORITY)[action] < counts(t, PRIORITY)[rival])
-    )
+    return rival < 0 or score > other or (score == other and t.priority[action] < t.priority[rival])
 
 
 @compiled
 def leading(
-    t: np.ndarray, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: Bounds
+    t: Table, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: Bounds
 ) -> tuple[int, float, float, float, int, float, float]:
     """The eligible action with the highest top and, if `two`, the next one, found exactly.
 
     Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
     """
     norm = look(t, x, optimism, eligible, bounds)
-    used = counts(t, COUNTERS)[USED]
-    upper, middle, width = vector(t, UPPER), vector(t, MIDDLE), vector(t, WIDTH)
-    action, order, priority = counts(t, ACTION), counts(t, ORDER), counts(t, PRIORITY)
+    used = t.used
+    upper, middle, width = t.upper, t.middle, t.width
+    action, order, priority = t.action, t.order, t.priority
     first, first_top, first_mean, first_spread = -1, -math.inf, 0.0, 0.0
     second, second_top, second_spread = -1, -math.inf, 0.0
     place = untouched(t, eligible, NOBODY)
@@ -239,7 +196,7 @@ def leading(
             if place < len(order):
                 second, second_top, second_spread = order[place], first_top, first_spread
     scored = bounds is None or not norm > SMALL
-    highest = 0 if scored else counts(t, MARKS)[HIGHEST]
+    highest = 0 if scored else t.highest
     ready = False
     for turn in range(used):
         slot = highest if turn == 0 else turn
@@ -250,7 +207,7 @@ def leading(
             continue
         mean, spread = middle[slot], width[slot]
         if bounds is not None and not scored:
-            if turn > 0 and rows(t, QUICK) > 0:
+            if turn > 0 and len(t.quick) > 0:
                 ready = ready or prepare_quick(t, norm)
                 if ruled_out(t, slot, norm, optimism, cut):
                     continue
@@ -265,24 +222,24 @@ def leading(
 
 
 @compiled
-def prepare_quick(t: np.ndarray, norm: float) -> bool:
+def prepare_quick(t: Table, norm: float) -> bool:
     """Write the products of x/‖x‖ with itself in single precision."""
-    products, rough = vector(t, PRODUCTS), rough_vector(t, ROUGH_PRODUCTS)
+    products, rough = t.products, t.rough_products
     for i in range(len(rough)):
         rough[i] = np.float32(products[i] / (norm * norm))
     return True
 
 
 @compiled
-def ruled_out(t: np.ndarray, slot: int, norm: float, optimism: float, cut: float) -> bool:
+def ruled_out(t: Table, slot: int, norm: float, optimism: float, cut: float) -> bool:
     """Whether the quadratic form in single precision shows that a set's top lies below `cut`.
 
     top ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
     """
-    quick, rough, near = rough_matrix(t, QUICK), rough_vector(t, ROUGH_PRODUCTS), rough_matrix(t, NEAR)
-    size, radius, middle = vector(t, SIZE), vector(t, RADIUS), vector(t, MIDDLE)
-    d, common = columns(t, THETA), vector(t, NUMBERS)[COMMON]
-    if counts(t, FROZEN)[slot]:
+    quick, rough, near = t.quick, t.rough_products, t.near
+    size, radius, middle = t.size, t.radius, t.middle
+    d, common = t.theta.shape[1], t.common
+    if t.frozen[slot]:
         return False
     square: float = rough_dot(quick[slot], rough)
     square += ROUNDING * (d * (d + 1) / 2 + 4) * size[slot] + TINY
@@ -294,16 +251,16 @@ def ruled_out(t: np.ndarray, slot: int, norm: float, optimism: float, cut: float
 
 
 @compiled
-def best_mean(t: np.ndarray, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
+def best_mean(t: Table, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
     """The eligible action with the largest x·θ̂ and that mean, exactly; `look` must have seen x."""
     best, mean = -1, -math.inf
     place = untouched(t, eligible, NOBODY)
-    if place < rows(t, ORDER):
-        best, mean = counts(t, ORDER)[place], dot(matrix(t, THETA)[0], x)
-    for slot in range(1, counts(t, COUNTERS)[USED]):
-        if vector(t, UPPER)[slot] == -math.inf or highest_mean(t, slot, norm) < mean:
+    if place < len(t.order):
+        best, mean = t.order[place], dot(t.theta[0], x)
+    for slot in range(1, t.used):
+        if t.upper[slot] == -math.inf or highest_mean(t, slot, norm) < mean:
             continue
-        value, action = dot(matrix(t, THETA)[slot], x), counts(t, ACTION)[slot]
+        value, action = dot(t.theta[slot], x), t.action[slot]
         if ahead(t, value, action, mean, best):
             best, mean = action, value
     return best, mean

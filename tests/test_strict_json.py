@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from sparing.report import strict
+from sparing.archive import strict_json
 
 
 def refuse(constant):
@@ -22,7 +22,7 @@ def test_what_is_not_a_number_is_null():
         "text": "NaN Infinity é",
         "none": None,
     }
-    assert json.loads(strict.text(value, indent=1), parse_constant=refuse) == {
+    assert json.loads(strict_json(value, indent=1), parse_constant=refuse) == {
         "nan": None,
         "deep": [[1, None], {"x": None, "y": None}],
         "array": [[1.5, None]],
@@ -35,9 +35,9 @@ def test_what_is_not_a_number_is_null():
 
 def test_finite_numbers_come_back_bit_for_bit():
     numbers = np.random.default_rng(0).standard_normal(100) * 10.0 ** np.arange(-50, 50)
-    assert json.loads(strict.text(numbers, indent=2)) == numbers.tolist()
+    assert json.loads(strict_json(numbers, indent=2)) == numbers.tolist()
 
 
 def test_what_json_has_no_type_for_is_refused():
     with pytest.raises(TypeError):
-        strict.text({"x": object()}, indent=1)
+        strict_json({"x": object()}, indent=1)

@@ -1,0 +1,46 @@
+"""The public names, each with its home.
+
+Type checkers and editors read this file, and so does `__init__.py`, which loads a name on first use.
+"""
+
+from sparing import errors as errors
+from sparing import simulation as simulation
+from sparing.auditing import Audit as Audit
+from sparing.auditing import audit as audit
+from sparing.auditing import estimate_support as estimate_support
+from sparing.evaluation import Estimate as Estimate
+from sparing.evaluation import Evaluation as Evaluation
+from sparing.evaluation.evaluate import evaluate as evaluate
+from sparing.learning import learn as learn
+from sparing.log import Log as Log
+from sparing.log import Support as Support
+from sparing.log import read_log as read_log
+from sparing.log import write_log as write_log
+from sparing.model.statistics import Statistics as Statistics
+from sparing.model.statistics import Summary as Summary
+from sparing.model.streaming import summarise as summarise
+from sparing.model.supported import certified_within as certified_within
+from sparing.model.supported import elbow as elbow
+from sparing.model.supported import given as given
+from sparing.model.supported import top as top
+from sparing.online.algorithms import certified as certified
+from sparing.online.algorithms import confident as confident
+from sparing.online.algorithms import eps_moful as eps_moful
+from sparing.online.algorithms import eps_moful_ips as eps_moful_ips
+from sparing.online.algorithms import lints as lints
+from sparing.online.algorithms import linucb as linucb
+from sparing.online.algorithms import moful as moful
+from sparing.online.algorithms import warm_started as warm_started
+from sparing.online.decision import Decision as Decision
+from sparing.online.learner import Learner as Learner
+from sparing.online.saving import load as load
+from sparing.planning.planning import plan as plan
+from sparing.planning.result import Plan as Plan
+from sparing.policies.pi_plus import pi_plus as pi_plus
+from sparing.policies.saving import load_policy as load_policy
+from sparing.policies.saving import save_policy as save_policy
+from sparing.simulation import datasets as datasets
+from sparing.simulation.loop import Trace as Trace
+from sparing.simulation.loop import simulate as simulate
+
+__version__: str

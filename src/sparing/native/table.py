@@ -1,0 +1,209 @@
+"""Arrays and numbers by name, for Python and compiled code alike.
+
+Passing thirty arrays to compiled code one by one costs more than a decision over twenty actions. A `Table` is one
+argument: in compiled code `t.theta[slot]` is an array's row and `t.used += 1` changes a number, where they lie.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from llvmlite import ir
+from numba import extending
+from numba.core import cgutils, imputils, types
+from numba.core.typing import templates
+from numba.np import numpy_support
+
+Fields = Mapping[str, tuple[Any, str]]
+"""Of each field its NumPy type and its shape, a letter or digit a dimension: `Cd` is (C, d), nothing is one number."""
+
+WORDS = 3
+"""Of each field in a table: address, rows, columns."""
+
+WORD = ir.IntType(64)
+numba: Any = extending  # untyped, and so are these
+lower: Any = imputils
+helpers: Any = cgutils
+attributes: Any = templates
+
+
+class Memory:
+    """What fields declare, in memory of its own: `memory.theta` is an array, `memory.used` a number."""
+
+    fields: Fields
+    arrays: dict[str, np.ndarray]
+    numbers: np.ndarray
+
+    def __init__(self, fields: Fields, sizes: Mapping[str, int]) -> None:
+        """Zeros, with a size for every letter in a shape."""
+
+        def extent(letter: str) -> int:
+            return int(letter) if letter.isdigit() else sizes[letter]
+
+        arrays = {
+            name: np.zeros([extent(letter) for letter in shape], kind)
+            for name, (kind, shape) in fields.items()
+            if shape
+        }
+        numbers = np.dtype([(name, kind) for name, (kind, shape) in fields.items() if not shape])
+        self.__dict__.update(fields=fields, arrays=arrays, numbers=np.zeros(1, numbers))
+
+    def copy(self) -> "Memory":
+        """The same in memory of its own, which may be written to."""
+        twin = Memory.__new__(Memory)
+        arrays = {name: np.array(part, order="C") for name, part in self.arrays.items()}
+        twin.__dict__.update(fields=self.fields, arrays=arrays, numbers=np.array(self.numbers))
+        return twin
+
+    def take(self, smaller: "Memory") -> None:
+        """What another one holds, in the first rows of one's own."""
+        self.numbers[:] = smaller.numbers
+        for name, part in smaller.arrays.items():
+            self.arrays[name][: len(part)] = part
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.__dict__.get("arrays", ()):
+            return self.arrays[name]
+        if name in self.__dict__.get("fields", ()):
+            return self.numbers[name].item()
+        raise AttributeError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in (self.numbers.dtype.names or ()):
+            raise AttributeError(f"{name} is not one of the numbers; change an array in place")
+        self.numbers[name] = value
+
+    def places(self) -> dict[str, np.ndarray]:
+        """Every field as an array, a number as one of length 1."""
+        return {**self.arrays, **{name: self.numbers[name] for name in self.numbers.dtype.names or ()}}
+
+
+class Table:
+    """Fields under their names for compiled code: a subclass declares them, an instance holds where they are.
+
+    It keeps the arrays alive as long as it lives itself, and cannot be copied: addresses mean nothing to a copy.
+    """
+
+    __slots__ = ("address", "held")
+    fields: ClassVar[Fields]
+    type: ClassVar[Any]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def __init_subclass__(cls, fields: Fields) -> None:
+        cls.fields = fields
+        cls.type = TableType(
+            tuple((name, np.dtype(kind).str, len(shape)) for name, (kind, shape) in fields.items())
+        )
+
+    def __init__(self, places: Mapping[str, np.ndarray]) -> None:
+        """A table of these arrays, which must be as declared."""
+        words: list[int] = []
+        for name, (kind, shape) in self.fields.items():
+            place = places[name]
+            if (
+                place.dtype != kind
+                or place.ndim != max(1, len(shape))
+                or not (place.flags.carray or not shape)
+            ):
+                raise ValueError(f"{name}: {place.dtype} {place.shape}; expected {np.dtype(kind)} ({shape})")
+            words += (place.ctypes.data, *place.shape, 1)[:WORDS]
+        listed = np.array(words, dtype=np.int64)
+        self.address, self.held = listed.ctypes.data, (listed, *(places[name] for name in self.fields))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a table holds addresses, which mean nothing elsewhere; make another from the arrays")
+
+
+class TableType(types.Type):
+    """What compiled code knows of a table: the name, type and dimensions of every field, in order."""
+
+    def __init__(self, fields: tuple[tuple[str, str, int], ...]) -> None:
+        self.fields = fields
+        super().__init__(name=f"Table({fields})")
+
+    def find(self, attribute: str) -> tuple[int, Any, int]:
+        """Where a field's words begin, the Numba type of its elements, and its dimensions; −1 first if there is none."""
+        for place, (name, kind, dimensions) in enumerate(self.fields):
+            if name == attribute:
+                return WORDS * place, numpy_support.from_dtype(np.dtype(kind)), dimensions
+        return -1, None, 0
+
+
+@numba.register_model(TableType)
+class _Model(numba.models.PrimitiveModel):  # type: ignore[misc]
+    """In machine code: the address of the table's words."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, WORD.as_pointer())
+
+
+@numba.typeof_impl.register(Table)
+def _type(table: Table, _: Any) -> Any:
+    return table.type
+
+
+@numba.unbox(TableType)
+def _unbox(kind: Any, table: Any, c: Any) -> Any:
+    address = c.pyapi.object_getattr_string(table, "address")
+    missing = helpers.is_null(c.builder, address)
+    words = helpers.alloca_once_value(c.builder, WORD.as_pointer()(None))
+    with c.builder.if_then(c.builder.not_(missing)):
+        c.builder.store(c.builder.inttoptr(c.pyapi.long_as_longlong(address), WORD.as_pointer()), words)
+        c.pyapi.decref(address)
+    return numba.NativeValue(c.builder.load(words), is_error=missing)
+
+
+@numba.infer_getattr
+class _Attributes(attributes.AttributeTemplate):  # type: ignore[misc]
+    key = TableType
+
+    def generic_resolve(self, kind: Any, attribute: str) -> Any:
+        """A number, or an array in C order."""
+        place, element, dimensions = kind.find(attribute)
+        if place < 0:
+            return None
+        return types.Array(element, dimensions, "C") if dimensions else element
+
+
+def _load(builder: Any, table: Any, place: int) -> Any:
+    return builder.load(builder.gep(table, [WORD(place)]))
+
+
+def _data(context: Any, builder: Any, table: Any, place: int, element: Any) -> Any:
+    pointer = context.get_data_type(element).as_pointer()
+    return builder.inttoptr(_load(builder, table, place), pointer)
+
+
+@lower.lower_getattr_generic(TableType)
+def _get(context: Any, builder: Any, kind: Any, table: Any, attribute: str) -> Any:
+    place, element, dimensions = kind.find(attribute)
+    data = _data(context, builder, table, place, element)
+    if not dimensions:
+        return context.unpack_value(builder, element, data)
+    width = WORD(context.get_abi_sizeof(context.get_data_type(element)))
+    shape = [_load(builder, table, place + 1 + i) for i in range(dimensions)]
+    strides = [builder.mul(length, width) for length in shape[1:]] + [width]
+    found = context.make_array(types.Array(element, dimensions, "C"))(context, builder)
+    context.populate_array(
+        found,
+        data=data,
+        shape=helpers.pack_array(builder, shape),
+        strides=helpers.pack_array(builder, strides),
+        itemsize=width,
+        meminfo=None,
+    )
+    return found._getvalue()
+
+
+@lower.lower_setattr_generic(TableType)
+def _set(context: Any, builder: Any, signature: Any, arguments: Any, attribute: str) -> None:
+    kind, _ = signature.args
+    table, value = arguments
+    place, element, dimensions = kind.find(attribute)
+    if dimensions:
+        raise TypeError(f"{attribute} is an array; change its elements")
+    context.pack_value(builder, element, value, _data(context, builder, table, place, element))

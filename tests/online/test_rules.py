@@ -1,0 +1,116 @@
+"""Rules: what the built-in ones look like as data, what a rule of one's own sees, and which go together."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import sparing
+from reference import kernels as plain
+from reference.cases import make_log, parameters
+from sparing.errors import SettingError
+from sparing.online import rules
+from sparing.online.engine import doubting
+from sparing.online.learner import Learner, seeded
+
+
+def view(scores, eligible, priority):
+    return rules.View(np.zeros(1), None, scores, scores, scores, eligible, priority)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4, 10**6])
+def test_best_with_many_ties(levels):
+    rng = np.random.default_rng(levels)
+    for _ in range(300):
+        k = int(rng.integers(1, 9))
+        scores = rng.integers(0, levels, k).astype(float)
+        eligible, priority = rng.random(k) < 0.6, rng.permutation(k)
+        skip = int(rng.integers(-1, k))
+        best = view(scores, eligible, priority).best(scores, other_than=skip)
+        assert best == plain.best(scores, eligible, priority, skip)
+
+
+def test_best_of_nobody_is_none_and_of_equals_has_the_smallest_priority_number():
+    none, everyone, order = np.zeros(4, dtype=bool), np.ones(4, dtype=bool), np.array([2, 3, 0, 1])
+    assert view(np.ones(4), none, order).leader == -1
+    assert view(np.zeros(4), everyone, order).leader == 2
+    lowest = np.full(4, -np.inf)
+    assert view(lowest, everyone, order).best(lowest, other_than=2) == 3
+
+
+def test_a_doubt_is_the_normal_tail_and_without_deviation_compares():
+    for gap, scale in [(0.3, 1.0), (-2.0, 0.5), (5.0, 0.1)]:
+        assert (
+            doubting.doubt(gap, scale)
+            == plain.doubts(np.array([gap, 0.0]), np.array([scale, 0.0]), np.ones(2, bool), 0, 0.0)[1]
+        )
+    assert [doubting.doubt(gap, 0.0) for gap in (-0.1, 0.0, 0.1)] == [1.0, 0.0, 0.0]
+
+
+@dataclass
+class Narrow:
+    """The leader is known to within `length`."""
+
+    length: float
+    name: ClassVar[str] = "narrow"
+
+    def answer(self, view):
+        return view.leader if 2 * view.spread[view.leader] <= self.length else None
+
+    def header(self):
+        return {"length": self.length}
+
+    def arrays(self):
+        return {}
+
+
+def own_learner(log, length, *more, **settings):
+    sets = sparing.warm_started(log, noise=0.5, theta_bound=1.0, context_bound=1.0, radius_scale=0.2).sets
+    priority, key = seeded(0, log.n_actions)
+    sets.prioritise(priority)
+    return Learner("own", log.action_names, sets, [Narrow(length), *more], key=key, **settings)
+
+
+def test_a_rule_of_ones_own_is_asked_before_the_built_in_ones():
+    log = make_log(3, parameters(3), rows=200)
+    always, never = (
+        own_learner(log, np.inf, rules.Certified(np.inf)),
+        own_learner(log, 0.0, rules.Certified(np.inf)),
+    )
+    for x in np.random.default_rng(0).random((20, log.n_features)):
+        mean, spread = always.sets.evaluate(x)
+        leader = plain.best(mean + spread, np.ones(len(mean), bool), always.priority)
+        one, other = always.decide(x), never.decide(x)
+        assert (one.reason, other.reason) == ("narrow", "certified")
+        assert one.action == other.action == log.action_names[leader]
+        assert (one.value, one.high) == (mean[leader], mean[leader] + spread[leader])
+
+
+def test_a_rule_of_ones_own_sees_the_settled_sets_first_and_then_those_with_open_calls():
+    log = make_log(3, parameters(3), rows=60)
+    x = np.full(log.n_features, 0.7)
+    learner = own_learner(log, 0.0)
+    called = learner.decide(x)
+    assert called.needs_reward
+    spread = learner.decide(x).high - learner.decide(x).value
+    other = own_learner(log, 2 * spread * (1 + 1e-12))
+    reasons = [other.decide(x).reason for _ in range(40)]
+    assert reasons[0] == "explore"
+    assert "pending" in reasons
+    assert set(reasons) <= {"explore", "pending", "narrow"}
+
+
+def test_rules_that_compiled_code_does_not_have_together_are_refused():
+    log = make_log(3, parameters(3), rows=60)
+    with pytest.raises(SettingError, match="certified, confident"):
+        own_learner(log, 0.0, rules.Certified(0.1), rules.Confident(0.1, 0.9))
+    with pytest.raises(SettingError, match="explore='wider'"):
+        own_learner(log, 0.0, explore="wider")
+
+
+def test_a_built_in_rule_saves_its_own_fields():
+    points = rules.Supported(np.array([True, False]))
+    assert (points.header(), list(points.arrays())) == ({}, ["frozen"])
+    doubt = rules.Confident(0.1, 0.95)
+    assert (doubt.header(), doubt.arrays()) == ({"tolerance": 0.1, "confidence": 0.95}, {})
