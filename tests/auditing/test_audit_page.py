@@ -8,6 +8,7 @@ import pytest
 import sparing
 from reference.browser import assert_self_contained, look
 from sparing.auditing import page as report
+from sparing.auditing import wording
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.logging import uniform_on
@@ -123,8 +124,8 @@ def test_small_logs_have_a_page_too(log, tmp_path):
 def test_many_actions_are_cut_to_what_fits(tmp_path):
     world = LinearWorld(n_actions=120, n_features=2, noise=1.0, seed=0)
     found = sparing.audit(draw_log(world, rows=2000, support="never-logged", unsupported=0.5, seed=0))
-    header, rows = report.action_table(found)
-    assert len(rows) == report.MOST_ACTIONS
+    header, rows = wording.action_table(found)
+    assert len(rows) == wording.MOST_ACTIONS
     assert all(row[header.index("rows")] == "0" for row in rows)
     report.write(found, tmp_path / "audit.html", title="log")
     assert "The 40 least known of 120 actions" in (tmp_path / "audit.html").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ import pytest
 
 import sparing
 from sparing.auditing import estimate_support
-from sparing.auditing.estimated import rows_needed, support_bar
+from sparing.auditing.support import rows_needed, support_bar
 from sparing.errors import LogError, MissingExtraError
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
@@ -35,7 +35,7 @@ def no_scikit_learn(monkeypatch):
     def missing(*words, **settings):
         raise MissingExtraError("scikit-learn is not installed")
 
-    monkeypatch.setattr("sparing.auditing.estimated.fit_propensities", missing)
+    monkeypatch.setattr("sparing.auditing.support.fit_propensities", missing)
 
 
 def test_rows_needed_is_the_rule_of_three():
@@ -112,7 +112,7 @@ def test_a_log_with_support_is_refused():
 
 def test_undecided_pairs_without_a_try_count_as_unsupported(monkeypatch):
     """A segment of thirty rows decides nothing; an action that nobody tried there is not trusted."""
-    monkeypatch.setattr("sparing.auditing.estimated.rows_needed", lambda bar, confidence: 30)
+    monkeypatch.setattr("sparing.auditing.support.rows_needed", lambda bar, confidence: 30)
     rng = np.random.default_rng(0)
     log = Log.from_arrays(rng.random((61, 2)), rng.integers(0, 2, 61), np.zeros(61), action_names=range(3))
     estimated, estimate = estimate_support(log)

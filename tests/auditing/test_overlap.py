@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 import sparing
-from sparing.auditing.overlap import audit_policy, overlap
+from sparing.auditing.support import audit_policy, overlap
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
-from sparing.policies.walking import effective_sample_size
 from sparing.simulation import LinearWorld, draw_log
 
 

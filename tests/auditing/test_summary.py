@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.auditing import audit, sentences
+from sparing.auditing import audit, wording
 from sparing.errors import SettingError
 from sparing.log import Log, Support
 from sparing.model.assumptions import Assumptions
+from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
-from sparing.model.supported import certified_errors
 from sparing.policies.policy import UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
 
@@ -178,9 +178,8 @@ def test_certified_errors_and_the_certified_set():
     log = draw_log(LinearWorld(n_actions=4, n_features=2, noise=0.1, seed=0), rows=4000, never=[3], seed=0)
     found = audit(log, error=0.5, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
     sums = Statistics.of(log)
-    expected = certified_errors(
-        sums, Assumptions.resolve(sums, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
-    )
+    assumptions = Assumptions.resolve(sums, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
+    expected = Ellipsoids(sums, assumptions).errors
     assert [action.certified_error for action in found.per_action] == pytest.approx(expected.tolist())
     assert found.certified == (0, 1, 2)
     assert found.metrics["certified_actions"] == 3
@@ -197,8 +196,8 @@ def test_a_scale_below_one_narrows_upsides_and_not_certified_errors():
     plain, scaled = audit(log), audit(log, radius_scale=0.2)
     assert scaled.gap_map.gaps[0].upside < plain.gap_map.gaps[0].upside
     assert scaled.metrics["largest_certified_error"] == plain.metrics["largest_certified_error"]
-    assert "without a guarantee" in sentences.upside(scaled)
-    assert "with probability 95%" in sentences.upside(plain)
+    assert "without a guarantee" in wording.upside(scaled)
+    assert "with probability 95%" in wording.upside(plain)
 
 
 def test_a_full_log_is_called_full():

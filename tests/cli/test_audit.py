@@ -201,11 +201,11 @@ def refuse(constant):
 
 def test_what_is_not_a_number_fails_the_gate_and_is_null(file, monkeypatch):
     """Sums that overflow make metrics NaN; a comparison with NaN is false, and would open the gate."""
-    from sparing.auditing import export
+    from sparing.auditing import Audit
 
-    numbers = export.metrics
+    numbers = Audit.metrics.fget
     odd = {"largest_upside": np.float64("nan"), "percentile_ratio": float("inf")}
-    monkeypatch.setattr(export, "metrics", lambda audit: numbers(audit) | odd)
+    monkeypatch.setattr(Audit, "metrics", property(lambda audit: numbers(audit) | odd))
     for gate in ("largest_upside>5", "largest_upside<=5"):
         result = run(file, "--json", "--fail-on", gate)
         assert result.exit_code == 3

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from sparing.evaluation import resampling
+from sparing.evaluation import intervals as module
 from sparing.evaluation import resampling_kernels as kernels
-from sparing.evaluation.intervals import INTERVALS, Limits, limits
-from sparing.evaluation.resampling import BLOCKS, RESAMPLES, Resampling
-from sparing.evaluation.terms import Terms
+from sparing.evaluation.intervals import BLOCKS, INTERVALS, RESAMPLES, Limits, Resampling, Terms, limits
 
 BOOTSTRAPS = ["bootstrap", "block-bootstrap"]
 SPREAD = 4 * np.sqrt(1 / (2 * RESAMPLES))
@@ -196,13 +194,13 @@ def test_a_statistic_has_the_same_limits_alone_and_among_others(n, interval):
 def test_equal_and_constant_columns_are_summed_once(monkeypatch):
     n = 3000
     seen = []
-    poisson = resampling._poisson
+    poisson = module._poisson
 
     def spy(columns, generator):
         seen.append(columns.shape)
         return poisson(columns, generator)
 
-    monkeypatch.setattr(resampling, "_poisson", spy)
+    monkeypatch.setattr(module, "_poisson", spy)
     rows, weights = rng().random((2, n))
     together = Limits("bootstrap", 0.9, rng())
     for base in (rows, rows.copy(), np.full(n, 2.5)):

@@ -1,5 +1,7 @@
 """Scores on held-out contexts: the support-aware limit, its coverage, and the choice it makes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -31,22 +33,27 @@ def make(contexts, actions, rewards, propensities, mask):
     )
 
 
+def unknown(log):
+    """The same rows by a log that does not say what they could have taken."""
+    return replace(log, support=Support.unknown(log.n_rows, log.n_actions))
+
+
 def test_the_limit_by_hand():
     mask = np.array([[1, 1, 0], [1, 0, 1]], dtype=bool)
     log = make([[0.0], [1.0]], [0, 2], [2.0, -1.0], [0.5, 0.25], mask)
     table = np.array([[0.5, 0.2, 0.3], [0.1, 0.4, 0.5]])
     terms = np.array([0.5 / 0.5 * 2.0 + 0.3 * -4.0, 0.5 / 0.25 * -1.0 + 0.4 * -4.0])
     expected = terms.mean() - stats.norm.ppf(0.975) * terms.std(ddof=1) / np.sqrt(2)
-    assert support_aware_limit(table, Material(log, None, mask), -4.0) == pytest.approx(expected)
+    assert support_aware_limit(table, log, -4.0) == pytest.approx(expected)
     weights = np.array([1.0, 2.0])
     terms = weights * log.rewards + (1 - weights) * -4.0
     expected = terms.mean() - stats.norm.ppf(0.975) * terms.std(ddof=1) / np.sqrt(2)
-    assert support_aware_limit(table, Material(log, None, None), -4.0) == pytest.approx(expected)
+    assert support_aware_limit(table, unknown(log), -4.0) == pytest.approx(expected)
 
 
 def test_one_row_has_no_limit():
     log = make([[0.0]], [0], [1.0], [1.0], [[True, True]])
-    assert support_aware_limit(np.array([[1.0, 0.0]]), Material(log, None, None), 0.0) == -np.inf
+    assert support_aware_limit(np.array([[1.0, 0.0]]), unknown(log), 0.0) == -np.inf
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -68,7 +75,7 @@ def test_the_limit_is_below_the_true_value_as_often_as_it_says(known):
         rows = np.arange(n)
         log = make(contexts, actions, means[rows, actions] + rng.normal(size=n), mu[rows, actions], mask)
         lowest = np.abs(theta).sum(axis=0).max() * -1.0
-        limit = support_aware_limit(table, Material(log, None, mask if known else None), lowest)
+        limit = support_aware_limit(table, log if known else unknown(log), lowest)
         missed += limit > (table * means).sum(axis=1).mean()
     assert missed <= stats.binom.ppf(0.9999, runs, 0.025)
 
@@ -93,11 +100,9 @@ def test_unsupported_mass_is_not_scored_as_zero():
     mask = np.array([[True, False]] * 100)
     log = make(rng.random((100, 2)), np.zeros(100, int), -1 + 0.1 * rng.normal(size=100), np.ones(100), mask)
     stay, flee = one_hot(np.zeros(100, int), 2), one_hot(np.ones(100, int), 2)
-    material = Material(log, None, mask)
     lowest = float(log.rewards.min())
-    assert support_aware_limit(stay, material, lowest) > support_aware_limit(flee, material, lowest)
-    unknown = Material(log, None, None)
-    assert support_aware_limit(stay, unknown, lowest) > support_aware_limit(flee, unknown, lowest)
+    for seen in (log, unknown(log)):
+        assert support_aware_limit(stay, seen, lowest) > support_aware_limit(flee, seen, lowest)
 
 
 def always(theta, contexts, allowed):
@@ -107,7 +112,7 @@ def always(theta, contexts, allowed):
 
 def test_the_best_setting_wins_and_held_out_contexts_are_not_learnt_from():
     log = two_sided()
-    material = Material(log, None, log.support.mask())
+    material = Material(log)
     seen, reports = [], []
 
     def fit(part, setting):
@@ -136,12 +141,10 @@ def test_a_single_setting_or_context_needs_no_fits():
     def never(part, setting):
         raise AssertionError("nothing to choose between")
 
-    material = Material(log, None, log.support.mask())
+    material = Material(log)
     assert choose(Request(log), material, [{"l2": 1.0}], never, always) == ({"l2": 1.0}, ())
     one = make(np.ones((5, 1)), [0] * 5, [1.0] * 5, [1.0] * 5, [[True, True]] * 5)
-    chosen, notes = choose(
-        Request(one), Material(one, None, None), grid(l2=(None, (3.0, 4.0))), never, always
-    )
+    chosen, notes = choose(Request(one), Material(one), grid(l2=(None, (3.0, 4.0))), never, always)
     assert chosen == {"l2": 3.0}
     assert "one context only" in notes[0]
 
@@ -157,13 +160,13 @@ def test_repeats_of_a_context_are_held_out_together():
         sizes.append(len(np.unique(part.log.contexts, axis=0)))
         return np.zeros((1, 1))
 
-    choose(Request(log), Material(log, None, mask), grid(l2=(None, (1, 2))), fit, always)
+    choose(Request(log), Material(log), grid(l2=(None, (1, 2))), fit, always)
     assert sizes == [20] * 6
 
 
 def test_the_ridge_is_the_one_with_the_least_held_out_error():
     """Against refitting by hand, fold by fold, row by row."""
-    from sparing.model.folds import context_folds
+    from sparing.model.crossfitting import context_folds
 
     rng = np.random.default_rng(1)
     contexts, actions = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from sparing.learning.lbfgs import minimise
+from sparing.learning.objectives import minimise
 
 
 def counted(function):

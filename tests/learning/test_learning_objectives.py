@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from sparing.learning import objectives
-from sparing.learning.softmax import maximise, value_and_gradient
+from sparing.learning.objectives import maximise, value_and_gradient
 from sparing.log import Log
 from sparing.policies.policy import softmax
 

@@ -6,8 +6,7 @@ import pytest
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions
-from sparing.model.regression import residual_noise
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, residual_noise
 
 GIVEN = {"noise": 1.0, "theta_bound": 2.0, "context_bound": 3.0}
 NAN, INF = float("nan"), float("inf")

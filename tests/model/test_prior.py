@@ -5,7 +5,7 @@ import pytest
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.prior import empirical_prior
+from sparing.model.assumptions import empirical_prior
 from sparing.model.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import special, stats
 
 from sparing.log import Log
-from sparing.model import propensities as module
-from sparing.model.propensities import calibration, fit_propensities, fitted_propensities, share_limits
+from sparing.model import crossfitting as module
+from sparing.model.crossfitting import calibration, fit_propensities, fitted_propensities, share_limits
 from sparing.simulation import LinearWorld, draw_log
 
 

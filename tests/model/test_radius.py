@@ -5,14 +5,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparing.model.radius import RADII, determinant, paper, trace
+from sparing.model import radius as formulas
+from sparing.model.assumptions import Assumptions
+from sparing.model.ellipsoids import radii
+from sparing.model.radius import RADII
+from sparing.native.compiling import compiled
 
 BOUNDS = SimpleNamespace(noise=2.0, ridge=4.0, delta=0.05, theta_bound=3.0, context_bound=1.5)
 SETTING = {"d": 2, "total": 10, "learnt": 5, "bounds": BOUNDS}
 
 
 def radius(name, log_det, counts, *, d, total, learnt, bounds):
-    return RADII[name](np.asarray(log_det), np.asarray(counts), d, total, learnt, bounds)
+    """By the formulas themselves, from the numbers that they take."""
+    shared = (bounds.noise, bounds.ridge**0.5 * bounds.theta_bound, 2 * np.log(learnt / bounds.delta))
+    growth = bounds.context_bound**2 / bounds.ridge
+    if name == "determinant":
+        return formulas.determinant(np.asarray(log_det), *shared)
+    if name == "trace":
+        return formulas.trace(np.asarray(counts), growth / d, d, *shared)
+    return np.full(len(counts), formulas.paper(total, growth, d, *shared))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +81,11 @@ def test_determinant_is_the_tightest():
         gram = np.einsum("kni,knj->kij", contexts, contexts)
         log_det = np.linalg.slogdet(np.eye(d) + gram / bounds.ridge)[1]
         counts = np.full(n_actions, rows)
-        shared = (log_det, counts, d, n_actions * rows, n_actions, bounds)
-        tightest = determinant(*shared)
-        assert (tightest <= trace(*shared) * (1 + 1e-12)).all()
+        setting = {"d": d, "total": n_actions * rows, "learnt": n_actions, "bounds": bounds}
+        tightest = radius("determinant", log_det, counts, **setting)
+        assert (tightest <= radius("trace", log_det, counts, **setting) * (1 + 1e-12)).all()
         if d >= 2:
-            assert (tightest <= paper(*shared) * (1 + 1e-12)).all()
+            assert (tightest <= radius("paper", log_det, counts, **setting) * (1 + 1e-12)).all()
 
 
 def test_determinant_equals_trace_where_the_contexts_fill_every_direction_alike():
@@ -82,5 +93,23 @@ def test_determinant_equals_trace_where_the_contexts_fill_every_direction_alike(
     d, repeats = 3, 4
     counts = np.array([d * repeats])
     log_det = np.array([d * np.log(1 + repeats * BOUNDS.context_bound**2 / BOUNDS.ridge)])
-    shared = (log_det, counts, d, int(counts[0]), 1, BOUNDS)
-    np.testing.assert_allclose(determinant(*shared), trace(*shared), rtol=1e-14)
+    setting = {"d": d, "total": int(counts[0]), "learnt": 1, "bounds": BOUNDS}
+    tightest = radius("determinant", log_det, counts, **setting)
+    np.testing.assert_allclose(tightest, radius("trace", log_det, counts, **setting), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", RADII)
+def test_all_actions_are_learnt_from_all_rows_where_the_sets_come_from_a_log(name):
+    log_det, counts = np.array([0.0, 3.0, 7.0, 1.0, 2.0]), np.array([0, 4, 3, 1, 2])
+    bounds = Assumptions(**vars(BOUNDS))
+    expected = radius(name, log_det, counts, **SETTING)
+    np.testing.assert_allclose(radii(name, log_det, counts, 2, bounds), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", RADII)
+def test_the_formulas_compile_as_they_stand(name):
+    formula = getattr(formulas, name)
+    first = {"determinant": (3.0,), "trace": (4, 0.3, 2), "paper": (10, 0.6, 2)}[name]
+    assert compiled(formula)(*first, 2.0, 6.0, 9.2) == pytest.approx(
+        formula(*first, 2.0, 6.0, 9.2), rel=1e-15
+    )

@@ -6,8 +6,7 @@ from scipy import stats
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.regression import least_squares, residual_noise, ridge_regression
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, least_squares, residual_noise, ridge_regression
 
 
 def draw(rng, *, rows, n_actions, d, noise=1.0, scale=1.0):

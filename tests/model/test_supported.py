@@ -7,9 +7,9 @@ from scipy import stats
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions
+from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.model.supported import (
-    certified_errors,
     certified_within,
     elbow,
     find_elbow,
@@ -143,7 +143,7 @@ def error_bound(x, *, n_actions, assumptions):
 
 def test_certified_errors_equal_the_formula_from_rows():
     log = log_of([200, 50, 1, 0], d=3)
-    errors = certified_errors(Statistics.of(log), ASSUMED)
+    errors = Ellipsoids(Statistics.of(log), ASSUMED).errors
     expected = [
         error_bound(log.contexts[log.actions == a], n_actions=4, assumptions=ASSUMED) for a in range(4)
     ]
@@ -154,7 +154,7 @@ def test_certified_errors_equal_the_formula_from_rows():
 
 def test_certified_within_takes_the_actions_below_the_bound_with_ridge_estimates():
     log = log_of([400, 30, 900, 0])
-    errors = certified_errors(Statistics.of(log), ASSUMED)
+    errors = Ellipsoids(Statistics.of(log), ASSUMED).errors
     limit = float(np.sort(errors)[1])
     chosen = choose(certified_within(limit), log)
     np.testing.assert_array_equal(chosen.actions, [0, 2])
@@ -171,7 +171,7 @@ def test_certified_within_takes_the_actions_below_the_bound_with_ridge_estimates
 def test_the_certified_bound_ignores_a_scale_that_would_void_it():
     sums = Statistics.of(log_of([40, 40]))
     scaled = Assumptions(**{**vars(ASSUMED), "radius_scale": 0.1})
-    np.testing.assert_array_equal(certified_errors(sums, scaled), certified_errors(sums, ASSUMED))
+    np.testing.assert_array_equal(Ellipsoids(sums, scaled).errors, Ellipsoids(sums, ASSUMED).errors)
 
 
 @pytest.mark.parametrize("error", [0.0, -1.0, float("nan"), float("inf")])
@@ -192,7 +192,7 @@ def test_certified_errors_hold_for_all_actions_at_once():
         assumptions = Assumptions(
             noise, float(np.linalg.norm(theta, axis=1).max()), 2**0.5, ridge=1.0, delta=delta
         )
-        bound = certified_errors(sums, assumptions)
+        bound = Ellipsoids(sums, assumptions).errors
         estimates = choose(certified_within(1e9), log, assumptions).theta
         errors = np.linalg.norm(estimates - theta, axis=1)
         broken += bool((errors > bound).any())

@@ -288,10 +288,10 @@ def test_a_million_updates_do_not_drift(spread):
 def repeat(table, contexts, rewards, start):
     """One pass over the rows, from another beginning each time."""
     order = (np.arange(len(rewards)) + start) % len(rewards)
-    means, nobody = rewards[order, None], np.zeros(0)
+    means = rewards[order, None]
     running.run(
         table, contexts[order], means, np.zeros(len(order)), False,
-        np.full(len(order), np.nan), np.zeros(len(order), dtype=np.int64), nobody, 0, 0,
+        np.full(len(order), np.nan), np.zeros(len(order), dtype=np.int64), 0, 0,
         0, len(order), -1, np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64), 1,
     )  # fmt: skip
 

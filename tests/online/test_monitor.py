@@ -5,15 +5,25 @@ import pytest
 
 import sparing
 from reference.cases import make_log, make_rounds, parameters
-from sparing.online.monitor import NoiseMonitor
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
+from sparing.online.engine.learning import observe
+from sparing.online.sets import ConfidenceSets
 
 RUNS, CALLS = 300, 200
+
+
+def watching(noise, misfit=0.0):
+    """Sets that watch the noise of live rewards."""
+    nothing = Statistics(np.zeros(1, dtype=np.int64), np.zeros((1, 1, 1)), np.zeros((1, 1)), np.zeros(1), 0.0)
+    assumptions = Assumptions(noise=noise, theta_bound=0.0, context_bound=0.0)
+    return ConfidenceSets(nothing, assumptions, constant=noise, misfit=misfit, watch=True)
 
 
 def posterior_runs(runs, factor):
     """Bayesian regressions of one action each, whose rewards have `factor` times the noise believed in."""
     rng = np.random.default_rng(4)
-    monitors = [NoiseMonitor(noise=0.5) for _ in range(runs)]
+    watched = [watching(noise=0.5) for _ in range(runs)]
     theta = rng.standard_normal((runs, 3))
     gram, response = np.tile(0.5**2 * np.eye(3), (runs, 1, 1)), np.zeros((runs, 3))
     for _ in range(CALLS):
@@ -22,11 +32,11 @@ def posterior_runs(runs, factor):
         inverse = np.linalg.inv(gram)
         means = np.einsum("ni,nij,nj->n", x, inverse, response)
         widths = np.sqrt(np.einsum("ni,nij,nj->n", x, inverse, x))
-        for monitor, *call in zip(monitors, rewards, means, widths, strict=True):
-            monitor.observe(*call)
+        for sets, *call in zip(watched, rewards, means, widths, strict=True):
+            observe(sets.desk.settled, *call)
         gram += x[:, :, None] * x[:, None, :]
         response += x * rewards[:, None]
-    return monitors
+    return [sets.monitor for sets in watched]
 
 
 def test_no_inflation_at_the_right_noise():
@@ -54,13 +64,14 @@ def test_less_noise_than_believed_never_shrinks_it():
 
 
 def test_nothing_observed_inflates_nothing():
-    assert (NoiseMonitor(noise=2.0).inflation, NoiseMonitor(noise=2.0).surprise) == (1.0, 1.0)
+    monitor = watching(noise=2.0).monitor
+    assert (monitor.inflation, monitor.surprise) == (1.0, 1.0)
 
 
 def test_misfit_counts_as_deviation():
-    monitor = NoiseMonitor(noise=1.0, misfit=2.0)
-    monitor.observe(3.0, 1.0, 0.5)
-    assert monitor.surprise == pytest.approx(4 / (1 + 0.25 + 4))
+    sets = watching(noise=1.0, misfit=2.0)
+    observe(sets.desk.settled, 3.0, 1.0, 0.5)
+    assert sets.monitor.surprise == pytest.approx(4 / (1 + 0.25 + 4))
 
 
 def test_a_learner_widens_by_the_inflation():

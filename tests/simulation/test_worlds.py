@@ -130,7 +130,7 @@ def test_one_seed_gives_two_learners_the_same_rounds_and_the_same_luck():
     seen = []
 
     class Watched:
-        plan = None  # compiled code would call neither decide nor update
+        compiled = False  # compiled code would call neither decide nor update
 
         def __init__(self, learner):
             self.learner = learner

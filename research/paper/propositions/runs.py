@@ -6,8 +6,7 @@ from research.paper.coverage.analysis import MostlyBest
 from research.paper.experiment import Record
 from research.paper.intervals import mean
 from sparing.evaluation import evaluate
-from sparing.model.regression import least_squares
-from sparing.model.statistics import Statistics
+from sparing.model.statistics import Statistics, least_squares
 from sparing.policies.policy import GreedyPolicy
 from sparing.simulation import LinearWorld, draw_log, logging_policy
 

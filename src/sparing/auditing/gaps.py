@@ -1,17 +1,16 @@
-"""The gap map: where which actions were never tried, in words, ranked by what they might be worth there."""
+"""Where the log is blind: each action by itself, and the gap map, ranked by what untried actions might be worth."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.bounds import value_limits
 from sparing.auditing.segments import Binned, Segment, half_space
+from sparing.auditing.support import SupportEstimate
 from sparing.auditing.wording import named, percent
 from sparing.log import Log
 from sparing.log.blocks import Blocks
-from sparing.model.assumptions import Assumptions
-from sparing.model.statistics import Statistics
+from sparing.model.ellipsoids import Ellipsoids
 
 HARDLY = 0.05
 """An action that could be taken in no more than this share of a segment's rows is a gap there."""
@@ -36,6 +35,90 @@ CHANCE = 0.01
 
 CANDIDATES = 300
 """Segments that are compared, the largest first."""
+
+
+@dataclass(frozen=True)
+class ActionAudit:
+    """One action; shares are of the log's rows, and None where the log cannot tell.
+
+    supported: could have been logged. zero: probability 0 in a known distribution, whether eligible or
+    not. ineligible: outside the eligible set. rare: supported, but with a propensity (or, without
+    distributions, a share of the supported rows) below the bar. undecided: of an estimated support.
+    implied: mean of 1{a_i = a}/μ_i, which is the supported share by logged propensities alone, where the
+    support is not exact.
+    certified_error: bound on ‖θ̂_a − θ*_a‖ that holds for all actions at once with probability 1 − δ.
+    """
+
+    name: Hashable
+    rows: int
+    share: float | None
+    supported: float | None
+    zero: float | None
+    ineligible: float | None
+    rare: float | None
+    undecided: float | None
+    implied: float | None
+    certified_error: float | None
+    certified: bool
+
+
+def audit_actions(
+    log: Log,
+    sets: Ellipsoids | None,
+    *,
+    rare: float,
+    error: float,
+    estimate: SupportEstimate | None,
+    estimated: bool,
+) -> tuple[ActionAudit, ...]:
+    """Describe every action, in the log's order; `estimated` says that the log's propensities are."""
+    n, k = log.n_rows, log.n_actions
+    support, exact = log.support, log.support.kind == "exact"
+    known = support.known and n > 0
+    missing = 1 - support.shares if known and exact else None
+    by_chance = support.from_probabilities
+    implied = None
+    if log.propensities is not None and n and not (known and exact) and not estimated:
+        implied = np.bincount(log.actions, weights=1 / log.propensities, minlength=k) / n
+    errors = None if sets is None else sets.errors
+    columns = {
+        "share": log.counts / n if n else None,
+        "supported": support.shares if known else None,
+        "zero": missing if by_chance else None,
+        "ineligible": None if by_chance else missing,
+        "rare": rare_shares(log, rare) if n else None,
+        "undecided": None if estimate is None else estimate.undecided,
+        "implied": implied,
+        "certified_error": errors,
+    }
+    return tuple(
+        ActionAudit(
+            name=name,
+            rows=int(log.counts[a]),
+            certified=errors is not None and bool(errors[a] <= error),
+            **{what: None if column is None else float(column[a]) for what, column in columns.items()},
+        )
+        for a, name in enumerate(log.action_names)
+    )
+
+
+def rare_shares(log: Log, rare: float) -> np.ndarray:
+    """Share of rows in which each action is supported with a propensity below `rare`, (K,).
+
+    With known distributions by the propensity itself. Otherwise an action is rare in all of its
+    supported rows (all rows where the support is unknown) or in none, by N_a over their number.
+    """
+    support = log.support
+    if support.probabilities is None:
+        shares = support.shares if support.known else np.ones(log.n_actions)
+        return np.where(log.counts < rare * shares * log.n_rows, shares, 0.0)
+    table = support.probabilities
+    weights = None if support.index is None else np.bincount(support.index, minlength=len(table))
+    rows = np.zeros(log.n_actions)
+    for part in Blocks.of(len(table), log.n_actions):
+        below = (table[part] > 0) & (table[part] < rare)
+        rows += below.sum(axis=0) if weights is None else weights[part].astype(float) @ below
+    return rows / log.n_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +151,19 @@ class Gap:
             return "never tried"
         return f"hardly ever tried ({self.tried:,} row{'s' if self.tried > 1 else ''})"
 
+    def to_dict(self) -> dict[str, object]:
+        """The gap in types that JSON has; a bound that is infinite is null."""
+        bounds = [
+            {
+                "terms": bound.terms,
+                "above": bound.low if np.isfinite(bound.low) else None,
+                "up_to": bound.high if np.isfinite(bound.high) else None,
+            }
+            for bound in self.segment.bounds
+        ]
+        fields = {name: value for name, value in vars(self).items() if name != "segment"}
+        return {"where": self.where, "bounds": bounds, **fields, "actions": list(map(plain, self.actions))}
+
 
 @dataclass(frozen=True, eq=False)
 class GapMap:
@@ -91,10 +187,14 @@ class _Candidate:
     inside: np.ndarray
 
 
+def plain(name: Hashable) -> str | int | float:
+    """A label as JSON has it."""
+    return name if isinstance(name, str | int | float) else str(name)
+
+
 def find_gaps(
     log: Log,
-    sums: Statistics,
-    assumptions: Assumptions | None,
+    sets: Ellipsoids | None,
     *,
     reward_range: tuple[float, float] | None = None,
     limit: int = 20,
@@ -102,7 +202,7 @@ def find_gaps(
 ) -> GapMap:
     """Search a sample of rows for segments, one shallow tree an action, and measure them on all rows.
 
-    Without assumptions there is no upside, and larger segments come first. Actions that were never
+    Without confidence sets there is no upside, and larger segments come first. Actions that were never
     logged are gaps everywhere, whatever the support; where that is unknown they are the only ones.
     """
     most = max(1, min(SEARCHED_ROWS, SEARCHED_CELLS // max(log.n_actions, log.n_features)))
@@ -117,8 +217,8 @@ def find_gaps(
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
     upsides: list[float | None] = [None] * len(found)
-    if assumptions is not None and found:
-        low, high = value_limits(sums, assumptions, contexts, reward_range)
+    if sets is not None and found:
+        low, high = sets.limits(contexts, reward_range)
         best = np.where(possible, low, -np.inf).max(axis=1)
         upsides = [_upside(candidate, high, best) for candidate in found]
     order = sorted(range(len(found)), key=lambda i: (-(upsides[i] or 0), -found[i].inside.sum()))

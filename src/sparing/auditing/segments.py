@@ -13,7 +13,6 @@ CUTS = 63
 DIGITS = 3
 """Significant digits of a threshold, counted from the feature's range, so that words tell it exactly."""
 
-
 TERMS = 6
 """Features in the sum that describes a half-space, at most."""
 

@@ -1,36 +1,37 @@
 """The audit: everything a log can and cannot teach, in one value."""
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import TypedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from sparing.auditing import export, sentences
-from sparing.auditing.actions import ActionAudit, audit_actions
-from sparing.auditing.estimated import SupportEstimate, estimate_support
-from sparing.auditing.gaps import GapMap, find_gaps
-from sparing.auditing.level import missing_level
-from sparing.auditing.overlap import Overlap, PolicyAudit, audit_policy, overlap
+from sparing.auditing import wording
+from sparing.auditing.gaps import ActionAudit, GapMap, audit_actions, find_gaps, plain
+from sparing.auditing.support import (
+    Overlap,
+    PolicyAudit,
+    SupportEstimate,
+    audit_policy,
+    estimate_support,
+    overlap,
+)
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions, positive
-from sparing.model.statistics import Statistics
-from sparing.model.supported import certified_errors, find_elbow
+from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.statistics import Statistics, ridge_regression
+from sparing.model.supported import find_elbow
 from sparing.policies.policy import Policy
 
+CONSTANT = 1e-3
+"""A constant is in the features' span if this share of it, or less, is left over."""
 
-class _Bounds(TypedDict):
-    noise: float | None
-    theta_bound: float | None
-    context_bound: float | None
+SURE = 6.0
+"""Standard errors from 0 beyond which a mean residual is not chance."""
 
-
-class _Given(TypedDict):
-    ridge: float
-    delta: float
-    radius_scale: float
+LEAST_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,24 +109,89 @@ class Audit:
         implied = self.implied_unsupported
         if implied is None or self.per_action[0].zero is not None:
             return False
-        return implied[0] > sentences.SURE * implied[1] + sentences.ROUNDING
+        return implied[0] > wording.SURE * implied[1] + wording.ROUNDING
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """The numbers by their names, flat; None where the log cannot tell."""
-        return export.metrics(self)
+        """Every number by its name, flat; None where the log cannot tell, a policy's only where one was given.
+
+        The least or largest of numbers among which one is NaN is NaN (NumPy's), not whichever came first.
+        """
+        rows = [action.rows for action in self.per_action]
+        errors = [a.certified_error for a in self.per_action if a.certified_error is not None]
+        rare = [action.rare for action in self.per_action if action.rare is not None]
+        implied, overlap, estimate = self.implied_unsupported, self.overlap, self.estimate
+        upsides = [gap.upside for gap in self.gap_map.gaps if gap.upside is not None]
+        fit = None if estimate is None else estimate.propensities
+        numbers: dict[str, float | None] = {
+            "rows": self.rows,
+            "actions": self.actions,
+            "features": self.features,
+            "distinct_contexts": self.distinct_contexts,
+            "smallest_count": min(rows),
+            "largest_count": max(rows),
+            "never_logged": len(self.never_logged),
+            "unsupported_share": self.unsupported_share,
+            "estimated_unsupported_share": self.estimated_unsupported_share,
+            "implied_unsupported_share": None if implied is None else implied[0],
+            "undecided_share": None if estimate is None else estimate.undecided_share,
+            "rare_share": sum(rare) / len(rare) if rare else None,
+            "smallest_propensity": None if overlap is None else overlap.smallest,
+            "percentile_ratio": None if overlap is None else overlap.percentile_ratio,
+            "effective_sample_size": None if overlap is None else overlap.effective_sample_size,
+            "calibration_error": None if fit is None else fit.calibration_error,
+            "smallest_certified_error": float(np.min(errors)) if errors else None,
+            "largest_certified_error": float(np.max(errors)) if errors else None,
+            "certified_actions": len(self.certified) if errors else None,
+            "gaps": self.gap_map.found,
+            "largest_upside": float(np.max(upsides)) if upsides else None,
+        }
+        if self.policy is not None:
+            policy = self.policy
+            exact = policy.support == "exact"
+            numbers |= {
+                "policy_unsupported_mass": policy.unsupported_mass if exact else None,
+                "policy_estimated_unsupported_mass": None if exact else policy.unsupported_mass,
+                "policy_implied_unsupported_mass": policy.implied_mass and policy.implied_mass[0],
+                "policy_never_logged_mass": policy.never_logged_mass,
+                "policy_effective_sample_size": policy.effective_sample_size,
+            }
+        return numbers
 
     def to_dict(self) -> dict[str, object]:
-        """The audit as values that JSON can carry; a label it has no key for, such as a tuple, as its text."""
-        return export.to_dict(self)
+        """Everything, nested, in types that JSON has; a label it has no key for, such as a tuple, as its text."""
+        overlap, estimate, policy = self.overlap, self.estimate, self.policy
+        return {
+            "headline": self.headline,
+            "verdict": self.verdict,
+            "support": self.support,
+            "metrics": self.metrics,
+            "counts": {plain(name): count for name, count in self.counts.items()},
+            "never_logged": [plain(name) for name in self.never_logged],
+            "elbow": self.elbow,
+            "unsupported_sizes": self.unsupported_sizes,
+            "per_action": [{**asdict(a), "name": plain(a.name)} for a in self.per_action],
+            "propensities": None if overlap is None else _without_arrays(overlap),
+            "rewards": {"mean": self.reward_mean, "range": self.reward_range},
+            "certified": {
+                "error": self.error,
+                "actions": [plain(name) for name in self.certified],
+                "assumptions": None if self.assumptions is None else asdict(self.assumptions),
+            },
+            "gaps": [gap.to_dict() for gap in self.gap_map.gaps],
+            "gap_coverage": self.gap_map.coverage,
+            "policy": None if policy is None else asdict(policy),
+            "estimate": None if estimate is None else estimate.to_dict(),
+            "notes": list(self.notes),
+        }
 
     @property
     def headline(self) -> str:
         """The finding, in one or two sentences."""
-        return sentences.headline(self)
+        return wording.headline(self)
 
     def __str__(self) -> str:
-        return "\n".join(sentences.summary(self))
+        return "\n".join(wording.summary(self))
 
 
 def audit(
@@ -153,34 +219,23 @@ def audit(
     listed. `noise` and the bounds are estimated where not given; `radius_scale` below 1 narrows the
     optimistic values that rank the gaps, never the certified errors.
     """
-    positive("error", error)
-    for name, value in (("rare", rare), ("confidence", confidence)):
-        if not 0 < value < 1:
-            raise SettingError(f"{name}={value}; must be in (0, 1)")
-    if reward_range is not None and not (
-        math.isfinite(sum(reward_range)) and reward_range[0] <= reward_range[1]
-    ):
-        raise SettingError(f"reward_range={reward_range}; must be two finite numbers, the smaller first")
-    if gaps < 0:
-        raise SettingError(f"gaps={gaps}; must be 0 or more")
+    _check(error, rare, confidence, reward_range, gaps)
     sums = Statistics.of(log)
-    bounds: _Bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
+    settings = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
     assumptions, notes = _assumptions(
-        sums, bounds, {"ridge": ridge, "delta": delta, "radius_scale": radius_scale}
+        sums, {**settings, "ridge": ridge, "delta": delta, "radius_scale": radius_scale}
     )
-    level = missing_level(log, sums, ridge)
-    notes += [] if level is None else [level]
-    errors = None if assumptions is None else certified_errors(sums, assumptions)
-    looked, estimate = log, None
-    if not log.support.known and log.n_rows:
-        try:
-            looked, estimate = estimate_support(log, rare=rare, confidence=confidence, seed=seed)
-            notes += estimate.notes
-        except LogError as reason:
-            notes.append(f"The support is unknown: {reason}")
-    gap_map = find_gaps(looked, sums, assumptions, reward_range=reward_range, limit=gaps, seed=seed)
-    covered = overlap(looked, estimated=log.propensities is None)
-    notes += sentences.further_notes(log, covered, gap_map)
+    sets = None if assumptions is None else Ellipsoids(sums, assumptions)
+    notes += missing_level(log, sums, ridge)
+    looked, estimate, more = _supported(log, rare=rare, confidence=confidence, seed=seed)
+    notes += more
+    gap_map = find_gaps(looked, sets, reward_range=reward_range, limit=gaps, seed=seed)
+    estimated = log.propensities is None
+    covered = overlap(looked, estimated=estimated)
+    notes += wording.further_notes(log, covered, gap_map)
+    target = None
+    if policy is not None:
+        target = audit_policy(looked, policy, reward_range=reward_range, estimated=estimated)
     share = looked.support.unsupported_share if looked.support.known and log.n_rows else None
     exact = looked.support.kind == "exact"
     return Audit(
@@ -188,12 +243,7 @@ def audit(
         features=log.n_features,
         distinct_contexts=log.n_contexts,
         per_action=audit_actions(
-            looked,
-            rare=rare,
-            errors=errors,
-            error=error,
-            undecided=None if estimate is None else estimate.undecided,
-            estimated=log.propensities is None,
+            looked, sets, rare=rare, error=error, estimate=estimate, estimated=estimated
         ),
         elbow=find_elbow(log.counts, log.n_features),
         support=looked.support.kind,
@@ -204,9 +254,7 @@ def audit(
         reward_mean=float(log.rewards.mean()) if log.n_rows else None,
         reward_range=(float(log.rewards.min()), float(log.rewards.max())) if log.n_rows else None,
         gap_map=gap_map,
-        policy=None
-        if policy is None
-        else audit_policy(looked, policy, reward_range=reward_range, estimated=log.propensities is None),
+        policy=target,
         estimate=estimate,
         assumptions=assumptions,
         error=float(error),
@@ -215,20 +263,43 @@ def audit(
     )
 
 
-def _assumptions(sums: Statistics, bounds: _Bounds, given: _Given) -> tuple[Assumptions | None, list[str]]:
+def _check(
+    error: float, rare: float, confidence: float, reward_range: tuple[float, float] | None, gaps: int
+) -> None:
+    positive("error", error)
+    for name, value in (("rare", rare), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise SettingError(f"{name}={value}; must be in (0, 1)")
+    if reward_range is not None and not (
+        math.isfinite(sum(reward_range)) and reward_range[0] <= reward_range[1]
+    ):
+        raise SettingError(f"reward_range={reward_range}; must be two finite numbers, the smaller first")
+    if gaps < 0:
+        raise SettingError(f"gaps={gaps}; must be 0 or more")
+
+
+def _assumptions(sums: Statistics, given: dict[str, Any]) -> tuple[Assumptions | None, list[str]]:
     """The assumptions, or None and a note where the log is too small to estimate what was not given."""
     # With stand-ins for what is estimated, an error can only be the caller's.
-    Assumptions.resolve(
-        None,
-        noise=bounds["noise"] or 0.0,
-        theta_bound=bounds["theta_bound"] or 0.0,
-        context_bound=bounds["context_bound"] or 0.0,
-        **given,
-    )
+    complete: dict[str, Any] = {name: 0.0 if value is None else value for name, value in given.items()}
+    Assumptions.resolve(None, **complete)
     try:
-        return Assumptions.resolve(sums, **bounds, **given), []
+        return Assumptions.resolve(sums, **given), []
     except SettingError as reason:
         return None, [f"No certified errors and no upsides: {reason}"]
+
+
+def _supported(
+    log: Log, *, rare: float, confidence: float, seed: int
+) -> tuple[Log, SupportEstimate | None, tuple[str, ...]]:
+    """The log, with an estimated support where it names none and that can be done; and notes on it."""
+    if log.support.known or not log.n_rows:
+        return log, None, ()
+    try:
+        looked, estimate = estimate_support(log, rare=rare, confidence=confidence, seed=seed)
+    except LogError as reason:
+        return log, None, (f"The support is unknown: {reason}",)
+    return looked, estimate, estimate.notes
 
 
 def _sizes(log: Log) -> dict[int, int]:
@@ -237,3 +308,32 @@ def _sizes(log: Log) -> dict[int, int]:
         return {}
     rows = np.bincount(log.n_actions - log.support.sizes)
     return {int(size): int(rows[size]) for size in np.flatnonzero(rows)}
+
+
+def missing_level(log: Log, sums: Statistics, ridge: float) -> Iterator[str]:
+    """Say so if no combination of features is constant and an action's residuals do not average 0."""
+    total = log.contexts.sum(axis=0)
+    explained = float(total @ np.linalg.pinv(sums.gram.sum(axis=0), hermitian=True) @ total)
+    if log.n_rows < LEAST_ROWS or 1 - explained / log.n_rows <= CONSTANT:
+        return
+    theta = ridge_regression(sums, ridge)
+    residuals = log.rewards - np.einsum("ij,ij->i", log.contexts, theta[log.actions])
+    counts = np.maximum(log.counts, 1)
+    means = np.bincount(log.actions, residuals, log.n_actions) / counts
+    squares = np.bincount(log.actions, residuals**2, log.n_actions) / counts
+    errors = np.sqrt(np.maximum(squares - means**2, 0) / counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.where((log.counts >= LEAST_ROWS) & (errors > 0), np.abs(means) / errors, 0.0)
+    worst = int(distance.argmax())
+    if distance[worst] <= SURE:
+        return
+    yield (
+        "No combination of the features is constant, and the rewards have a level that linear models then "
+        f"cannot follow (residuals of action {log.action_names[worst]!r} average {means[worst]:.3g}, "
+        f"{distance[worst]:.0f} standard errors from 0). Add a constant feature"
+    )
+
+
+def _without_arrays(value: Any) -> dict[str, Any]:
+    """A dataclass as a dictionary, its arrays as lists."""
+    return {name: item.tolist() if hasattr(item, "tolist") else item for name, item in vars(value).items()}

@@ -1,12 +1,32 @@
-"""Numbers and lists in words."""
+"""An audit in words: numbers and lists, what it says in sentences, and its tables."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparing.auditing.gaps import GapMap
+    from sparing.auditing.summary import Audit
+    from sparing.auditing.support import Overlap
+    from sparing.log import Log
 
 LONGEST = 40
 """Letters of a name in a sentence, at most."""
 
 NAMED = 10
 """Names listed before the rest is left out."""
+
+SURE = 4.0
+"""Standard errors beyond which a difference is not chance."""
+
+ROUNDING = 1e-6
+"""A difference this small is rounding, whatever its standard error."""
+
+SHOWN_GAPS = 3
+
+GAP_HEADER = ("where", "actions", "tried", "of rows", "upside at most")
+
+MOST_ACTIONS = 40
+"""Actions in a table; those the log knows least come first."""
 
 
 def percent(share: float) -> str:
@@ -27,3 +47,273 @@ def named(names: Sequence[Hashable]) -> str:
 def counted(number: int, noun: str) -> str:
     """Such as "1 action" and "2 actions"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def headline(audit: "Audit") -> str:
+    """The finding: what could not be logged, then the gap with the largest upside."""
+    found = _finding(audit)
+    if not audit.gap_map.gaps:
+        return found
+    first, *others = audit.gap_map.gaps
+    if first.actions != audit.never_logged:
+        return f"{found} The gap that might be worth most is {first}."
+    return f"{found} Of the other gaps the one that might be worth most is {others[0]}." if others else found
+
+
+def _finding(audit: "Audit") -> str:
+    if not audit.rows:
+        return "The log has no rows: nothing is known of any action."
+    share, implied = audit.unsupported_share, audit.implied_unsupported
+    few = f"of the {audit.actions} actions, on average"
+    text = ""
+    if share:
+        text = f"A row could not have taken {percent(share)} {few}"
+    elif implied is not None and audit.implied_deficient:
+        text = f"By its propensities, a row had no chance, or next to none, of {percent(implied[0])} {few}"
+    elif audit.estimated_unsupported_share:
+        text = f"By estimate, similar contexts lack {percent(audit.estimated_unsupported_share)} {few}"
+    never = audit.never_logged
+    if never:
+        text += f"{'; ' if text else ''}{counted(len(never), 'action')} never tried ({named(never)})"
+    if text:
+        return f"{text}."
+    if audit.support == "exact":
+        return "Every action could have been logged in every row."
+    return (
+        "The log does not say which actions a row could have taken. No blind spot was found, but in such a log "
+        "there may be some that cannot be found."
+    )
+
+
+def summary(audit: "Audit") -> Iterator[str]:
+    """The audit's lines for people."""
+    yield (
+        f"{audit.rows:,} rows, {audit.actions} actions, {audit.features} features, "
+        f"{audit.distinct_contexts:,} distinct contexts"
+    )
+    for name, text in facts(audit).items():
+        all_tried = name == "never tried" and not audit.never_logged
+        yield "every action was tried" if all_tried else f"{name}: {text}"
+    if audit.assumptions is not None:
+        yield f"certified: {certified(audit)}"
+    if audit.policy is not None:
+        yield f"policy: {policy(audit)}"
+    yield from _gaps(audit)
+    yield from (f"note: {note}" for note in audit.notes)
+
+
+def facts(audit: "Audit") -> dict[str, str]:
+    """What the audit says of counts, support, propensities and rewards, each in a few words."""
+    rows, never, rewards = list(audit.counts.values()), audit.never_logged, "none logged"
+    if audit.reward_range is not None:
+        low, high = audit.reward_range
+        rewards = f"mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"
+    return {
+        "rows per action": f"{min(rows):,} to {max(rows):,}; {_elbow(audit)}",
+        "never tried": f"{counted(len(never), 'action')} ({named(never)})" if never else "none",
+        "support": support(audit),
+        "propensities": propensities(audit),
+        "rewards": rewards,
+    }
+
+
+def _elbow(audit: "Audit") -> str:
+    if audit.elbow:
+        return f"they fall fast after {counted(audit.elbow, 'action')}"
+    return "no elbow: they fall nowhere fast"
+
+
+def support(audit: "Audit") -> str:
+    """Of which kind the support is, and how much is missing."""
+    share, estimated = audit.unsupported_share, audit.estimated_unsupported_share
+    if share is not None:
+        text = f"{audit.support}; a row could not have taken {percent(share)} of the actions, on average"
+    elif estimated is not None:
+        left = "" if audit.estimate is None else f" ({percent(audit.estimate.undecided_share)} undecided)"
+        lack = f"{percent(estimated)} of the actions, on average" if estimated else "no action"
+        text = f"estimated; similar contexts lack {lack}{left}; a single context may lack more"
+    elif audit.support == "unknown":
+        text = "unknown (log eligible sets or full distributions to know it)"
+    else:
+        text = audit.support
+    implied = audit.implied_unsupported
+    if audit.support != "exact" and implied is not None:
+        text += f"; the logged propensities imply {percent(max(0.0, implied[0]))}"
+    return text
+
+
+def propensities(audit: "Audit") -> str:
+    """Their range and what it leaves of the sample."""
+    overlap = audit.overlap
+    if overlap is None:
+        return "none logged"
+    size = overlap.effective_sample_size
+    return (
+        ("estimated, " if overlap.source == "estimated" else "")
+        + f"{overlap.smallest:.3g} to {overlap.largest:.3g}; P90/P10 {overlap.percentile_ratio:.3g}; "
+        + f"effective sample size {size:,.0f} of {audit.rows:,}"
+    )
+
+
+def certified(audit: "Audit") -> str:
+    """The ε-supported set, and on what it rests."""
+    assumptions = audit.assumptions
+    assert assumptions is not None
+    chosen = audit.certified
+    text = f"{named(chosen)}" if chosen else "no action"
+    text = f"{text} within {audit.error:g}"
+    tried = [action for action in audit.per_action if action.rows]
+    if not chosen and tried:
+        best = min(tried, key=lambda action: action.certified_error or 0)
+        text += f"; the smallest certified error of a tried one is {best.certified_error:.3g} (action {best.name})"
+    return f"{text}; {assumptions.conditions}" if assumptions.conditions else text
+
+
+def policy(audit: "Audit") -> str:
+    """What the target policy does outside the support, and what that does to IPS."""
+    target = audit.policy
+    assert target is not None
+    if target.unsupported_mass is None or target.bias is None:
+        text = f"support unknown; {percent(target.never_logged_mass)} of its mass is on actions never logged"
+    else:
+        about = "" if target.support == "exact" else f"by {target.support} support, "
+        whose = "given" if target.range_given else "observed"
+        text = (
+            f"{about}{percent(target.unsupported_mass)} of its mass is unsupported; the bias of IPS is between "
+            f"{target.bias[0]:.4g} and {target.bias[1]:.4g} (mean rewards within the {whose} range "
+            f"{target.reward_range[0]:.4g} to {target.reward_range[1]:.4g})"
+        )
+    if target.support != "exact" and target.implied_mass is not None:
+        text += f"; the logged propensities imply {percent(max(0.0, target.implied_mass[0]))}"
+    if target.effective_sample_size is not None:
+        text += f"; effective sample size {target.effective_sample_size:,.0f}"
+    return text
+
+
+def upside(audit: "Audit") -> str:
+    """What the gaps' upside is, and how sure."""
+    assumptions = audit.assumptions
+    if assumptions is None:
+        return ""
+    radius = f"radius {assumptions.radius} × {assumptions.radius_scale:g}"
+    sure = (
+        f"{radius}: below 1, without a guarantee"
+        if assumptions.radius_scale < 1
+        else f"with probability {1 - assumptions.delta:.0%} if the assumptions hold, {radius}"
+    )
+    return (
+        "Upside: mean over the segment's contexts of max(0, best optimistic value of the untried actions − best "
+        f"pessimistic value of a supported one); {sure}."
+    )
+
+
+def coverage(audit: "Audit") -> str:
+    """How much of what could not be tried the listed gaps explain."""
+    share = audit.gap_map.coverage
+    if share is None or not audit.gap_map.gaps or audit.support == "unknown":
+        return ""
+    return f"they hold {percent(share)} of the pairs that could not be, or never were, tried"
+
+
+def _gaps(audit: "Audit") -> Iterator[str]:
+    gaps = audit.gap_map.gaps
+    if gaps:
+        order = "largest upside first" if gaps[0].upside is not None else "largest first"
+        yield "; ".join(filter(None, [f"gaps, {order}", coverage(audit)])) + ":"
+        for gap in gaps[:SHOWN_GAPS]:
+            worth = "" if gap.upside is None else f"; upside at most {gap.upside:.3g}"
+            yield f"  {gap}{worth}"
+        rest = audit.gap_map.found - len(gaps[:SHOWN_GAPS])
+        if rest:
+            yield f"  and {rest} more"
+    elif audit.unsupported_share:
+        yield "gaps: no segment of contexts describes them; what is missing changes from context to context"
+
+
+def further_notes(log: "Log", overlap: "Overlap | None", gaps: "GapMap") -> Iterator[str]:
+    """What a reader must know of the propensities and of the gap map."""
+    if overlap is not None and overlap.contradiction is not None:
+        mean, error = overlap.contradiction
+        if abs(mean) > SURE * error + ROUNDING * log.n_actions:
+            size = float(log.support.sizes.mean())
+            yield (
+                f"The propensities contradict the support: the mean of 1/propensity is {size + mean:.4g}, which is "
+                f"the number of actions with a chance, but the support names {size:.4g} a row. "
+                + (
+                    "Actions in the support had no chance, or next to none."
+                    if mean < 0
+                    else "Some propensities are too small, or the support is too narrow."
+                )
+            )
+    if gaps.searched < log.n_rows:
+        yield (
+            f"Segments were searched in a random {gaps.searched:,} of the {log.n_rows:,} rows; their sizes, shares "
+            "and tries are from all rows."
+        )
+
+
+def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table of actions, the least supported and least logged first."""
+    actions = sorted(
+        audit.per_action, key=lambda a: (a.supported if a.supported is not None else 1, a.rows, str(a.name))
+    )[:most]
+    columns: dict[str, list[str]] = {
+        "action": [str(a.name) for a in actions],
+        "rows": [f"{a.rows:,}" for a in actions],
+        "of rows": [_share(a.share) for a in actions],
+        "supported": [_share(a.supported) for a in actions],
+    }
+    for name in ("zero", "ineligible", "undecided", "implied"):
+        values = [getattr(a, name) for a in actions]
+        if values[0] is not None:
+            columns[name] = [percent(min(1.0, value)) for value in values]
+    columns["rare"] = [_share(a.rare) for a in actions]
+    columns["error ≤"] = [_number(a.certified_error) + " ✓" * a.certified for a in actions]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def gap_rows(audit: "Audit") -> list[tuple[str, ...]]:
+    """The table of gaps, numbered as in the figure."""
+    return [
+        (
+            f"S{number}: {gap.where}",
+            named(gap.actions),
+            "never" if not gap.tried else counted(gap.tried, "row"),
+            percent(gap.share),
+            _number(gap.upside),
+        )
+        for number, gap in enumerate(audit.gap_map.gaps, start=1)
+    ]
+
+
+def legend(audit: "Audit") -> str:
+    """What the columns of the table of actions mean for this log."""
+    first = audit.per_action[0]
+    parts = {
+        "exact": "Supported: share of rows that could have taken the action",
+        "estimated": "Supported: the same by estimate; undecided pairs count as supported where similar contexts "
+        "have tried the action",
+        "unknown": "What a row could have taken is unknown",
+    }[audit.support] + "."
+    if first.zero is not None:
+        parts += " Zero: share of rows that gave it probability 0."
+    if first.ineligible is not None:
+        parts += " Ineligible: share of rows that did not have it in their eligible set."
+    if first.implied is not None:
+        parts += (
+            " Implied: supported share by the logged propensities, the mean of 1/propensity over its rows."
+        )
+    how = "probability" if first.zero is not None else "share of the supported rows"
+    return (
+        f"{parts} Rare: share of rows in which it is supported, but with a {how} below {audit.rare:g}. Error ≤: "
+        "certified bound on the distance between estimated and true parameters, for all actions at once; ✓ marks those "
+        f"within {audit.error:g}."
+    )
+
+
+def _share(share: float | None) -> str:
+    return "unknown" if share is None else percent(share)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"

@@ -79,19 +79,18 @@ def audit(
 
 
 def _print(found: "Audit") -> None:
-    from sparing.auditing import page as report
-    from sparing.auditing import sentences
+    from sparing.auditing import wording
     from sparing.cli import terminal
 
     terminal.tell(f"{found.headline}\n\n{found}\n")
-    header, rows = report.action_table(found, most=20)
+    header, rows = wording.action_table(found, most=20)
     title = (
         "Actions" if len(rows) == found.actions else f"The {len(rows)} least known of {found.actions} actions"
     )
     terminal.print_table(title, header, rows)
-    terminal.tell(f"{report.legend(found)}\n")
+    terminal.tell(f"{wording.legend(found)}\n")
     if found.gap_map.gaps:
-        terminal.print_table("Gaps", report.GAP_HEADER, report.gap_rows(found))
-        terminal.tell(sentences.upside(found))
+        terminal.print_table("Gaps", wording.GAP_HEADER, wording.gap_rows(found))
+        terminal.tell(wording.upside(found))
     if found.assumptions is not None:
         terminal.tell(f"\nAssumed: {found.assumptions}.")

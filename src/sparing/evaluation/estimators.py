@@ -5,13 +5,13 @@ Each returns its own terms and those of the lower and the upper end of the suppo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.evaluation.ingredients import Ingredients, Model, Sides
-from sparing.evaluation.terms import Terms
+from sparing.evaluation.ingredients import Ingredients, Model
+from sparing.evaluation.intervals import Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +33,12 @@ class Parts:
 def dm(of: Ingredients) -> Parts:
     """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval."""
     total, _ = of.direct(of.model)
-    outside = of.unsupported(of.model)
-    plain = Terms(total + of.influence(within_support=False))
     weights = np.ones(of.log.n_rows)
-    if outside is None:
+    plain = Terms(total + of.influence(within_support=False))
+    if of.unsupported is None:
         return Parts(plain, None, None, None, weights)
-    inside = total - outside.fitted + of.influence(within_support=True)
-    return Parts(plain, Terms(inside + outside.low), Terms(inside + outside.high), outside.mass, weights)
+    inside = total - of.fitted(of.unsupported, of.model) + of.influence(within_support=True)
+    return _bounded(of, plain, Terms(inside), weights)
 
 
 def ips(of: Ingredients) -> Parts:
@@ -68,7 +67,7 @@ def _missing(
     of: Ingredients, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
     """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū."""
-    outside = of.unsupported(of.model)
+    outside = of.unsupported
     if outside is not None:
         return outside.mass, outside.low, outside.high, ()
     lack = 1 - weights
@@ -83,23 +82,25 @@ def clipped(of: Ingredients) -> Parts:
     low_end, high_end = of.reward_range
     reach = of.clip * (max(0.0, high_end) - min(0.0, low_end))
     span = reach if np.isfinite(reach) else None
-    away = of.clipped_away(of.model)
+    wide = None if span is None else span + max(abs(low_end), abs(high_end))
     missing, _, _, notes = _missing(of, of.weights)
+    away = of.clipped_away
     if away is None:
         lack = 1 - kept
-        away = Sides(lack, lack * 0, lack * low_end, lack * high_end)
+        low, high = lack * low_end, lack * high_end
         notes += (
             "what clipping takes away is estimated from the weights: μ is known of logged actions only",
         )
-    wide = None if span is None else span + max(abs(low_end), abs(high_end))
+    else:
+        lack, low, high = away.mass, away.low, away.high
     return Parts(
         Terms(terms, span=span),
-        Terms(terms + away.low, span=wide),
-        Terms(terms + away.high, span=wide),
+        Terms(terms + low, span=wide),
+        Terms(terms + high, span=wide),
         missing,
         kept,
         notes,
-        away.mass - missing,
+        lack - missing,
     )
 
 
@@ -135,42 +136,42 @@ def aipw(of: Ingredients) -> Parts:
 def _doubly_robust(of: Ingredients, model: Model) -> Parts:
     total, logged = of.direct(model)
     correction = of.weights * (of.log.rewards - logged)
-    outside = of.unsupported(model)
     plain = Terms(total + correction)
-    if outside is None:
+    if of.unsupported is None:
         return Parts(plain, None, None, None, of.weights)
-    inside = total - outside.fitted + correction
-    return Parts(plain, Terms(inside + outside.low), Terms(inside + outside.high), outside.mass, of.weights)
+    inside = total - of.fitted(of.unsupported, model) + correction
+    return _bounded(of, plain, Terms(inside), of.weights)
 
 
 def sndr(of: Ingredients) -> Parts:
     """Self-normalised doubly robust: DM + Σw(r − r̂)/Σw; in the bounds the ratio counts 1 − ū."""
     total, logged = of.direct(of.model)
     numerator = of.weights * (of.log.rewards - logged)
-    outside = of.unsupported(of.model)
     plain = Terms(total, numerator, of.weights)
-    if outside is None:
+    if of.unsupported is None:
         return Parts(plain, None, None, None, of.weights)
-    inside, factor = total - outside.fitted, 1 - float(outside.mass.mean())
-    return Parts(
-        plain,
-        Terms(inside + outside.low, numerator, of.weights, factor),
-        Terms(inside + outside.high, numerator, of.weights, factor),
-        outside.mass,
-        of.weights,
-    )
+    inside, factor = total - of.fitted(of.unsupported, of.model), 1 - float(of.unsupported.mass.mean())
+    return _bounded(of, plain, Terms(inside, numerator, of.weights, factor), of.weights)
+
+
+def _bounded(of: Ingredients, plain: Terms, inside: Terms, weights: np.ndarray) -> Parts:
+    """What the policy earns inside the support, and the least and the most it may earn outside."""
+    outside = of.unsupported
+    assert outside is not None
+    low, high = (replace(inside, base=inside.base + worth) for worth in (outside.low, outside.high))
+    return Parts(plain, low, high, outside.mass, weights)
 
 
 def cab(of: Ingredients) -> Parts:
     """Clipped weights, and r̂ for what they leave: mean[Σ_a max(0, π − Mμ)·r̂ + min(w, M)·r]."""
-    away = of.clipped_away(of.model)
+    away = of.clipped_away
     if away is None:
         raise LogError("cab needs μ of every action, not only of the logged ones (columns p_<action>)")
     kept = np.minimum(of.weights, of.clip)
     terms = kept * of.log.rewards
     missing = _missing(of, of.weights)[0]
     return Parts(
-        Terms(terms + away.fitted),
+        Terms(terms + of.fitted(away, of.model)),
         Terms(terms + away.low),
         Terms(terms + away.high),
         missing,

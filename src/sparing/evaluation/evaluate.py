@@ -1,21 +1,109 @@
 """`evaluate`: what a policy would have earned, and how much of that the log can support."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from sparing.errors import MissingExtraError, SettingError, SparingError
-from sparing.evaluation.estimate import Estimate, Evaluation
 from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.log import Log
+from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import Policy
-from sparing.policies.walking import effective_sample_size
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One estimator's answer for one policy.
+
+    low, high: the interval that believes the value is all there is to know. support_low, support_high:
+    the interval that holds whatever the actions outside the log's support are worth (None where the
+    support is not known well enough). unsupported_mass is the policy's mean mass there, `flagged` says
+    that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
+    beyond it; the support-aware interval counts it too.
+    """
+
+    method: str
+    value: float
+    low: float
+    high: float
+    support_low: float | None
+    support_high: float | None
+    unsupported_mass: float | None
+    clipped_mass: float
+    effective_sample_size: float
+    interval: str
+    confidence: float
+    flagged: bool
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The estimate as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        text = f"{self.method}: {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        if self.support_low is not None and self.support_high is not None:
+            text += f", with what the log cannot see [{self.support_low:.4g}, {self.support_high:.4g}]"
+        if self.unsupported_mass is not None:
+            text += f", unsupported mass {self.unsupported_mass:.1%}"
+        if self.clipped_mass > 0:
+            text += f", {self.clipped_mass:.1%} clipped away"
+        if self.flagged:
+            text += "  ← NOT SUPPORTED BY THE LOG: do not use the value alone"
+        return text
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All estimates of one policy on one log, the methods that could not be used, and why."""
+
+    estimates: tuple[Estimate, ...]
+    unusable: dict[str, str]
+    rows: int
+    support: str
+    reward_range: tuple[float, float]
+    reward_range_given: bool
+    logged_mean: float
+
+    def __getitem__(self, method: str) -> Estimate:
+        for estimate in self.estimates:
+            if estimate.method == method:
+                return estimate
+        known = ", ".join(estimate.method for estimate in self.estimates)
+        reason = f" ({self.unusable[method]})" if method in self.unusable else ""
+        raise KeyError(f"no estimate {method!r}{reason}; there are {known}")
+
+    @property
+    def unsupported_mass(self) -> float | None:
+        """The policy's mass outside the support: the largest told, None if no method can tell."""
+        told = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
+        return max(told) if told else None
+
+    @property
+    def flagged(self) -> bool:
+        """Whether any value is not supported by the log."""
+        return any(estimate.flagged for estimate in self.estimates)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        how = "given" if self.reward_range_given else "assumed from the rewards seen"
+        lines = [
+            f"{self.rows:,} rows, support {self.support}, logged mean reward {self.logged_mean:.4g}, "
+            f"mean rewards in [{self.reward_range[0]:.4g}, {self.reward_range[1]:.4g}] ({how})",
+            *map(str, self.estimates),
+            *(f"{method}: not usable, {reason}" for method, reason in self.unusable.items()),
+        ]
+        return "\n".join(lines)
 
 
 def evaluate(
@@ -45,28 +133,21 @@ def evaluate(
     `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
     faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
     """
-    if not isinstance(log, Log):
-        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
-    if not isinstance(policy, np.ndarray) and not hasattr(policy, "probabilities"):
-        hint = "pass learner.policy()" if hasattr(policy, "policy") else "give it probabilities(contexts)"
-        raise SettingError(f"got a {type(policy).__name__}; expected a policy or a table (n, K): {hint}")
-    names = [methods] if isinstance(methods, str) else methods
-    chosen = tuple(ESTIMATORS) if names is None else tuple(names)
-    unknown = [name for name in chosen if name not in ESTIMATORS]
-    if unknown or not chosen:
-        raise SettingError(f"method {unknown[0] if unknown else ''!r}; known are {', '.join(ESTIMATORS)}")
-    _check(log, interval, confidence, band, flag_mass)
-    low, high = _range(log, reward_range, interval)
+    _check_kinds(log, policy)
+    chosen = _methods(methods)
+    _check_settings(log, interval, confidence, band, flag_mass)
     of = Ingredients(
         log,
         policy,
-        reward_range=(low, high),
+        reward_range=_range(log, reward_range, interval),
         band=band,
         clip=clip,
         ridge=ridge,
         folds=folds,
         seed=seed,
-        assumptions={"noise": noise, "theta_bound": theta_bound, "delta": delta},
+        noise=noise,
+        theta_bound=theta_bound,
+        delta=delta,
     )
     if log.propensities is not None:
         _ = of.clip  # a wrong clip is refused, whatever the methods
@@ -75,90 +156,86 @@ def evaluate(
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
     for name in chosen:
         try:
-            pending.append(_Pending.of(name, ESTIMATORS[name](of), of, limits))
-        except MissingExtraError as error:
-            unusable[name] = str(error)
+            pending.append(_pending(name, ESTIMATORS[name](of), of, limits, flag_mass))
         except SparingError as error:
-            if methods is not None:
+            if methods is not None and not isinstance(error, MissingExtraError):
                 raise
             unusable[name] = str(error)
     found = limits.found()
-    estimates = [one.estimate(found, interval, confidence, flag_mass) for one in pending]
     return Evaluation(
-        tuple(estimates),
+        tuple(_limited(estimate, [found[place] for place in places]) for estimate, places in pending),
         unusable,
         log.n_rows,
         log.support.kind,
-        (low, high),
+        of.reward_range,
         reward_range is not None,
         float(log.rewards.mean()),
     )
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """An estimate that only lacks its limits; `places` are those of its value's, lower and upper terms'."""
-
-    name: str
-    value: float
-    mass: float | None
-    clipped: float
-    untried: float
-    effective: float
-    notes: tuple[str, ...]
-    places: tuple[int, ...]
-
-    @classmethod
-    def of(cls, name: str, parts: Parts, of: Ingredients, limits: Limits) -> "_Pending":
-        if not np.isfinite(parts.plain.value):
-            raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-        notes = list(parts.notes)
-        wanted = [parts.plain]
-        if parts.low is not None and parts.high is not None:
-            wanted += [parts.low, parts.high]
-        else:
-            notes.append("the support is unknown: what this leaves out cannot be bounded")
-        if of.log.support.kind == "estimated":
-            notes.append("support and propensities are estimated")
-        if of.untried > 0:
-            notes.append(
-                f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
-                "no estimate here knows their rewards, and no interval counts them"
-            )
-        return cls(
-            name,
-            parts.plain.value,
-            None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1)),
-            0.0 if parts.clipped is None else max(0.0, float(parts.clipped.mean())),
-            of.untried,
-            effective_sample_size(parts.weights),
-            tuple(notes),
-            tuple(limits.add(terms) for terms in wanted),
+def _pending(
+    name: str, parts: Parts, of: Ingredients, limits: Limits, flag_mass: float
+) -> tuple[Estimate, list[int]]:
+    """An estimate that only lacks its limits, and the places of those: of its value's and its bounds' terms."""
+    if not np.isfinite(parts.plain.value):
+        raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
+    notes, wanted = list(parts.notes), [parts.plain]
+    if parts.low is not None and parts.high is not None:
+        wanted += [parts.low, parts.high]
+    else:
+        notes.append("the support is unknown: what this leaves out cannot be bounded")
+    if of.log.support.kind == "estimated":
+        notes.append("support and propensities are estimated")
+    if of.untried > 0:
+        notes.append(
+            f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
+            "no estimate here knows their rewards, and no interval counts them"
         )
-
-    def estimate(
-        self, found: list[tuple[float, float]], interval: str, confidence: float, flag_mass: float
-    ) -> Estimate:
-        low, high = found[self.places[0]]
-        bounded = len(self.places) == 3
-        return Estimate(
-            method=self.name,
-            value=self.value,
-            low=low,
-            high=high,
-            support_low=found[self.places[1]][0] if bounded else None,
-            support_high=found[self.places[2]][1] if bounded else None,
-            unsupported_mass=self.mass,
-            clipped_mass=self.clipped,
-            effective_sample_size=self.effective,
-            interval=interval,
-            confidence=confidence,
-            flagged=self.mass is None or self.mass + self.untried > flag_mass,
-            notes=self.notes,
-        )
+    mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
+    estimate = Estimate(
+        method=name,
+        value=parts.plain.value,
+        low=np.nan,
+        high=np.nan,
+        support_low=None,
+        support_high=None,
+        unsupported_mass=mass,
+        clipped_mass=0.0 if parts.clipped is None else max(0.0, float(parts.clipped.mean())),
+        effective_sample_size=effective_sample_size(parts.weights),
+        interval=limits.interval,
+        confidence=limits.confidence,
+        flagged=mass is None or mass + of.untried > flag_mass,
+        notes=tuple(notes),
+    )
+    return estimate, [limits.add(terms) for terms in wanted]
 
 
-def _check(log: Log, interval: str, confidence: float, band: str, flag_mass: float) -> None:
+def _limited(estimate: Estimate, found: Sequence[tuple[float, float]]) -> Estimate:
+    """The estimate with its limits: the value's and, where it has bounds, the lower of one, the upper of the other."""
+    (low, high), *bounds = found
+    if not bounds:
+        return replace(estimate, low=low, high=high)
+    return replace(estimate, low=low, high=high, support_low=bounds[0][0], support_high=bounds[1][1])
+
+
+def _check_kinds(log: Log, policy: Policy | np.ndarray) -> None:
+    if not isinstance(log, Log):
+        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
+    if not isinstance(policy, np.ndarray) and not hasattr(policy, "probabilities"):
+        hint = "pass learner.policy()" if hasattr(policy, "policy") else "give it probabilities(contexts)"
+        raise SettingError(f"got a {type(policy).__name__}; expected a policy or a table (n, K): {hint}")
+
+
+def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
+    names = [given] if isinstance(given, str) else given
+    chosen = tuple(ESTIMATORS) if names is None else tuple(names)
+    unknown = [name for name in chosen if name not in ESTIMATORS]
+    if unknown or not chosen:
+        raise SettingError(f"method {unknown[0] if unknown else ''!r}; known are {', '.join(ESTIMATORS)}")
+    return chosen
+
+
+def _check_settings(log: Log, interval: str, confidence: float, band: str, flag_mass: float) -> None:
     if not log.n_rows:
         raise SettingError("the log has no rows; there is nothing to evaluate on")
     if interval not in INTERVALS:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +11,11 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
-from sparing.model.folds import context_folds
-from sparing.model.propensities import fitted_propensities
-from sparing.model.radius import determinant
-from sparing.model.regression import ridge_regression
-from sparing.model.statistics import Statistics
+from sparing.model.crossfitting import fitted_propensities, held_out_sums
+from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_constant
-from sparing.policies.policy import Policy
-from sparing.policies.walking import policy_blocks
-
-Found = TypeVar("Found")
+from sparing.policies.policy import Policy, policy_blocks
 
 KEPT_CELLS = 2**25
 """(row, action) pairs of a policy that are kept: a quarter of a gigabyte."""
@@ -42,11 +37,14 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
-    """Mass of one kind and what it may be worth, for each row (n,): mass, fitted, low and high worth."""
+class Part:
+    """A part of a policy, for each row: its mass (n,), and what that may be worth at least and at most, (n,).
 
+    `select` cuts the part out of a block of rows and the policy's probabilities there, (rows, K).
+    """
+
+    select: Callable[[slice, np.ndarray], np.ndarray]
     mass: np.ndarray
-    fitted: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -60,19 +58,20 @@ class Ingredients:
         policy: Policy | np.ndarray,
         *,
         reward_range: tuple[float, float],
-        band: str,
-        clip: float | str,
-        ridge: float,
-        folds: int,
-        seed: int,
-        assumptions: dict[str, Any],
+        band: str = "range",
+        clip: float | str = "percentile-ratio",
+        ridge: float = 1.0,
+        folds: int = 5,
+        seed: int = 0,
+        **assumptions: Any,
     ) -> None:
-        self.log, self.reward_range, self.band = log, reward_range, band
+        self.log, self.policy = log, policy
+        self.reward_range, self.band = reward_range, band
         self.ridge, self.folds, self.seed = ridge, folds, seed
         self._clip, self._settings = clip, assumptions
-        self.policy = policy
         self._table: np.ndarray | None = None
-        self._found: dict[tuple[str, Model], Any] = {}
+        self._direct: dict[Model, tuple[np.ndarray, np.ndarray]] = {}
+        self._fitted: dict[tuple[Part, Model], np.ndarray] = {}
 
     @cached_property
     def clip(self) -> float:
@@ -147,91 +146,75 @@ class Ingredients:
     @cached_property
     def cross_fitted(self) -> Model:
         """The reward model of each row's own fold."""
-        fold_of = context_folds(self.log, self.folds, self.seed)
-        fits = [Statistics.of(self.log.take(fold_of != fold)) for fold in range(self.folds)]
-        return Model(np.array([ridge_regression(fit, self.ridge) for fit in fits]), fold_of)
+        fold_of, others = held_out_sums(self.log, self.folds, self.seed)
+        return Model(np.array([ridge_regression(sums, self.ridge) for sums in others]), fold_of)
 
     def direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         """Σ_a π(a|x_i)·r̂(x_i, a) over all actions, and r̂(x_i, a_i)."""
-        return self._once("direct", model, self._direct)
+        if model not in self._direct:
+            total, logged = np.empty(self.log.n_rows), np.empty(self.log.n_rows)
+            for rows, chances in self.blocks():
+                predicted = model.predict(self.log, rows)
+                total[rows] = np.einsum("ik,ik->i", chances, predicted)
+                logged[rows] = predicted[np.arange(len(predicted)), self.log.actions[rows]]
+            self._direct[model] = total, logged
+        return self._direct[model]
 
-    def _once(self, what: str, model: Model, find: Callable[[Model], Found]) -> Found:
-        """What several estimators need of the same model, found once."""
-        if (what, model) not in self._found:
-            self._found[what, model] = find(model)
-        found: Found = self._found[what, model]
-        return found
-
-    def _direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        total, logged = np.empty(self.log.n_rows), np.empty(self.log.n_rows)
-        for rows, chances in self.blocks():
-            predicted = model.predict(self.log, rows)
-            total[rows] = np.einsum("ik,ik->i", chances, predicted)
-            logged[rows] = predicted[np.arange(len(predicted)), self.log.actions[rows]]
-        return total, logged
-
-    def unsupported(self, model: Model) -> Sides | None:
-        """The policy's mass outside the support; None where the support is unknown."""
-        if not self.log.support.known:
+    @cached_property
+    def unsupported(self) -> Part | None:
+        """The policy outside the support; None where the support is unknown."""
+        support = self.log.support
+        if not support.known:
             return None
-        if self.log.support.sizes.min() == self.log.n_actions:
+        if support.sizes.min() == self.log.n_actions:
             nothing = np.zeros(self.log.n_rows)
-            return Sides(nothing, nothing, nothing, nothing)
+            return Part(lambda rows, chances: np.zeros_like(chances), nothing, nothing, nothing)
+        return self._part(lambda rows, chances: np.where(support.mask(rows), 0.0, chances))
 
-        def outside(rows: slice, chances: np.ndarray) -> np.ndarray:
-            return np.where(self.log.support.mask(rows), 0.0, chances)
-
-        return self._once("unsupported", model, lambda of: self._sides(of, outside))
-
-    def clipped_away(self, model: Model) -> Sides | None:
+    @cached_property
+    def clipped_away(self) -> Part | None:
         """max(0, π − M·μ), the unsupported mass included; None where μ is known of logged actions only."""
-        if not self.log.support.known or self.log.support.probabilities is None:
+        support = self.log.support
+        if not support.known or support.probabilities is None:
             return None
 
         def excess(rows: slice, chances: np.ndarray) -> np.ndarray:
-            known = self.log.support.distribution(rows)
+            known = support.distribution(rows)
             assert known is not None
             capped = np.where(known > 0, known * min(self.clip, 1e300), 0.0)
             return np.maximum(chances - capped, 0.0)
 
-        return self._once("clipped", model, lambda of: self._sides(of, excess))
+        return self._part(excess)
 
-    def _sides(self, model: Model, select: Callable[[slice, np.ndarray], np.ndarray]) -> Sides:
-        columns = {name: np.empty(self.log.n_rows) for name in ("mass", "fitted", "low", "high")}
+    def _part(self, select: Callable[[slice, np.ndarray], np.ndarray]) -> Part:
+        mass, low, high = np.zeros((3, self.log.n_rows))
         for rows, chances in self.blocks():
             part = select(rows, chances)
             if not part.any():  # most often: the policy stays where the log has been
-                for column in columns.values():
-                    column[rows] = 0
                 continue
-            mass = part.sum(axis=1)
-            columns["mass"][rows] = mass
-            columns["fitted"][rows] = np.einsum("ik,ik->i", part, model.predict(self.log, rows))
-            low, high = self._worth(rows)
-            model_band = self.band == "model"
-            columns["low"][rows] = np.einsum("ik,ik->i", part, low) if model_band else mass * low
-            columns["high"][rows] = np.einsum("ik,ik->i", part, high) if model_band else mass * high
-        return Sides(**columns)
-
-    def _worth(self, rows: slice) -> tuple[Any, Any]:
-        """Lowest and highest mean reward: the caller's range, or the linear model's confidence band."""
-        if self.band == "range":
-            return self.reward_range
-        theta, inverse, radius = self._ellipsoids
-        x = self.log.contexts[rows]
-        center = x @ theta.T
-        spread = radius * np.sqrt(np.einsum("ij,kjl,il->ik", x, inverse, x))
-        return center - spread, center + spread
+            mass[rows] = part.sum(axis=1)
+            if self.band == "range":
+                low[rows], high[rows] = (mass[rows] * end for end in self.reward_range)
+            else:
+                ends = self._ellipsoids.limits(self.log.contexts[rows])
+                low[rows], high[rows] = (np.einsum("ik,ik->i", part, end) for end in ends)
+        return Part(select, mass, low, high)
 
     @cached_property
-    def _ellipsoids(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        assumptions = Assumptions.resolve(self.sums, ridge=self.ridge, **self._settings)
-        eye = np.eye(self.log.n_features)
-        regular = self.sums.gram + self.ridge * eye
-        log_det = np.linalg.slogdet(regular / self.ridge)[1]
-        k, d = self.sums.response.shape
-        radius = determinant(log_det, self.sums.counts, d, self.sums.n_rows, k, assumptions)
-        return self.model.theta, np.linalg.inv(regular), radius
+    def _ellipsoids(self) -> Ellipsoids:
+        """The linear model's confidence band."""
+        return Ellipsoids(self.sums, Assumptions.resolve(self.sums, ridge=self.ridge, **self._settings))
+
+    def fitted(self, part: Part, model: Model) -> np.ndarray:
+        """What the model says that a part of the policy is worth, Σ_a part(a|x_i)·r̂(x_i, a)."""
+        if (part, model) not in self._fitted:
+            worth = np.zeros(self.log.n_rows)
+            for rows, chances in self.blocks() if part.mass.any() else ():
+                if part.mass[rows].any():
+                    chosen = part.select(rows, chances)
+                    worth[rows] = np.einsum("ik,ik->i", chosen, model.predict(self.log, rows))
+            self._fitted[part, model] = worth
+        return self._fitted[part, model]
 
     def influence(self, within_support: bool) -> np.ndarray:
         """What a row's residual adds to the direct method through the fit, centred: n·g_aᵀV_a⁻¹x_i·e_i.
@@ -243,8 +226,7 @@ class Ingredients:
         for rows, chances in self.blocks():
             used = np.where(log.support.mask(rows), chances, 0.0) if within_support else chances
             pull += used.T @ log.contexts[rows]
-        regular = self.sums.gram + self.ridge * np.eye(log.n_features)
-        lever = np.linalg.solve(regular, pull[:, :, None])[:, :, 0]
+        lever = times_inverse(self.sums, self.ridge, pull)
         residual = log.rewards - np.einsum("ij,ij->i", log.contexts, model.theta[log.actions])
-        rows_ = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
-        return rows_ - rows_.mean()
+        added = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
+        return added - added.mean()

@@ -1,14 +1,53 @@
-"""Confidence intervals of a mean, and of a mean plus a ratio of means."""
+"""A statistic as rows, and its confidence interval: in closed form, or by resampling the rows."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from sparing.errors import SettingError
-from sparing.evaluation.resampling import RESAMPLES as RESAMPLES
-from sparing.evaluation.resampling import Resampling
-from sparing.evaluation.terms import Terms
 
 INTERVALS = ("normal", "bootstrap", "block-bootstrap", "bernstein")
+
+BLOCKS = 1024
+"""Random blocks of rows in the block bootstrap; a sample no larger than this is resampled row by row."""
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """A statistic as rows: mean(base) + factor·Σ numerator / Σ denominator; all (n,).
+
+    `span` is the width of the interval that a row's term must lie in, where one is known.
+    """
+
+    base: np.ndarray
+    numerator: np.ndarray | None = None
+    denominator: np.ndarray | None = None
+    factor: float = 1.0
+    span: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The statistic."""
+        return float(self.base.mean() + self.factor * self.ratio)
+
+    @property
+    def ratio(self) -> float:
+        """Σ numerator / Σ denominator, 0 where there is none."""
+        if self.numerator is None or self.denominator is None:
+            return 0.0
+        total = self.denominator.sum()
+        return float(self.numerator.sum() / total) if total > 0 else float("nan")
+
+    def linearised(self) -> np.ndarray:
+        """Rows whose mean is the statistic and whose deviation is its, to first order (n,)."""
+        if self.numerator is None or self.denominator is None:
+            return self.base
+        ratio = self.ratio
+        slope = (self.numerator - ratio * self.denominator) / self.denominator.mean()
+        return self.base + self.factor * (ratio + slope)
 
 
 class Limits:
@@ -19,7 +58,7 @@ class Limits:
     """
 
     def __init__(self, interval: str, confidence: float, rng: np.random.Generator) -> None:
-        self._interval, self._confidence = interval, confidence
+        self.interval, self.confidence = interval, confidence
         self._resampling = None
         if interval in ("bootstrap", "block-bootstrap"):
             self._resampling = Resampling(rng, blocks=interval == "block-bootstrap")
@@ -31,7 +70,7 @@ class Limits:
         if len(terms.base) < 2:
             pair = float("-inf"), float("inf")
         elif self._resampling is None:
-            pair = CLOSED_FORMS[self._interval](terms, self._confidence)
+            pair = CLOSED_FORMS[self.interval](terms, self.confidence)
         else:
             self._resampling.add(terms)
         self._found.append(pair)
@@ -41,7 +80,7 @@ class Limits:
         """The limits, in the order in which the statistics were added."""
         if self._resampling is None or None not in self._found:
             return [pair for pair in self._found if pair is not None]
-        tail = (1 - self._confidence) / 2
+        tail = (1 - self.confidence) / 2
         low, high = np.quantile(self._resampling.replicates(), [tail, 1 - tail], axis=1)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
@@ -73,3 +112,94 @@ def bernstein(terms: Terms, confidence: float) -> tuple[float, float]:
 
 
 CLOSED_FORMS = {"normal": normal, "bernstein": bernstein}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which columns a statistic is made of; a number stands for a column that is that number everywhere."""
+
+    base: int | float
+    ratio: tuple[int | float, int | float] | None
+    factor: float
+
+
+class Resampling:
+    """Collects statistics of the same n rows, then resamples the rows for all of them.
+
+    With `blocks` a sample of more than `BLOCKS` rows is cut into random blocks, which are resampled whole;
+    only the blocks' sums are kept.
+    """
+
+    def __init__(self, rng: np.random.Generator, *, blocks: bool) -> None:
+        self._rng, self._blocks = rng, blocks
+        self._block_of_row: np.ndarray | None = None
+        self._columns: list[np.ndarray] = []
+        self._recipes: list[Recipe] = []
+        self._n = 0
+
+    def add(self, terms: Terms) -> None:
+        """Take one more statistic."""
+        self._n = len(terms.base)
+        ratio = None
+        if terms.numerator is not None and terms.denominator is not None:
+            ratio = self._column(terms.numerator), self._column(terms.denominator)
+        self._recipes.append(Recipe(self._column(terms.base), ratio, terms.factor))
+
+    def replicates(self) -> np.ndarray:
+        """The statistics in each resample, (statistics, RESAMPLES).
+
+        A ratio is formed anew in each: its denominator varies too.
+        """
+        sums, taken = self._sums()
+
+        def total(column: int | float) -> np.ndarray:
+            return sums[column] if isinstance(column, int) else column * taken
+
+        values = np.empty((len(self._recipes), RESAMPLES))
+        for place, recipe in enumerate(self._recipes):
+            values[place] = total(recipe.base) / taken
+            if recipe.ratio is not None:
+                above, below = map(total, recipe.ratio)
+                some = below > 0
+                values[place] += recipe.factor * np.divide(above, below, where=some, out=np.zeros(RESAMPLES))
+        return values
+
+    def _column(self, values: np.ndarray) -> int | float:
+        """The number of this column among those kept, or its value where it is constant."""
+        if values[0] == values[-1] and (values == values[0]).all():
+            return float(values[0])
+        if self._blocks and self._n > BLOCKS:
+            if self._block_of_row is None:
+                self._block_of_row = self._rng.integers(BLOCKS, size=self._n)
+            values = np.bincount(self._block_of_row, values, BLOCKS)
+        for number, kept in enumerate(self._columns):
+            if kept is values or (kept[0] == values[0] and np.array_equal(kept, values)):
+                return number
+        self._columns.append(values)
+        return len(self._columns) - 1
+
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Σ count·column (columns, RESAMPLES) and Σ count (RESAMPLES,) over the rows."""
+        if not self._columns:
+            return np.empty((0, RESAMPLES)), np.ones(RESAMPLES)
+        if self._n > BLOCKS and not self._blocks:
+            return _poisson(np.array(self._columns), self._rng)
+        sizes = np.ones(self._n)
+        if self._n > BLOCKS and self._block_of_row is not None:
+            sizes = np.bincount(self._block_of_row, minlength=BLOCKS).astype(float)
+        units = len(sizes)
+        counts = self._rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
+        # Not a matrix product: BLAS may round differently with another number of threads.
+        sums = np.einsum("bn,cn->cb", counts, np.array([*self._columns, sizes]))
+        return sums[:-1], sums[-1]
+
+
+def _poisson(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Every replicate takes every row Poisson(1) times, columns (C, n)."""
+    from sparing.evaluation import resampling_kernels as kernels
+
+    tiles = -(-RESAMPLES // kernels.TILE)
+    states = rng.integers(2**64, size=(2, tiles, kernels.LANES), dtype=np.uint64)
+    sums = kernels.replicate_sums(columns, states)
+    joined = sums.transpose(1, 0, 2).reshape(len(columns) + 1, -1)[:, :RESAMPLES]
+    return joined[:-1], joined[-1]

@@ -5,47 +5,49 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from sparing.errors import SettingError
+from sparing.evaluation.estimators import ips
+from sparing.evaluation.ingredients import Ingredients
+from sparing.evaluation.intervals import limits
 from sparing.learning.material import Material, Request
+from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.assumptions import positive
-from sparing.model.folds import context_folds
-from sparing.model.rewards import reward_parameters
+from sparing.model.crossfitting import context_folds, fitted_rewards, reward_parameters
 from sparing.model.statistics import Statistics
+from sparing.policies.policy import best_actions, one_hot
 
 Setting = dict[str, float]
 Act = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
 """Maps θ (K, d), contexts (n, d) and allowed actions (n, K) to the policy's π (n, K)."""
 
-LIMIT = float(stats.norm.ppf(0.975))
-"""Standard errors from an estimate to the lower end of its 95 % interval."""
+CONFIDENCE = 0.95
+"""Of the interval by whose lower end policies are compared."""
 
 RIDGES = (1.0, 0.1, 10.0, 100.0)
 
 
-def support_aware_limit(table: np.ndarray, material: Material, lowest: float) -> float:
-    """Lower 95 % limit of mean(w_i r_i + u_i r_min) for a policy with π (n, K) on the log's rows.
+def greedily(priority: np.ndarray) -> Act:
+    """Act by argmax_a x·θ_a over the allowed actions."""
+
+    def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
+        scores = np.einsum("nd,kd->nk", contexts, theta)
+        return one_hot(best_actions(scores, priority, allowed), len(priority))
+
+    return act
+
+
+def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
+    """Lower 95 % limit of mean(w_i r_i + u_i r_min), IPS's lower bound, for a policy with π (n, K) on the rows.
 
     u_i is the policy's mass on unsupported actions. Where the support is unknown it is replaced by
     1 − w_i, which has the same mean: E[w_i | x_i] is the mass that π has on the support.
     """
-    log = material.log
-    assert log.propensities is not None
-    weights = table[np.arange(log.n_rows), log.actions] / log.propensities
-    if material.supported is None:
-        outside = 1 - weights
-    else:
-        outside = np.where(material.supported, 0.0, table).sum(axis=1)
-    return normal_limit(weights * log.rewards + outside * lowest)
-
-
-def normal_limit(terms: np.ndarray) -> float:
-    """mean − 1.96·deviation/√n; −inf for fewer than two terms."""
-    if len(terms) < 2:
-        return -np.inf
-    return float(terms.mean() - LIMIT * terms.std(ddof=1) / np.sqrt(len(terms)))
+    bound = ips(Ingredients(log, table, reward_range=(lowest, lowest))).low
+    assert bound is not None
+    nothing_drawn = np.random.default_rng(0)
+    return limits(bound, interval="normal", confidence=CONFIDENCE, rng=nothing_drawn)[0]
 
 
 def choose(
@@ -66,53 +68,45 @@ def choose(
         return settings[0], (f"one context only, none to hold out: {said(settings[0])} taken unseen",)
     parts = [(material.take(fold_of != fold), fold_of == fold) for fold in np.unique(fold_of)]
     request.progress.plan(len(settings) * len(parts))
-    limits, lowest = [], request.lowest
+    scores, lowest = [], request.lowest
     table = np.empty((material.log.n_rows, material.log.n_actions))
     for setting in settings:
         for part, held in parts:
             allowed = None if material.allowed is None else material.allowed[held]
             table[held] = act(fit(part, setting), material.log.contexts[held], allowed)
             request.progress.step()
-        limits.append(support_aware_limit(table, material, lowest))
-    best = int(np.argmax(limits))
+        scores.append(support_aware_limit(table, material.log, lowest))
+    best = int(np.argmax(scores))
     notes = [
         f"{said(settings[best])} of {len(settings)} settings, by the support-aware lower limit "
-        f"{limits[best]:.4g} on held-out contexts (unsupported mass counted as {lowest:.4g})"
+        f"{scores[best]:.4g} on held-out contexts (unsupported mass counted as {lowest:.4g})"
     ]
     logged = float(material.log.rewards.mean())
-    if not limits[best] > logged:
+    if not scores[best] > logged:
         notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")
     return settings[best], tuple(notes)
 
 
-def choose_ridge(request: Request, log: Log, settings: Sequence[Setting]) -> tuple[Setting, tuple[str, ...]]:
-    """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it."""
-    predicted = _held_out(request, log, settings)
-    if predicted is None:
-        return settings[0], ()
-    best = settings[int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))]
-    return best, (f"{said(best)} of {len(settings)} settings, by squared error on held-out contexts",)
-
-
-def choose_ridge_to_rank(
-    request: Request, log: Log, settings: Sequence[Setting]
+def choose_ridge(
+    request: Request, log: Log, settings: Sequence[Setting], *, to_rank: bool = False
 ) -> tuple[Setting, tuple[str, ...]]:
-    """The ridge of `choose_ridge`, unless another one surely ranks better, for a policy that takes the argmax.
+    """The ridge whose reward model, learnt without a fold of contexts, has the least squared error on it.
 
-    No argmax of predictions p changes when all are multiplied by a factor or moved by a number, so they are
-    judged by the least mean (r − α − β·p)² with β ≥ 0. Where noise drowns the rewards, the plain error
-    asks for a ridge so large that it costs the order of the actions; this one does not. It has to be smaller
-    by more than one standard error of the difference over the rows.
+    `to_rank` is for a policy that takes the argmax. No argmax of predictions p changes when all are multiplied
+    by a factor or moved by a number, so they are judged by the least mean (r − α − β·p)² with β ≥ 0. Where
+    noise drowns the rewards, the plain error asks for a ridge so large that it costs the order of the actions;
+    this one does not. It has to be smaller by more than one standard error of the difference over the rows.
     """
     predicted = _held_out(request, log, settings)
     if predicted is None:
         return settings[0], ()
-    plain = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1)))
-    errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
-    best, how = int(np.argmin(errors.mean(axis=1))), "squared error up to shift and scale"
-    gain = errors[plain] - errors[best]
-    if not gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
-        best, how = plain, "squared error"
+    best, how = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1))), "squared error"
+    if to_rank:
+        errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
+        first = int(np.argmin(errors.mean(axis=1)))
+        gain = errors[best] - errors[first]
+        if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
+            best, how = first, "squared error up to shift and scale"
     return settings[best], (
         f"{said(settings[best])} of {len(settings)} settings, by {how} on held-out contexts",
     )
@@ -146,6 +140,21 @@ def _errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarra
     scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
     errors: np.ndarray = (r - scale * p) ** 2
     return errors
+
+
+def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = False) -> np.ndarray:
+    """r̂(x_i, a), (n, K), of the ridge that is given or chosen; an action without rows gets the mean of the others.
+
+    Learnt from all rows or, `crossfitted`, without the fold of the row's context if there is another.
+    """
+    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    folds = min(request.folds, log.n_contexts) if crossfitted and log.n_contexts > 1 else None
+    return fitted_rewards(log, ridge=best, folds=folds, seed=request.seed)
+
+
+def crossfitted_scores(log: Log, ridge: Any, request: Request) -> np.ndarray:
+    """Γ (n, K): rewards by a cross-fitted model, which the log corrects."""
+    return completed_rewards(log, reward_model(log, ridge, request, crossfitted=True))
 
 
 def ridge_grid(ridge: Any) -> list[Setting]:

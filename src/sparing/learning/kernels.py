@@ -5,7 +5,8 @@ import numpy as np
 from sparing.native.compiling import compiled
 
 
-def _descend(
+@compiled
+def descend(
     contexts: np.ndarray,
     mask: np.ndarray,
     costs: np.ndarray,
@@ -51,6 +52,3 @@ def _descend(
                 early[better, i] += step * change
                 early[leader, i] -= step * change
     return theta - early / max(len(order), 1)
-
-
-descend = compiled(_descend)

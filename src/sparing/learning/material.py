@@ -1,15 +1,16 @@
 """What an offline learner learns from: a log, what its policy may do in each row, what the log could do."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from sparing.errors import LogError, SettingError
-from sparing.log import Log
+from sparing.log import Log, Support
 from sparing.policies.policy import SupportModel
-from sparing.policies.supports import KnownSupport, given_support, log_support
+from sparing.policies.tables import KnownSupport, given_support, log_support
 
 WITHOUT_PROPENSITIES = ("greedy", "pessimistic")
 """Methods that never divide by a propensity."""
@@ -83,17 +84,20 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """A log and two masks over its rows, (n, K).
+    """A log, the actions that the policy may take in its rows, (n, K) (None: any), and what says so elsewhere.
 
-    `allowed` are the actions that the policy may take (None: any), `supported` those that the log could
-    have taken (None: unknown). `model` is what says `allowed` for new contexts.
+    The log's support is what it could have taken, by its own account or by the caller's.
     """
 
     log: Log
-    allowed: np.ndarray | None
-    supported: np.ndarray | None
+    allowed: np.ndarray | None = None
     model: SupportModel | None = None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def supported(self) -> np.ndarray | None:
+        """The actions that the log could have taken in each row, (n, K); None where that is unknown."""
+        return self.log.support.mask() if self.log.support.known else None
 
     @property
     def anywhere(self) -> np.ndarray:
@@ -103,12 +107,8 @@ class Material:
 
     def take(self, rows: np.ndarray) -> "Material":
         """The same for some of the rows (a boolean mask)."""
-        return Material(
-            self.log.take(rows),
-            None if self.allowed is None else self.allowed[rows],
-            None if self.supported is None else self.supported[rows],
-            self.model,
-        )
+        allowed = None if self.allowed is None else self.allowed[rows]
+        return Material(self.log.take(rows), allowed, self.model)
 
 
 def gather(request: Request, method: str, within: Within) -> Material:
@@ -125,19 +125,17 @@ def gather(request: Request, method: str, within: Within) -> Material:
             f"method {method!r} divides by propensities, and the log has none. Log them (column `propensity`), "
             f"estimate them with fitted_propensities, or use {' or '.join(WITHOUT_PROPENSITIES)}"
         )
-    supported = log.support.mask() if log.support.known else None
-    notes: tuple[str, ...] = ()
-    model: SupportModel
     if request.support is not None:
-        model = given_support(log, request.support)
-    elif within == "supported":
+        given = given_support(log, request.support)
+        allowed = given(log.contexts)
+        if log.support.kind != "exact":
+            sets = np.packbits(allowed, axis=1)
+            log = replace(log, support=Support("exact", log.n_rows, log.n_actions, sets))
+        return Material(log, allowed, given)
+    if within == "supported":
         model, note = log_support(log, method)
-        notes = (note,)
-    else:
-        model = KnownSupport.fixed(log.counts > 0, log.n_features)
-        never = int((log.counts == 0).sum())
-        notes = (f"{never} actions that were never logged are never chosen",) if never else ()
-    allowed = model(log.contexts)
-    if request.support is not None and log.support.kind != "exact":
-        supported = allowed
-    return Material(log, allowed, supported, model, notes)
+        return Material(log, model(log.contexts), model, (note,))
+    model = KnownSupport.fixed(log.counts > 0, log.n_features)
+    never = int((log.counts == 0).sum())
+    notes = (f"{never} actions that were never logged are never chosen",) if never else ()
+    return Material(log, model(log.contexts), model, notes)

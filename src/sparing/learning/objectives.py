@@ -1,15 +1,29 @@
-"""What the softmax learners maximise, each as value and slope by π.
+"""What the softmax learners maximise, each as value and slope by π; and how: L-BFGS on vectors alone.
 
-Each takes π over the rows of a log, (n, K), and gives the value and ∂value/∂π (n, K). Weights are
+An objective takes π over the rows of a log, (n, K), and gives the value and ∂value/∂π (n, K). Weights are
 w_i = π(a_i|x_i)/μ_i; a function of the weights alone has a slope at the logged actions only.
+
+SciPy's L-BFGS-B solves small triangular systems in every step, which wakes all threads of a parallel BLAS: on
+a machine that is busy, or runs several processes, that costs ten times the function itself.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
 
-from sparing.learning.softmax import Objective
 from sparing.log import Log
+from sparing.policies.policy import softmax
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+"""Maps π (n, K) over the rows of a log to a value to maximise and its slope ∂value/∂π (n, K)."""
+
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+"""Maps a point (m,) to a value and its gradient (m,)."""
+
+MEMORY = 10
+DECREASE, CURVATURE = 1e-4, 0.9
+TRIALS = 30
 
 
 def restricted(log: Log, baseline: float) -> Objective:
@@ -93,3 +107,115 @@ def _of_weights(log: Log, value: Callable[[np.ndarray], tuple[float, np.ndarray]
         return result, slope
 
     return objective
+
+
+def value_and_gradient(
+    theta: np.ndarray, contexts: np.ndarray, mask: np.ndarray | None, objective: Objective, *, l2: float
+) -> tuple[float, np.ndarray]:
+    """J(θ) = objective(π_θ) − l2/2·‖θ‖² and its gradient (K, d).
+
+    With g = ∂objective/∂π the gradient by the scores is π·(g − Σ_b π_b g_b), row by row.
+    """
+    table = softmax(contexts @ theta.T, mask)
+    value, slope = objective(table)
+    inner = table * (slope - np.einsum("nk,nk->n", table, slope)[:, None])
+    return value - 0.5 * l2 * float((theta**2).sum()), inner.T @ contexts - l2 * theta
+
+
+def maximise(
+    contexts: np.ndarray,
+    mask: np.ndarray | None,
+    objective: Objective,
+    *,
+    l2: float,
+    n_actions: int,
+) -> np.ndarray:
+    """θ (K, d) at which J is largest, by L-BFGS from 0: uniform on the allowed actions."""
+    shape = (n_actions, contexts.shape[1])
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = value_and_gradient(flat.reshape(shape), contexts, mask, objective, l2=l2)
+        return -value, -gradient.ravel()
+
+    return minimise(loss, np.zeros(shape).ravel()).reshape(shape)
+
+
+def minimise(
+    function: Function,
+    start: np.ndarray,
+    *,
+    iterations: int = 200,
+    flat: float = 1e-5,
+    still: float = 1e-9,
+) -> np.ndarray:
+    """A local minimum from `start`.
+
+    Stops where no partial derivative exceeds `flat`, a step gains less than the share `still` of the
+    value, no step along the direction gains at all, or after so many iterations. The value never rises.
+    """
+    point = start
+    value, gradient = function(point)
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
+    for _ in range(iterations):
+        if np.abs(gradient).max() <= flat:
+            break
+        direction = -_scaled(gradient, pairs)
+        length = 1.0 if pairs else min(1.0, 1 / float(np.abs(gradient).sum()))
+        found = _searched(function, point, value, gradient, direction, length)
+        if found is None:
+            break
+        new, lower, slope = found
+        step, change = new - point, slope - gradient
+        curvature = float(step @ change)
+        if curvature > np.finfo(float).eps * float(change @ change):
+            pairs.append((step, change, 1 / curvature))
+        gained = value - lower
+        point, value, gradient = new, lower, slope
+        if gained <= still * max(abs(value), 1e-3):
+            break
+    return point
+
+
+def _scaled(gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
+    """H·gradient, H the inverse Hessian that the last steps suggest (the two-loop recursion)."""
+    result = gradient.copy()
+    shares = []
+    for step, change, inverse in reversed(pairs):
+        shares.append(inverse * float(step @ result))
+        result -= shares[-1] * change
+    if pairs:
+        _, change, inverse = pairs[-1]
+        result /= inverse * float(change @ change)
+    for (step, change, inverse), share in zip(pairs, reversed(shares), strict=True):
+        result += (share - inverse * float(change @ result)) * step
+    return result
+
+
+def _searched(
+    function: Function,
+    point: np.ndarray,
+    value: float,
+    gradient: np.ndarray,
+    direction: np.ndarray,
+    length: float,
+) -> tuple[np.ndarray, float, np.ndarray] | None:
+    """The first trial that falls enough and flattens enough, by bisection, else the lowest one seen.
+
+    Bisection needs no smoothness, so that the kinks of clipped weights do it no harm.
+    """
+    steepness = float(gradient @ direction)
+    low, high = 0.0, np.inf
+    best: tuple[np.ndarray, float, np.ndarray] | None = None
+    for _ in range(TRIALS):
+        trial = point + length * direction
+        reached, slope = function(trial)
+        if not reached <= value + DECREASE * length * steepness:
+            high = length
+        else:
+            if best is None or reached < best[1]:
+                best = (trial, reached, slope)
+            if float(slope @ direction) >= CURVATURE * steepness:
+                break
+            low = length
+        length = (low + high) / 2 if np.isfinite(high) else 2 * low
+    return best

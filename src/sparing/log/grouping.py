@@ -2,9 +2,6 @@
 
 import numpy as np
 
-from sparing.log.log import context_groups as context_groups
-from sparing.log.log import context_keys as context_keys
-from sparing.log.log import id_groups as id_groups
 from sparing.native.compiling import compiled
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)

@@ -9,9 +9,8 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions, positive
-from sparing.model.radius import determinant
-from sparing.model.regression import least_squares, ridge_regression
-from sparing.model.statistics import Statistics
+from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.statistics import Statistics, least_squares, ridge_regression
 
 ELBOW_DROP = 2.0
 """An elbow is a fall of N_a to a half or less,"""
@@ -84,22 +83,11 @@ def certified_within(error: float) -> Supported:
     positive("certified_within", error)
 
     def choose(log: Log, sums: Statistics, assumptions: Assumptions) -> SupportedSet:
-        actions = np.flatnonzero(certified_errors(sums, assumptions) <= error)
+        actions = np.flatnonzero(Ellipsoids(sums, assumptions).errors <= error)
         theta = ridge_regression(sums, assumptions.ridge)[actions]
         return SupportedSet(actions, theta, f"certified_within({error:g})")
 
     return choose
-
-
-def certified_errors(sums: Statistics, assumptions: Assumptions) -> np.ndarray:
-    """The bound on ‖θ̂_a − θ*_a‖ that holds for all K actions at once with probability 1 − δ, (K,)."""
-    # Rounding may leave an eigenvalue of a Gram matrix just below 0.
-    eigenvalues = np.maximum(np.linalg.eigvalsh(sums.gram), 0) + assumptions.ridge
-    log_det = np.log(eigenvalues / assumptions.ridge).sum(axis=1)
-    radius = determinant(
-        log_det, sums.counts, sums.n_features, sums.n_rows, max(1, sums.n_actions), assumptions
-    )
-    return radius / np.sqrt(eigenvalues[:, 0])
 
 
 def given(actions: Mapping[Any, Any] | Iterable[Any]) -> Supported:

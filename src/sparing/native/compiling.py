@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+SHARED = ("log/limits.py", "model/radius.py")
+"""What kernels of other folders have compiled in, besides this folder."""
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -78,8 +81,9 @@ def _stamp(fast: Any, folder: Path) -> None:
 @functools.cache
 def _text_hash(folder: Path) -> str:
     digest = hashlib.sha256()
-    own = Path(__file__).parent  # how a table is read, and constants that kernels have compiled in
-    for path in (*sorted(folder.glob("*.py")), *sorted(own.glob("*.py")), own.parent / "log" / "limits.py"):
+    own = Path(__file__).parent
+    shared = (own.parent / name for name in SHARED)
+    for path in (*sorted(folder.glob("*.py")), *sorted(own.glob("*.py")), *shared):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

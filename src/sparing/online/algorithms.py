@@ -11,18 +11,18 @@ from scipy.special import ndtri
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.labels import action_names
-from sparing.model.assumptions import Assumptions, positive
-from sparing.model.prior import empirical_prior
+from sparing.model.assumptions import Assumptions, empirical_prior, positive
 from sparing.model.statistics import Statistics, Summary
 from sparing.model.supported import Supported as ChooseSupported
 from sparing.online import promises
 from sparing.online.engine.learning import CONDITION
 from sparing.online.learner import Learner, seeded
 from sparing.online.log_beats import LogBeats
-from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 from sparing.policies.pi_plus import pi_plus
+from sparing.settings import among, number, share, whole
+from sparing.settings import reward_range as known_range
 
 
 class Settings(TypedDict, total=False):
@@ -142,7 +142,7 @@ def certified(
     """
     if not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
-    _among("explore", explore, ("leader", "wider"))
+    among("explore", explore, ("leader", "wider"))
     start = _begin(log, settings)
     sets = ConfidenceSets(start.sums, start.assumptions)
     promise = promises.certified(start.assumptions, tolerance)
@@ -169,15 +169,13 @@ def confident(
     `spot_check` of the rounds play a posterior-sampled action and are called; `misfit` is a deviation
     of the linear model itself, added to every estimate's. Radius settings have no effect here.
     """
-    if not (np.isfinite(tolerance) and tolerance >= 0):
-        raise SettingError(f"tolerance={tolerance}; must be a finite number, 0 or more")
-    _share("confidence", confidence, open_ended=True)
-    _share("spot_check", spot_check, open_ended=False)
-    if not (np.isfinite(misfit) and misfit >= 0):
-        raise SettingError(f"misfit={misfit}; must be a finite number, 0 or more")
-    _among("explore", explore, ("optimistic", "wider", "sampled"))
+    number("tolerance", tolerance, least=0)
+    share("confidence", confidence)
+    share("spot_check", spot_check, zero=True)
+    number("misfit", misfit, least=0)
+    among("explore", explore, ("optimistic", "wider", "sampled"))
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
-    reward_range = _reward_range(settings.get("reward_range"))
+    reward_range = known_range(settings.get("reward_range"))
     unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | Summary) and log.n_rows == 0
     start = _begin(log, {**(unused if empty else {}), **settings, "reward_range": None})
@@ -193,6 +191,7 @@ def confident(
         center=prior.mean,
         constant=noise,
         misfit=float(misfit),
+        watch=True,
     )
     doubt = (1 - confidence) / max(1, len(start.names) - 1)
     return start.learner(
@@ -202,7 +201,6 @@ def confident(
         explore="wider-rival" if explore == "wider" else explore,
         optimism=max(2.0, -float(ndtri(doubt))),
         spot_check=float(spot_check),
-        monitor=NoiseMonitor(noise, float(misfit)),
         guarantee=promises.confident(assumptions, prior, tolerance, confidence),
     )
 
@@ -253,9 +251,8 @@ def _begin(
     if unknown:
         raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
     seed = values.pop("seed", 0)
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise SettingError(f"seed={seed!r}; must be a whole number, 0 or more")
-    reward_range = _reward_range(values.pop("reward_range", None))
+    whole("seed", seed)
+    reward_range = known_range(values.pop("reward_range", None))
     if reward_range is not None and values.get("noise") is None:
         values["noise"] = (reward_range[1] - reward_range[0]) / 2
     assumed: tuple[str, ...] = ()
@@ -294,8 +291,7 @@ def _points(
         raise SettingError(
             f"supported={supported!r}; must be top(L), elbow(), certified_within(ε) or given({{...}})"
         )
-    if not (np.isfinite(inflate) and inflate >= 0):
-        raise SettingError(f"inflate={inflate}; must be a finite number, 0 or more")
+    number("inflate", inflate, least=0)
     chosen = supported(log, start.sums, start.assumptions)
     slack = inflate * start.assumptions.context_bound
     sets = ConfidenceSets(start.nothing, start.assumptions, slack=slack)
@@ -319,18 +315,6 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     return tuple(range(n_actions))
 
 
-def _reward_range(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    try:
-        low, high = map(float, value)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not (np.isfinite([low, high]).all() and low < high):
-        raise SettingError(f"reward_range={value!r}; must be two finite numbers, the smaller first")
-    return low, high
-
-
 def _exact_noise(sums: Statistics, noise: float, scale: float) -> float:
     """σ, raised to where every V_a = (σ²/s₀²)I + G_a is well enough conditioned: κ_a ≤ d + tr(G_a)·s₀²/σ² at most."""
     least = scale * np.sqrt(2 * np.trace(sums.gram, axis1=1, axis2=2) / CONDITION)
@@ -348,14 +332,3 @@ def _condition(gram: np.ndarray, ridge: float) -> float:
         return float((np.linalg.inv(np.linalg.cholesky(matrix / np.outer(size, size))) ** 2).sum())
     except np.linalg.LinAlgError:
         return np.inf
-
-
-def _share(name: str, value: float, *, open_ended: bool) -> None:
-    inside = 0 < value < 1 if open_ended else 0 <= value < 1
-    if not inside:
-        raise SettingError(f"{name}={value}; must be in {'(0, 1)' if open_ended else '[0, 1)'}")
-
-
-def _among(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise SettingError(f"{name}={value!r}; must be one of {', '.join(known)}")

@@ -14,7 +14,6 @@ from sparing.online.decision import REACH, Chances, Drawn, Proposal, Rival
 from sparing.online.engine import choosing, entries, luck
 from sparing.online.engine.memory import Table
 from sparing.online.log_beats import LogBeats
-from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import REASONS, SkipRule, View
 from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
@@ -38,16 +37,15 @@ class Core:
         sets: ConfidenceSets,
         rules: Sequence[SkipRule],
         *,
-        explore: str,
-        optimism: float,
-        spot_check: float,
-        monitor: NoiseMonitor | None,
-        reward_range: tuple[float, float] | None,
+        explore: str = "leader",
+        optimism: float = 1.0,
+        spot_check: float = 0.0,
+        reward_range: tuple[float, float] | None = None,
     ) -> None:
         self.action_names = tuple(action_names)
         self.sets, self.rules = sets, tuple(rules)
         self.explore, self.optimism = explore, optimism
-        self.spot_check, self.monitor, self.reward_range = spot_check, monitor, reward_range
+        self.spot_check, self.reward_range = spot_check, reward_range
         self._waiting: dict[int, list[OpenCall]] = {}
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
@@ -145,16 +143,10 @@ class Core:
         return predicted
 
     def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
-        sets, monitor = self.sets, self.monitor
-        if monitor is not None:
-            mean, width = entries.PREDICT.call(sets.desk.settled, action, x)
-        if not sets.absorb(action, x, reward):
+        if not self.sets.absorb(action, x, reward):
             raise self._inexact(x, action)
-        if monitor is not None:
-            monitor.observe(reward, mean, width)
-            sets.scale_constant(monitor.noise * monitor.inflation)
         if predicted is not None:
-            sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
+            self.sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
 
     def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
         self.sets.take_back(action, x, predicted, self._closed(action, x, predicted))

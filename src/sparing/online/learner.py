@@ -16,9 +16,8 @@ from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
 from sparing.online.core import EXPLORE, SPOT_CHECK, Core
 from sparing.online.decision import Chances, Decision, Drawn, OpenDecision, Proposal
 from sparing.online.engine import choosing, luck
-from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import REASONS, SkipRule
-from sparing.online.sets import ConfidenceSets
+from sparing.online.sets import ConfidenceSets, NoiseMonitor
 from sparing.policies.policy import GreedyPolicy
 
 DOUBLE = np.dtype(np.float64)
@@ -46,23 +45,11 @@ class Learner(Core):
         rules: Sequence[SkipRule],
         *,
         key: int,
-        explore: str = "leader",
-        optimism: float = 1.0,
-        spot_check: float = 0.0,
-        monitor: NoiseMonitor | None = None,
-        reward_range: tuple[float, float] | None = None,
         guarantee: str = "",
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            action_names,
-            sets,
-            rules,
-            explore=explore,
-            optimism=optimism,
-            spot_check=spot_check,
-            monitor=monitor,
-            reward_range=reward_range,
-        )
+        """Besides: explore, optimism, spot_check and reward_range, as the core takes them."""
+        super().__init__(action_names, sets, rules, **settings)
         self.algorithm, self.guarantee, self.key = algorithm, guarantee, key
         self.rounds = 0
         self.calls = 0
@@ -70,6 +57,11 @@ class Learner(Core):
         self._fresh: int | None = None
         self._index = {name: i for i, name in enumerate(self.action_names)}
         self._shape = (self.n_features,)
+
+    @property
+    def monitor(self) -> NoiseMonitor | None:
+        """How noisy live rewards have been, for a learner that watches them."""
+        return self.sets.monitor
 
     @property
     def assumptions(self) -> Assumptions:

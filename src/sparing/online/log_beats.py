@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
-from sparing.log.log import context_keys
+from sparing.log.context_index import ContextIndex, distinct
 from sparing.online.engine import choosing, luck
 from sparing.policies.pi_plus import UNLOGGED, PiPlus
 
@@ -29,19 +29,15 @@ class Memory:
     thresholds: np.ndarray
     answers: np.ndarray
     groups: np.ndarray
-    slots: dict[Hashable, int] = field(init=False, repr=False)
+    index: ContextIndex = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        values = context_keys(self.keys) if self.keys.ndim == 2 else self.keys
-        listed = [key.tobytes() for key in values] if self.keys.ndim == 2 else values.tolist()
-        self.slots = {key: slot for slot, key in enumerate(listed)}
+        self.index = ContextIndex(self.keys)
 
     @classmethod
     def of(cls, keys: np.ndarray, log: Log, plus: PiPlus, priority: np.ndarray) -> "Memory":
         """Gather the log's rows by key; keys (n, d) contexts or (n,) ids."""
-        flat = context_keys(keys) if keys.ndim == 2 else keys
-        _, first, slot = np.unique(flat, return_index=True, return_inverse=True)
-        slot = slot.reshape(-1)
+        first, slot = distinct(keys)
         m, k = len(first), log.n_actions
         thresholds = np.bincount(slot, plus.thresholds, m) / np.bincount(slot, minlength=m)
         pairs, pair = np.unique(slot * k + log.actions, return_inverse=True)
@@ -98,14 +94,13 @@ class LogBeats:
 
     def _find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[Memory, int | None]:
         if context_id is not None and self.by_id is not None:
-            key = str(context_id) if self.by_id.keys.dtype.kind == "U" else context_id
             try:
-                return self.by_id, self.by_id.slots.get(key)
+                return self.by_id, self.by_id.index.place(context_id)
             except TypeError:
                 raise DecisionError(
-                    f"context_id={key!r}; must be one of the log's ids, a number or a string"
+                    f"context_id={context_id!r}; must be one of the log's ids, a number or a string"
                 ) from None
-        return self.by_context, self.by_context.slots.get((x + 0.0).tobytes())
+        return self.by_context, self.by_context.index.place(x)
 
     def _weights(self, group: int, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """π⁺ in one context: its actions, and their mass, 0 for those that may not be played."""
@@ -134,7 +129,7 @@ class LogBeats:
         """Refuse tables that do not fit the learner or themselves."""
         for memory in filter(None, (self.by_context, self.by_id)):
             m, columns = len(memory.keys), (n_features,) if memory is self.by_context else ()
-            if memory.keys.shape != (m, *columns) or len(memory.slots) != m:
+            if memory.keys.shape != (m, *columns) or memory.index.repeats:
                 raise ValueError(
                     f"contexts of shape {memory.keys.shape} in the log's memory, or repeated ones"
                 )

@@ -1,7 +1,6 @@
 """What each learner promises, in words, with the conditions it rests on."""
 
-from sparing.model.assumptions import Assumptions
-from sparing.model.prior import Prior
+from sparing.model.assumptions import Assumptions, Prior
 
 FRESH = (
     "fresh noise in every reward (no replayed labels, no log filtered by reward, no delays that depend on it)"

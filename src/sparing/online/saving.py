@@ -18,9 +18,8 @@ from sparing.model.radius import RADII
 from sparing.online.decision import Chances, Decision, OpenDecision
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
-from sparing.online.monitor import NoiseMonitor
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
-from sparing.online.sets import ConfidenceSets
+from sparing.online.sets import ConfidenceSets, NoiseMonitor
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
@@ -50,7 +49,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "explore": learner.explore,
         "optimism": learner.optimism,
         "spot_check": learner.spot_check,
-        "monitor": None if learner.monitor is None else asdict(learner.monitor),
+        "monitor": _watched(sets.monitor),
         "reward_range": learner.reward_range,
         "rounds": learner.rounds,
         "calls": learner.calls,
@@ -131,6 +130,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         if isinstance(rule, LogBeats):
             rule.check(*sets.shape)
     sets.prioritise(priority)
+    if header["monitor"] is not None:
+        sets.go_on_watching(_monitor(header["monitor"], sets))
     learner = Learner(
         header["algorithm"],
         names,
@@ -140,7 +141,6 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         explore=header["explore"],
         optimism=_number(header["optimism"], 0.0),
         spot_check=_number(header["spot_check"], 0.0),
-        monitor=_monitor(header["monitor"]),
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
     )
@@ -161,12 +161,20 @@ def _assumptions(saved: dict[str, Any]) -> Assumptions:
     return Assumptions(**{**saved, **numbers, **told})
 
 
-def _monitor(saved: dict[str, Any] | None) -> NoiseMonitor | None:
-    """The noise monitor from JSON."""
-    if saved is None:
+def _watched(monitor: NoiseMonitor | None) -> dict[str, Any] | None:
+    """The noise monitor as JSON; what is believed now is the sets' constant."""
+    if monitor is None:
         return None
+    return {name: value for name, value in monitor._asdict().items() if name != "believed"}
+
+
+def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:
+    """The noise monitor from JSON."""
     noise, misfit = _number(saved["noise"], SMALLEST), _number(saved["misfit"], 0.0)
-    return NoiseMonitor(noise, misfit, _whole(saved["calls"], 2**62), _number(saved["total"], 0.0))
+    if sets.constant is None or misfit != sets.misfit:
+        raise ValueError("a noise monitor that does not fit its sets")
+    calls, total = _whole(saved["calls"], 2**62), _number(saved["total"], 0.0)
+    return NoiseMonitor(noise, misfit, calls, total, sets.constant)
 
 
 def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDecision:

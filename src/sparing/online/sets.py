@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,29 @@ OpenCall = tuple[np.ndarray, float]
 """The context of a call that waits for its reward, and what was predicted."""
 
 
+class NoiseMonitor(NamedTuple):
+    """Whether live rewards are noisier than believed: the sum of (r − m)²/(σ² + s²) over `calls`.
+
+    `noise` is σ as the learner started with, `believed` as it is now; `misfit` is counted in s.
+    """
+
+    noise: float
+    misfit: float
+    calls: int
+    total: float
+    believed: float
+
+    @property
+    def surprise(self) -> float:
+        """The mean square of standardised errors; 1 where the model is right."""
+        return self.total / self.calls if self.calls else 1.0
+
+    @property
+    def inflation(self) -> float:
+        """The factor on σ."""
+        return self.believed / self.noise
+
+
 class ConfidenceSets:
     """An ellipsoid {θ : ‖θ̂_a − θ‖_{V_a} ≤ ρ_a}, or a frozen point {θ̂_a}, for each action.
 
@@ -62,14 +85,16 @@ class ConfidenceSets:
         constant: float | None = None,
         slack: float = 0.0,
         misfit: float = 0.0,
+        watch: bool = False,
     ) -> None:
-        """Start from per-action sums: V_a = λI + G_a, b_a = Σxr + λ·center."""
+        """Start from per-action sums: V_a = λI + G_a, b_a = Σxr + λ·center; `watch` the noise of live rewards."""
         self.assumptions = assumptions
         self.ridge = assumptions.ridge if ridge is None else ridge
-        self.constant, self.slack, self.misfit = constant, slack, misfit
+        self.slack, self.misfit = slack, misfit
         k, d = sums.response.shape
         touched = np.flatnonzero(sums.counts)
-        self._allocate(k, d, len(touched))
+        self._allocate(k, d, len(touched), constant)
+        self.arrays.sigma = constant if watch and constant is not None else 0.0
         a, rows = self.arrays, slice(1, len(touched) + 1)
         upper = np.triu_indices(d)
         n = len(upper[0])
@@ -86,12 +111,14 @@ class ConfidenceSets:
         self._map()
         self._derive()
 
-    def _allocate(self, n_actions: int, d: int, touched: int) -> None:
+    def _allocate(self, n_actions: int, d: int, touched: int, constant: float | None) -> None:
         size = n_actions * d * (d + 1) // 2
         room = n_actions if size <= FREELY else min(n_actions, max(64, touched + touched // 4))
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
         self._hold(memory.allocate(n_actions, max(room, touched) + 2, d, bounded=bounded, quick=quick))
         self.prioritise(np.arange(n_actions))
+        self.arrays.kind = memory.KINDS.index(self.assumptions.radius if constant is None else "constant")
+        self.arrays.common = constant or 0.0
 
     def _hold(self, arrays: Memory) -> None:
         self.arrays = arrays
@@ -135,11 +162,10 @@ class ConfidenceSets:
     def _tell(self) -> None:
         """Hand the settings to the compiled code."""
         a, s, used = self.arrays, self.assumptions, self.arrays.used
-        a.kind = memory.RADII.index("constant" if self.constant is not None else s.radius)
         settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
         a.total = (a.logged + a.live)[:used][settled].sum()
-        alone = a.kind in (memory.DETERMINANT, memory.TRACE)
-        a.common = math.nan if alone else (self.constant or 0.0)
+        if a.kind in (memory.DETERMINANT, memory.TRACE):
+            a.common = math.nan
         a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
         a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
         a.log_delta = 2 * math.log(self.learnt / s.delta)
@@ -192,11 +218,6 @@ class ConfidenceSets:
     def live(self) -> np.ndarray:
         """Rows in each set since, (K,)."""
         return self.arrays.live[self.arrays.settled]
-
-    @property
-    def counts(self) -> np.ndarray:
-        """Rows in each set, logged and live, (K,)."""
-        return self.logged + self.live
 
     @property
     def frozen(self) -> np.ndarray:
@@ -300,19 +321,25 @@ class ConfidenceSets:
         """Open calls in the view ahead, (K,)."""
         return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.settled)
 
-    def waiting_for(self, action: int) -> bool:
-        """Whether an action has open calls in the view ahead; a point never has."""
-        return bool(self.arrays.ahead[action] != self.arrays.settled[action])
-
     @property
     def digest(self) -> int:
         """A number that depends on every row learnt since the start, and on their order."""
         return self.arrays.digest
 
-    def scale_constant(self, constant: float) -> None:
-        """Change the constant radius (a posterior whose noise turned out larger)."""
-        if constant != self.constant:
-            self.constant = self.arrays.common = constant
+    @property
+    def constant(self) -> float | None:
+        """ρ where one number takes the place of the radii, as it is now."""
+        return float(self.arrays.common) if self.arrays.kind == memory.CONSTANT else None
+
+    @property
+    def monitor(self) -> NoiseMonitor | None:
+        """What was seen of the noise of live rewards, if it is watched."""
+        a = self.arrays
+        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.surprises, a.common) if a.sigma else None
+
+    def go_on_watching(self, seen: NoiseMonitor) -> None:
+        """Take over what was seen of the noise of live rewards."""
+        self.arrays.sigma, self.arrays.calls, self.arrays.surprises = seen.noise, seen.calls, seen.total
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
@@ -329,14 +356,15 @@ class ConfidenceSets:
         k, p = int(arrays["n_actions"]), memory.packed_size(d)
         sets = cls.__new__(cls)
         sets.assumptions = replace(assumptions)
-        for name in ("ridge", "constant", "slack", "misfit"):
+        constant = settings.pop("constant")
+        for name in ("ridge", "slack", "misfit"):
             setattr(sets, name, settings.pop(name))
         if settings:
             raise ValueError(f"unknown settings of sets: {sorted(settings)}")
         if not 1 <= used <= 2 * k + 2:
             raise ValueError(f"{used} rows for {k} actions")
         shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
-        sets._allocate(k, d, used - 1)
+        sets._allocate(k, d, used - 1, constant)
         for name in STATE:
             place, given = getattr(sets.arrays, name), arrays[name]
             if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.prior import Prior, empirical_prior
+from sparing.model.assumptions import Prior, empirical_prior
 from sparing.model.statistics import Statistics
 from sparing.model.supported import Supported, elbow, find_elbow, given, top
 from sparing.online import algorithms

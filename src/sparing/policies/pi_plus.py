@@ -31,6 +31,24 @@ class PiPlus:
     entry_actions: np.ndarray
     entry_mass: np.ndarray
 
+    def table(self, shares: np.ndarray) -> np.ndarray:
+        """π⁺ as a dense table (contexts, K), the mass of UNLOGGED spread over a context's unlogged actions.
+
+        shares (n, K) say by which proportions a row would spread it.
+        """
+        sizes = np.diff(self.offsets)
+        table = np.zeros((len(sizes), shares.shape[1]))
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        logged = self.entry_actions != UNLOGGED
+        table[group[logged], self.entry_actions[logged]] = self.entry_mass[logged]
+        caps = np.zeros_like(table)
+        np.add.at(caps, self.groups, shares)
+        caps[group[logged], self.entry_actions[logged]] = 0
+        caps[caps.sum(axis=1) <= 0] = 1
+        rest = np.zeros(len(sizes))
+        rest[group[~logged]] = self.entry_mass[~logged]
+        return table + caps * (rest / caps.sum(axis=1))[:, None]
+
 
 def clip_constant(log: Log, clip: float | str) -> float:
     """M: `percentile-ratio` is P90/P10 of the logged propensities (the paper's), else a number or `inf`."""

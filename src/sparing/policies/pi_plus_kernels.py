@@ -59,46 +59,6 @@ def support_sizes(
 
 
 @compiled
-def comes_before(keys: np.ndarray, one: int, other: int) -> bool:
-    """By the larger key, among equal ones by the smaller number; what is no number comes last."""
-    if keys[one] > keys[other]:
-        return True
-    if keys[one] < keys[other]:
-        return False
-    odd, other_odd = keys[one] != keys[one], keys[other] != keys[other]
-    return one < other if odd == other_odd else other_odd
-
-
-@compiled
-def sift_down(keys: np.ndarray, order: np.ndarray, begin: int, root: int, size: int) -> None:
-    """Restore a heap in order[begin:begin + size] under `root`, the entry that comes last at its top."""
-    while 2 * root + 1 < size:
-        child = 2 * root + 1
-        if child + 1 < size and comes_before(keys, order[begin + child], order[begin + child + 1]):
-            child += 1
-        if not comes_before(keys, order[begin + root], order[begin + child]):
-            return
-        held = order[begin + root]
-        order[begin + root] = order[begin + child]
-        order[begin + child] = held
-        root = child
-
-
-@compiled
-def sort_many(keys: np.ndarray, order: np.ndarray, begin: int, end: int) -> None:
-    """Write begin, …, end − 1 into order[begin:end], the largest key first, equal ones in their own order."""
-    for entry in range(begin, end):
-        order[entry] = entry
-    for root in range((end - begin) // 2 - 1, -1, -1):
-        sift_down(keys, order, begin, root, end - begin)
-    for size in range(end - begin - 1, 0, -1):
-        held = order[begin]
-        order[begin] = order[begin + size]
-        order[begin + size] = held
-        sift_down(keys, order, begin, 0, size)
-
-
-@compiled
 def list_entries(
     starts: np.ndarray, sorted_rows: np.ndarray, n_actions: int, sizes: np.ndarray, least_rest: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -111,8 +71,8 @@ def list_entries(
     entry_at, offsets = np.empty(n, dtype=np.int64), np.zeros(n_groups + 1, dtype=np.int64)
     listed = np.empty(n + n_groups, dtype=np.int64)
     value, share = np.empty(n + n_groups), np.empty(n + n_groups)
-    seen, order = np.empty(n_actions, dtype=np.int64), np.empty(n_actions, dtype=np.int64)
-    total, least, keys = np.zeros(n_actions), np.full(n_actions, np.inf), np.empty(n_actions)
+    seen, ordered = np.empty(n_actions, dtype=np.int64), np.empty(n_actions, dtype=np.int64)
+    total, least = np.zeros(n_actions), np.full(n_actions, np.inf)
     where = np.full(n_actions, -1, dtype=np.int64)
     end = 0
     for group in range(n_groups):
@@ -125,18 +85,15 @@ def list_entries(
             total[action] += sorted_rows[place, 1]
             least[action] = min(least[action], sorted_rows[place, 2])
         if count > _FEW:
-            for entry in range(count):
-                keys[entry] = -seen[entry]
-            sort_many(keys, order, 0, count)
+            ordered[:count] = np.sort(seen[:count])
         else:
             for entry in range(count):  # counting has no branches to mispredict
                 rank = 0
                 for other in range(count):
                     rank += seen[other] < seen[entry]
-                order[rank] = entry
+                ordered[rank] = seen[entry]
         logged = 0.0
-        for rank in range(count):
-            action = seen[order[rank]]
+        for action in ordered[:count]:
             listed[end], value[end], share[end] = action, total[action], least[action]
             logged += least[action]
             where[action], total[action], least[action] = end, 0.0, np.inf
@@ -157,7 +114,7 @@ def give_out(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Order each context's entries by value and fill them up to their caps, until a mass of 1 is given.
 
-    Puts `listed` in that order; returns the mass in it, and the mass of each entry where it was. Caps that
+    Equal values keep their order, and what is no number comes last. Puts `listed` in that order; returns the mass in it, and the mass of each entry where it was. Caps that
     come to less than 1 are scaled up to it.
     """
     mass, mass_before = np.empty(len(listed)), np.empty(len(listed))
@@ -171,7 +128,7 @@ def give_out(
             caps += share[entry]
         caps = min(caps, 1.0)
         if end - begin > _FEW or np.isnan(values):
-            sort_many(value, order, begin, end)
+            order[begin:end] = begin + np.argsort(-value[begin:end], kind="mergesort")
         else:
             for entry in range(begin, end):
                 rank = begin

@@ -1,12 +1,22 @@
-"""Policies: what to do in a context, without learning any further."""
+"""Policies: what to do in a context, without learning any further; and what one does on a log's rows."""
 
-from collections.abc import Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from sparing.errors import DecisionError, SettingError
+from sparing.log import Log
+from sparing.log.blocks import Blocks
+from sparing.model.ellipsoids import widths
+
+LARGEST = 1e150
+"""Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
+
+SUM_TOLERANCE = 1e-6
+"""How far a policy's probabilities may be from summing to 1."""
 
 
 class Policy(Protocol):
@@ -30,8 +40,38 @@ class SupportModel(Protocol):
         """Boolean (n, K) for contexts (n, d), with at least one action in each row."""
 
 
+class Certain(ABC):
+    """A policy that knows its action: all mass is on it."""
+
+    action_names: tuple[Hashable, ...]
+
+    @abstractmethod
+    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The action of each context, (n,); nothing is drawn."""
+
+    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        """1 for the action, 0 for all others, (n, K)."""
+        return one_hot(self.actions(contexts), len(self.action_names))
+
+
+class Drawn(ABC):
+    """A policy that draws its actions."""
+
+    action_names: tuple[Hashable, ...]
+
+    @abstractmethod
+    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        """π(a|x), (n, K)."""
+
+    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Draw an action for each context, (n,)."""
+        if rng is None:
+            raise SettingError("this policy is random; pass rng=np.random.default_rng(seed)")
+        return sample(self.probabilities(contexts), rng)
+
+
 @dataclass(frozen=True, eq=False)
-class GreedyPolicy:
+class GreedyPolicy(Certain):
     """argmax_a x·θ_a, ties to the action with the smallest priority number; theta (K, d).
 
     With `support` the argmax runs over each context's supported actions only.
@@ -59,13 +99,9 @@ class GreedyPolicy:
         scores = np.einsum("nd,kd->nk", x, self.theta)
         return best_actions(scores, self.priority, None if self.support is None else self.support(x))
 
-    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """All mass on the best action, (n, K)."""
-        return one_hot(self.actions(contexts), len(self.action_names))
-
 
 @dataclass(frozen=True, eq=False)
-class UniformPolicy:
+class UniformPolicy(Drawn):
     """Every action with probability 1/K, whatever the context."""
 
     action_names: tuple[Hashable, ...]
@@ -77,13 +113,9 @@ class UniformPolicy:
         k = len(self.action_names)
         return np.full((len(checked_contexts(contexts)), k), 1 / k)
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Draw an action for each context, (n,)."""
-        return sample(self.probabilities(contexts), needed(rng))
-
 
 @dataclass(frozen=True, eq=False)
-class ConstantPolicy:
+class ConstantPolicy(Certain):
     """Always one action, given by its label."""
 
     action_names: tuple[Hashable, ...]
@@ -99,9 +131,70 @@ class ConstantPolicy:
         """The one action, (n,)."""
         return np.full(len(checked_contexts(contexts)), self.action_names.index(self.action))
 
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxPolicy(Drawn):
+    """π(a|x) ∝ exp(x·θ_a/temperature) over the supported actions, 0 elsewhere; theta (K, d)."""
+
+    action_names: tuple[Hashable, ...]
+    theta: np.ndarray
+    temperature: float = 1.0
+    support: SupportModel | None = None
+    method: str = "softmax"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_parameters(self.theta, self.action_names)
+        if not (np.isfinite(self.temperature) and self.temperature > 0):
+            raise SettingError(f"temperature={self.temperature}; must be a finite number above 0")
+        if np.abs(self.theta).max(initial=0) > LARGEST * min(self.temperature, 1):
+            raise SettingError(
+                f"temperature={self.temperature} for such a theta; their ratio is beyond {LARGEST:g}"
+            )
+
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """All mass on the one action, (n, K)."""
-        return one_hot(self.actions(contexts), len(self.action_names))
+        """π(a|x), (n, K)."""
+        x = checked_contexts(contexts, self.theta.shape[1])
+        mask = None if self.support is None else self.support(x)
+        return softmax(x @ self.theta.T / self.temperature, mask)
+
+
+@dataclass(frozen=True, eq=False)
+class PessimisticPolicy(Certain):
+    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x): the best of the lower limits.
+
+    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a; ties to the smallest priority number.
+    """
+
+    action_names: tuple[Hashable, ...]
+    theta: np.ndarray
+    inverse: np.ndarray
+    radius: np.ndarray
+    priority: np.ndarray
+    support: SupportModel | None = None
+    method: str = "pessimistic"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_parameters(self.theta, self.action_names)
+        k, d = self.theta.shape
+        shapes = (self.inverse.shape, self.radius.shape, self.priority.shape)
+        if shapes != ((k, d, d), (k,), (k,)):
+            raise SettingError(
+                f"inverse, radius and priority of shapes {shapes}; expected {((k, d, d), (k,), (k,))}"
+            )
+        if not (np.isfinite(self.inverse).all() and np.isfinite(self.radius).all()):
+            raise SettingError("inverse or radius is not finite; expected V_a⁻¹ and ρ_a of a regression")
+
+    def low(self, contexts: np.ndarray) -> np.ndarray:
+        """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
+        x = checked_contexts(contexts, self.theta.shape[1])
+        return np.einsum("nd,kd->nk", x, self.theta) - self.radius * widths(self.inverse, x)
+
+    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The action with the best lower limit, (n,)."""
+        mask = None if self.support is None else self.support(contexts)
+        return best_actions(self.low(contexts), self.priority, mask)
 
 
 def sample(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -150,16 +243,52 @@ def checked_parameters(theta: np.ndarray, action_names: tuple[Hashable, ...]) ->
         )
 
 
-def needed(rng: np.random.Generator | None) -> np.random.Generator:
-    """The generator that a random policy cannot do without."""
-    if rng is None:
-        raise SettingError("this policy is random; pass rng=np.random.default_rng(seed)")
-    return rng
-
-
 def softmax(scores: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     """exp(score) over the allowed actions of each row, normalised; exactly 0 elsewhere, (n, K)."""
     allowed = scores if mask is None else np.where(mask, scores, -np.inf)
     table = np.exp(allowed - allowed.max(axis=1, keepdims=True))
     table /= table.sum(axis=1, keepdims=True)
     return table
+
+
+def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions."""
+    ask, places = _asked(log, policy)
+    for rows in Blocks.of(log.n_rows, log.n_actions):
+        size = rows.stop - rows.start
+        chances = np.asarray(ask(rows), dtype=np.float64)
+        if chances.shape != (size, len(places)):
+            raise SettingError(
+                f"the policy gave shape {chances.shape}; expected {(size, len(places))}, a column an action"
+            )
+        if places != list(range(log.n_actions)):
+            given, chances = chances, np.zeros((size, log.n_actions))
+            chances[:, places] = given
+        sums = chances @ np.ones(log.n_actions)
+        off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
+        if off.any() or chances.min() < 0:
+            off |= (chances < 0).any(axis=1)
+            row = int(np.flatnonzero(off)[0])
+            raise SettingError(
+                f"the policy's probabilities at row {rows.start + row} sum to {sums[row]:.6g} (smallest "
+                f"{chances[row].min():.4g}); they must be 0 or more and sum to 1"
+            )
+        yield rows, chances
+
+
+def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.ndarray], list[int]]:
+    """How to ask for a slice of rows, and which of the log's actions the answer's columns are."""
+    if isinstance(policy, np.ndarray):
+        if policy.shape != (log.n_rows, log.n_actions):
+            raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
+        return (lambda rows: policy[rows]), list(range(log.n_actions))
+    place = {name: i for i, name in enumerate(log.action_names)}
+    unknown = [name for name in policy.action_names if name not in place]
+    if unknown:
+        raise SettingError(
+            f"the policy knows action {unknown[0]!r}, the log does not; name every action when the log is "
+            "read (actions=[...]), so that what it never tried is counted"
+        )
+    return (lambda rows: policy.probabilities(log.contexts[rows])), [
+        place[name] for name in policy.action_names
+    ]

@@ -9,9 +9,17 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
-from sparing.policies.learnt import PessimisticPolicy, SoftmaxPolicy, TablePolicy
-from sparing.policies.policy import ConstantPolicy, GreedyPolicy, Policy, SupportModel, UniformPolicy
-from sparing.policies.supports import LARGEST, KnownSupport, support_function
+from sparing.policies.policy import (
+    LARGEST,
+    ConstantPolicy,
+    GreedyPolicy,
+    PessimisticPolicy,
+    Policy,
+    SoftmaxPolicy,
+    SupportModel,
+    UniformPolicy,
+)
+from sparing.policies.tables import KnownSupport, TablePolicy, support_function
 
 KIND = "sparing policy"
 VERSION = 1

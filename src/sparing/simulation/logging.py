@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.policies.policy import Policy, needed, sample, softmax
+from sparing.policies.policy import Drawn, Policy, sample, softmax
 from sparing.simulation.worlds import World
 
 SAMPLE = 4096
@@ -18,7 +18,7 @@ TRAINING = 50
 
 
 @dataclass(frozen=True, eq=False)
-class LoggingPolicy:
+class LoggingPolicy(Drawn):
     """A policy given by its table of probabilities; an action of probability 0 is unsupported."""
 
     action_names: tuple[Hashable, ...]
@@ -27,10 +27,6 @@ class LoggingPolicy:
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """μ(a|x), (n, K)."""
         return self.table(np.asarray(contexts, dtype=np.float64))
-
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Draw an action for each context, (n,)."""
-        return sample(self.probabilities(contexts), needed(rng))
 
 
 def per_context(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:

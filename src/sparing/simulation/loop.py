@@ -225,7 +225,6 @@ class _Compiled(_Rounds):
             np.ascontiguousarray(given, dtype=np.float64)
             for given in (stream.contexts, stream.means, stream.draws)
         )
-        self.monitor = np.empty(0) if learner.monitor is None else learner.monitor.numbers()
         self.codes = np.empty(len(stream), dtype=np.int64)
 
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
@@ -239,7 +238,6 @@ class _Compiled(_Rounds):
             self.draws,
             self.stream.binary,
             *self.known,
-            self.monitor,
             learner.key,
             learner.rounds - start,
             start,
@@ -253,9 +251,6 @@ class _Compiled(_Rounds):
         self.called[start:done] = (codes == choosing.EXPLORE) | (codes == choosing.SPOT_CHECK)
         self.reasons[start:done] = np.array(REASONS)[codes]
         learner.count(rounds=done - start, calls=int(self.called[start:done].sum()))
-        if learner.monitor is not None:
-            learner.monitor.take(self.monitor)
-            sets.scale_constant(learner.monitor.noise * learner.monitor.inflation)
         if done == start:  # a round that is refused: let it say why
             learner.decide(self.contexts[done])
         return done, left

@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 
+from sparing.model import radius
 from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import add_both, dot, invert, times
-from sparing.online.engine.memory import CONSTANT, DETERMINANT, TRACE, Table
+from sparing.online.engine.memory import DETERMINANT, PAPER, TRACE, Table
+
+determinant, trace, paper = compiled(radius.determinant), compiled(radius.trace), compiled(radius.paper)
 
 REFACTOR, SHRINK = 256, 64.0
 """An inverse is computed afresh after so many live rows, or once an entry of its diagonal has fallen by such a
@@ -19,32 +22,24 @@ is kept: rounding is then below `EXACT`. A row that would go beyond is refused."
 EXACT = 1e-4
 """What every half-width is exact to, as a share of itself, and every mean, as a share of sqrt(xᵀV⁻¹x)·sqrt(Σr²)."""
 
+SURPRISING = 3.09
+"""Normal quantile (99.9 %) beyond which the noise of live rewards is not chance."""
+
 LOOSE = 1e-3
 """No state that a learner can be in is farther from its own V and b than this, in the same units."""
 
 
 @compiled
-def own_radius(t: Table, slot: int) -> float:
-    """ρ of an action that has its own: radius_scale·(σ·sqrt(volume) + √λ·S_θ)."""
-    if t.kind == DETERMINANT:
-        volume = t.log_det[slot] + t.log_delta
-    else:
-        d = t.theta.shape[1]
-        rows = t.logged[slot] + t.live[slot]
-        volume = d * math.log1p(rows * t.growth) + t.log_delta
-    return t.scale * (t.noise * math.sqrt(volume) + t.bias)
-
-
-@compiled
 def set_radius(t: Table, slot: int) -> None:
     """Bring ρ up to date after a row entered this slot."""
-    kind = t.kind
-    if kind == DETERMINANT or kind == TRACE:  # noqa: SIM109
-        t.radius[slot] = own_radius(t, slot)
-    elif kind != CONSTANT:
-        d = t.theta.shape[1]
-        inside = math.log1p(t.total * t.total_growth) + t.log_delta / 2
-        t.common = t.scale * (t.noise * math.sqrt(d * inside) + t.bias)
+    d = t.theta.shape[1]
+    if t.kind == DETERMINANT:
+        t.radius[slot] = t.scale * determinant(t.log_det[slot], t.noise, t.bias, t.log_delta)
+    elif t.kind == TRACE:
+        rows = t.logged[slot] + t.live[slot]
+        t.radius[slot] = t.scale * trace(rows, t.growth, d, t.noise, t.bias, t.log_delta)
+    elif t.kind == PAPER:
+        t.common = t.scale * paper(t.total, t.total_growth, d, t.noise, t.bias, t.log_delta)
 
 
 @compiled
@@ -164,6 +159,34 @@ def add_row(t: Table, slot: int, x: np.ndarray, reward: float) -> None:
             gram[i] = trial[0, i]
         renew(t, slot, trial[1], log_det)
     set_radius(t, slot)
+
+
+@compiled
+def predict(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
+    """x·θ̂ and sqrt(xᵀV⁻¹x) of one set."""
+    inverse, d = t.inverse[slot], len(x)
+    square, k = 0.0, 0
+    for i in range(d):
+        square += inverse[k] * x[i] * x[i]
+        for j in range(1, d - i):
+            square += 2 * inverse[k + j] * x[i] * x[i + j]
+        k += d - i
+    return dot(t.theta[slot], x), math.sqrt(max(square, 0.0))
+
+
+@compiled
+def observe(t: Table, reward: float, mean: float, width: float) -> None:
+    """Take in one call, as it was predicted before its reward was learnt, and raise σ where calls are too noisy.
+
+    The mean of (r − m)²/(σ² + s²) is 1 where the model is right; σ grows by its root once it exceeds 1 significantly
+    (χ², Wilson–Hilferty).
+    """
+    variance = t.sigma * t.sigma * (1 + width * width) + t.misfit * t.misfit
+    t.calls += 1
+    t.surprises += (reward - mean) * (reward - mean) / variance
+    surprise, spread = t.surprises / t.calls, 2 / (9 * t.calls)
+    root = 1 - spread + SURPRISING * math.sqrt(spread)
+    t.common = t.sigma * (math.sqrt(surprise) if surprise > root * root * root else 1.0)
 
 
 @compiled

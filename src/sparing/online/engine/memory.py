@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 
+from sparing.model.radius import RADII
 from sparing.native.table import Fields, Memory
 from sparing.native.table import Table as NativeTable
 
@@ -48,9 +49,15 @@ SETS: Fields = {
     "total": (WHOLE, ""),  # rows in all learnt sets
     "last": (WHOLE, ""),  # rows when the metric was last found
     "digest": (WHOLE, ""),  # of what was learnt
-    "kind": (WHOLE, ""),  # of radius, see RADII
+    "kind": (WHOLE, ""),  # of radius, see KINDS
     "ridge": (DOUBLE, ""),  # λ
     "common": (DOUBLE, ""),  # ρ where all actions share it, else NaN
+    "sigma": (
+        DOUBLE,
+        "",
+    ),  # σ as it was believed at the start, where calls are watched for more noise; else 0
+    "calls": (WHOLE, ""),  # watched
+    "surprises": (DOUBLE, ""),  # Σ (r − m)²/(σ² + s²) over them
     "slack": (DOUBLE, ""),  # what widens points
     "misfit": (DOUBLE, ""),  # and sets
     "scale": (DOUBLE, ""),  # radius_scale
@@ -86,8 +93,8 @@ SCRATCH: Fields = {
     "which": (WHOLE, ""),  # view: SETTLED or AHEAD
 }
 
-RADII = ("constant", "determinant", "trace", "paper")
-CONSTANT, DETERMINANT, TRACE, PAPER = range(len(RADII))
+KINDS = ("constant", *RADII)
+CONSTANT, DETERMINANT, TRACE, PAPER = range(len(KINDS))
 
 
 class Table(NativeTable, fields={**SETS, **SCRATCH, "slot": (WHOLE, "K")}):

@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.native.compiling import compiled
 from sparing.online.engine.algebra import dot, times
-from sparing.online.engine.learning import SHRINK, add_row, factor, fits, set_radius
+from sparing.online.engine.learning import SHRINK, add_row, factor, fits, observe, predict, set_radius
 from sparing.online.engine.luck import mixed
 from sparing.online.engine.memory import AHEAD, SETTLED, Table
 
@@ -85,9 +85,12 @@ def absorb(t: Table, action: int, x: np.ndarray, reward: float) -> int:
         return slot  # a point is never learnt further
     if not fits(t, slot, x):
         return REFUSED
+    if slot == 0 and t.used == len(t.theta) and t.free == 0:
+        return FULL
+    if t.sigma > 0.0:
+        mean, width = predict(t, slot, x)
+        observe(t, reward, mean, width)
     if slot == 0:
-        if t.used == len(t.theta) and t.free == 0:
-            return FULL
         slot = touch(t, action)
     t.total += 1
     add_row(t, slot, x, reward)

@@ -1,11 +1,8 @@
 """Entries from Python: one step at a time, many contexts at once, or whole runs without coming back."""
 
-import math
-
 import numpy as np
 
 from sparing.native.compiling import compiled
-from sparing.online.engine.algebra import dot
 from sparing.online.engine.bounding import keep_bounds
 from sparing.online.engine.choosing import (
     EXPLORE,
@@ -22,9 +19,6 @@ from sparing.online.engine.memory import Table
 from sparing.online.engine.opening import absorb
 from sparing.online.engine.sampling import sampled
 from sparing.online.engine.search import Bounds
-
-CALLS, SURPRISES, NOISE, MISFIT, LIMIT = range(5)
-"""The noise monitor's numbers: calls seen, Σ (r − m)²/(σ² + s²), σ, misfit, and the quantile it tests with."""
 
 
 @compiled
@@ -66,32 +60,6 @@ def decide_rows(
 
 
 @compiled
-def predict(t: Table, action: int, x: np.ndarray) -> tuple[float, float]:
-    """x·θ̂ and sqrt(xᵀV⁻¹x) of one action."""
-    slot = t.slot[action]
-    inverse, d = t.inverse[slot], len(x)
-    square, k = 0.0, 0
-    for i in range(d):
-        square += inverse[k] * x[i] * x[i]
-        for j in range(1, d - i):
-            square += 2 * inverse[k + j] * x[i] * x[i + j]
-        k += d - i
-    return dot(t.theta[slot], x), math.sqrt(max(square, 0.0))
-
-
-@compiled
-def observe(monitor: np.ndarray, reward: float, mean: float, width: float) -> float:
-    """Take in one call of the noise monitor; σ as it is believed from now on (see monitor.py)."""
-    noise, misfit = monitor[NOISE], monitor[MISFIT]
-    variance = noise * noise * (1 + width * width) + misfit * misfit
-    monitor[CALLS] += 1
-    monitor[SURPRISES] += (reward - mean) * (reward - mean) / variance
-    surprise, spread = monitor[SURPRISES] / monitor[CALLS], 2 / (9 * monitor[CALLS])
-    root = 1 - spread + monitor[LIMIT] * math.sqrt(spread)
-    return noise * (math.sqrt(surprise) if surprise > root * root * root else 1.0)
-
-
-@compiled
 def run(
     t: Table,
     contexts: np.ndarray,
@@ -100,7 +68,6 @@ def run(
     binary: bool,
     thresholds: np.ndarray,
     answers: np.ndarray,
-    monitor: np.ndarray,
     key: int,
     before: int,
     start: int,
@@ -139,9 +106,6 @@ def run(
             reward = means[now, action] + draws[now]
             if binary:
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
-            if len(monitor):
-                mean, width = predict(t, action, x)
-                t.common = observe(monitor, reward, mean, width)
             slot = absorb(t, action, x, reward)
             if bounds is not None:
                 keep_bounds(t, slot)

@@ -1,19 +1,17 @@
-"""Which actions a context supports, for contexts of the log and for new ones."""
+"""What is known context by context: supported actions, for new contexts too, and policies by table."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sparing.errors import LogError, SettingError
+from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
-from sparing.log.log import context_keys
-from sparing.policies.policy import SupportModel, checked_contexts
-
-LARGEST = 1e150
-"""Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
+from sparing.log.context_index import ContextIndex, distinct
+from sparing.log.support import check_distribution
+from sparing.policies.policy import LARGEST, Drawn, Policy, SupportModel, checked_contexts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +27,7 @@ class KnownSupport:
 
     def __post_init__(self) -> None:
         k = len(self.elsewhere)
-        checked_keys(self.contexts)
+        _check_keys(self.contexts)
         if self.sets.shape != (len(self.contexts), (k + 7) // 8) or self.elsewhere.dtype != bool:
             raise SettingError(
                 f"sets of shape {self.sets.shape} for {len(self.contexts)} contexts, {k} actions; expected "
@@ -51,15 +49,15 @@ class KnownSupport:
         anywhere = np.logical_or.reduce(mask, axis=0)
         if (mask == anywhere).all():
             return cls.fixed(anywhere, log.n_features)
-        _, first, group = np.unique(context_keys(log.contexts), return_index=True, return_inverse=True)
+        first, group = distinct(log.contexts)
         union = np.zeros((len(first), log.n_actions), dtype=bool)
-        np.logical_or.at(union, group.reshape(-1), mask)
+        np.logical_or.at(union, group, mask)
         return cls(log.contexts[first], np.packbits(union, axis=1), anywhere)
 
     @cached_property
-    def index(self) -> "ContextIndex":
+    def index(self) -> ContextIndex:
         """Where each known context stands."""
-        return ContextIndex(self.contexts)
+        return _index(self.contexts)
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
         """Boolean (n, K): the known set, else `elsewhere`."""
@@ -98,7 +96,7 @@ class GivenSupport:
         return mask
 
 
-def checked_keys(contexts: np.ndarray) -> None:
+def _check_keys(contexts: np.ndarray) -> None:
     """Refuse contexts that no other could equal byte for byte, or that make scores overflow."""
     if contexts.ndim != 2 or contexts.dtype != np.float64 or not (np.abs(contexts) <= LARGEST).all():
         raise SettingError(
@@ -107,23 +105,11 @@ def checked_keys(contexts: np.ndarray) -> None:
         )
 
 
-class ContextIndex:
-    """Finds contexts by their exact bytes, −0.0 taken as 0.0."""
-
-    def __init__(self, contexts: np.ndarray) -> None:
-        keys = context_keys(contexts)
-        self.order = np.argsort(keys)
-        self.keys = keys[self.order]
-        if (self.keys[1:] == self.keys[:-1]).any():
-            raise SettingError("a context is listed twice; each may have one set or one distribution")
-
-    def find(self, contexts: np.ndarray) -> np.ndarray:
-        """The position of each context, (n,); −1 where it is unknown."""
-        if not len(self.keys):
-            return np.full(len(contexts), -1)
-        keys = context_keys(contexts)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[place] == keys, self.order[place], -1)
+def _index(contexts: np.ndarray) -> ContextIndex:
+    index = ContextIndex(contexts)
+    if index.repeats:
+        raise SettingError("a context is listed twice; each may have one set or one distribution")
+    return index
 
 
 def given_support(log: Log, support: Any) -> SupportModel:
@@ -197,3 +183,93 @@ def _model(log: Log, support: Any) -> SupportModel:
             f"support={labels!r}; must be one or more of the log's actions {log.action_names!r}"
         )
     return KnownSupport.fixed(np.array([name in labels for name in log.action_names]), log.n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePolicy(Drawn):
+    """Distributions by exact context; contexts (m, d) are distinct, table (m, K) their distributions.
+
+    Any other context is left to `otherwise`, and is an error where that is None.
+    """
+
+    action_names: tuple[Hashable, ...]
+    contexts: np.ndarray
+    table: np.ndarray
+    otherwise: Policy | None = None
+    method: str = "table"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.contexts.ndim != 2 or self.table.shape != (len(self.contexts), len(self.action_names)):
+            raise SettingError(
+                f"table of shape {self.table.shape} for contexts of shape {self.contexts.shape} and "
+                f"{len(self.action_names)} actions; expected (m, K) for (m, d)"
+            )
+        _check_keys(self.contexts)
+        check_distribution(self.table)
+
+    @cached_property
+    def index(self) -> ContextIndex:
+        """Where each known context stands."""
+        return _index(self.contexts)
+
+    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        """π(a|x), (n, K): from the table where the context is in it."""
+        x = checked_contexts(contexts, self.contexts.shape[1])
+        place = self.index.find(x)
+        known = place >= 0
+        table = np.empty((len(x), len(self.action_names)))
+        table[known] = self.table[place[known]]
+        if not known.all():
+            if self.otherwise is None:
+                raise DecisionError(
+                    f"the context at row {np.flatnonzero(~known)[0]} is not in the policy's table, and it has "
+                    "no policy for other contexts. Build the table with otherwise=..."
+                )
+            table[~known] = self.otherwise.probabilities(x[~known])
+        return table
+
+
+def policy_from_table(log: Log, table: Mapping[Any, Any], *, otherwise: Policy | None = None) -> TablePolicy:
+    """A policy of your own: for each context id of the log, a distribution over actions.
+
+    A distribution is K probabilities in the order of the log's actions, or a mapping from labels to
+    probabilities. Ids that the table leaves out, and new contexts, are left to `otherwise`.
+    """
+    if log.context_ids is None:
+        raise LogError("the log has no context ids to find the table's rows by; give it context_ids=...")
+    ids = log.context_ids.tolist()
+    wanted = {str(key) if log.context_ids.dtype.kind == "U" else key: row for key, row in table.items()}
+    missing = wanted.keys() - set(ids)
+    if missing or not wanted:
+        named = (
+            f"names contexts that the log has not, such as {next(iter(missing))!r}" if missing else "is empty"
+        )
+        raise SettingError(f"the table {named}; its keys must be context ids of the log")
+    slots = {key: slot for slot, key in enumerate(wanted)}
+    distributions = np.array([_distribution(row, log) for row in wanted.values()])
+    slot = np.array([slots.get(key, -1) for key in ids])
+    listed = np.flatnonzero(slot >= 0)
+    rows = listed[distinct(log.contexts[listed])[0]]
+    policy = TablePolicy(log.action_names, log.contexts[rows], distributions[slot[rows]], otherwise)
+    clash = (policy.probabilities(log.contexts[listed]) != distributions[slot[listed]]).any(axis=1)
+    if clash.any():
+        raise SettingError(
+            f"context {ids[listed[clash.argmax()]]!r} has the features of another id but not its "
+            "distribution; a policy sees the features only. Give both ids one distribution"
+        )
+    return policy
+
+
+def _distribution(row: Any, log: Log) -> np.ndarray:
+    if isinstance(row, Mapping):
+        unknown = [label for label in row if label not in log.action_names]
+        if unknown:
+            raise SettingError(
+                f"unknown action {unknown[0]!r} in the table; the log has {log.action_names!r}"
+            )
+        row = [row.get(name, 0.0) for name in log.action_names]
+    values = np.asarray(row, dtype=np.float64)
+    if values.shape != (log.n_actions,):
+        raise SettingError(f"a distribution of shape {values.shape}; expected {log.n_actions} probabilities")
+    return values

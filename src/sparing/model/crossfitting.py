@@ -1,14 +1,15 @@
-"""Propensities learnt from the log itself: multinomial regression, cross-fitted, then calibrated."""
+"""Rewards and propensities learnt from the log itself: each row by a model that has not seen its context."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
+from sparing.errors import SettingError
 from sparing.extras import require
 from sparing.log import Log
 from sparing.log.blocks import Blocks
-from sparing.model.folds import context_folds
+from sparing.model.statistics import Statistics, ridge_regression
 
 TRAINING_CELLS = 10_000_000
 """(row, action) pairs that one model is trained on, at most, and never on more than `TRAINING_ROWS` rows."""
@@ -26,6 +27,47 @@ BINS = 20
 
 CONFIDENCE = 0.95
 """Of the interval around each bin's observed share."""
+
+
+def context_folds(log: Log, folds: int, seed: int = 0) -> np.ndarray:
+    """A fold number for each row, (n,), balanced over distinct contexts."""
+    contexts = log.n_contexts
+    if not 2 <= folds <= contexts:
+        raise SettingError(
+            f"folds={folds}; must be between 2 and the number of distinct contexts, {contexts}"
+        )
+    order = np.random.default_rng([seed, 11]).permutation(contexts)
+    return (order % folds)[log.groups]
+
+
+def held_out_sums(log: Log, folds: int, seed: int) -> tuple[np.ndarray, list[Statistics]]:
+    """The fold of each row, (n,), and for each fold the sums of the rows outside it."""
+    fold_of = context_folds(log, folds, seed)
+    return fold_of, [Statistics.of(log.take(fold_of != fold)) for fold in range(folds)]
+
+
+def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, seed: int = 0) -> np.ndarray:
+    """r̂(x_i, a) for every row and action, (n, K).
+
+    With `folds`, each row is predicted by a model that has not seen its context; an action without
+    rows is predicted by the mean of the parameters of those with rows.
+    """
+    if folds is None:
+        return log.contexts @ reward_parameters(Statistics.of(log), ridge).T
+    predicted = np.empty((log.n_rows, log.n_actions))
+    fold_of, others = held_out_sums(log, folds, seed)
+    for fold, sums in enumerate(others):
+        predicted[fold_of == fold] = log.contexts[fold_of == fold] @ reward_parameters(sums, ridge).T
+    return predicted
+
+
+def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
+    """Ridge estimates (K, d); an action without rows gets the mean of the others, so it never leads."""
+    theta = ridge_regression(sums, ridge)
+    seen = sums.counts > 0
+    if seen.any():
+        theta[~seen] = theta[seen].mean(axis=0)
+    return theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +177,7 @@ class CrossFit:
                 offset[fold, last] = model.intercept_ - (model.coef_ / spread) @ center
         plain = cls(log, fold_of, theta, offset, rows_trained)
         checked = _some(log, seed, CHECKED_CELLS // log.n_actions)
-        return cls(log, fold_of, theta, offset, rows_trained, plain._best_temperature(checked))
+        return replace(plain, temperature=plain._best_temperature(checked))
 
     def table(self, rows: np.ndarray) -> np.ndarray:
         """μ̂(a|x) of these rows, (rows, K), each by the model of its own fold."""
@@ -183,3 +225,12 @@ class CrossFit:
 def _some(log: Log, seed: int, most: int) -> np.ndarray:
     """Random rows, in order, at most this many."""
     return np.sort(np.random.default_rng([seed, 13]).permutation(log.n_rows)[: max(1, most)])
+
+
+def effective_sample_size(weights: np.ndarray) -> float:
+    """(Σw)²/Σw²; 0 where all weights are 0."""
+    largest = float(weights.max(initial=0))
+    if largest == 0:
+        return 0.0
+    scaled = weights / largest
+    return float(scaled.sum() ** 2 / (scaled @ scaled))

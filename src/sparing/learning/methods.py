@@ -1,0 +1,393 @@
+"""The offline learners, and one door to them all.
+
+Each takes a `Request` and the options of its own: regression (greedy, pessimistic), a table (π⁺), direct loss
+minimisation (OPR-DLM), and softmax-linear policies (OPR, reward extrapolation, POEM, Norm-POEM, CAIPWL).
+"""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.learning import objectives
+from sparing.learning.choosing import (
+    Act,
+    Setting,
+    choose,
+    choose_ridge,
+    crossfitted_scores,
+    greedily,
+    grid,
+    reward_model,
+    ridge_grid,
+)
+from sparing.learning.material import Material, Progress, Request, gather
+from sparing.learning.objectives import Objective, completed_rewards, maximise
+from sparing.log import Log
+from sparing.model.assumptions import Assumptions, positive
+from sparing.model.crossfitting import reward_parameters
+from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.statistics import Statistics
+from sparing.policies.pi_plus import pi_plus
+from sparing.policies.policy import (
+    GreedyPolicy,
+    PessimisticPolicy,
+    Policy,
+    SoftmaxPolicy,
+    softmax,
+)
+from sparing.policies.tables import KnownSupport, TablePolicy
+
+SCORES = ("argmax", "squared-error", "support-aware")
+
+BASELINES = (0.0, -0.7, 0.7)
+"""k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
+
+STRENGTHS = (0.0001, 0.001, 0.00001, 0.01)
+"""L2 regularisation, in deviations of the reward."""
+
+PENALTIES = (0.0, 1.0)
+"""λ of POEM and Norm-POEM: how many standard errors are subtracted."""
+
+WIDTHS = (1.0, 0.5, 3.0)
+"""ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
+beside scores that grow by ‖x‖², decides which path θ takes."""
+
+COMPLETIONS = ("dr", "ips")
+
+Fit = Callable[[Material, Setting], np.ndarray]
+"""Learns θ (K, d) from rows under a setting."""
+
+
+def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> GreedyPolicy:
+    """argmax_a x·θ̂_a, θ̂ by ridge regression on the log (the DM policy).
+
+    The ridge is chosen on held-out contexts, by how well the estimates explain the rewards once they are
+    shifted and scaled, to which an argmax is blind; `score="squared-error"` takes them as they are, and
+    `score="support-aware"` judges the policies instead, which is noisier and needs propensities.
+    """
+    material, settings = gather(request, "greedy", "logged"), ridge_grid(ridge)
+    if score not in SCORES:
+        raise SettingError(f"score={score!r}; must be one of {', '.join(SCORES)}")
+    if score == "support-aware" and request.log.propensities is None:
+        raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
+
+    def fit(part: Material, setting: Setting) -> np.ndarray:
+        return reward_parameters(Statistics.of(part.log), setting["ridge"])
+
+    if score == "support-aware":
+        chosen, notes = choose(request, material, settings, fit, greedily(request.priority))
+    else:
+        chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
+    return _greedy_policy("greedy", request, material, fit(material, chosen), notes)
+
+
+def pessimistic(
+    request: Request,
+    *,
+    ridge: float = 1.0,
+    radius: str = "determinant",
+    radius_scale: float = 1.0,
+    noise: float | None = None,
+    theta_bound: float | None = None,
+    context_bound: float | None = None,
+    delta: float = 0.05,
+) -> PessimisticPolicy:
+    """argmax_a x·θ̂_a − ρ_a·width_a(x): the lower confidence limit, ρ_a as in the online learners.
+
+    The ridge is not chosen from the data: the radius is proved for one that was fixed beforehand.
+    """
+    log, material = request.log, gather(request, "pessimistic", "logged")
+    sums = Statistics.of(log)
+    assumptions = Assumptions.resolve(
+        sums,
+        noise=noise,
+        theta_bound=theta_bound,
+        context_bound=context_bound,
+        ridge=ridge,
+        delta=delta,
+        radius=radius,
+        radius_scale=radius_scale,
+    )
+    sets = Ellipsoids(sums, assumptions)
+    return PessimisticPolicy(
+        log.action_names,
+        sets.theta,
+        sets.inverse,
+        sets.radius,
+        request.priority,
+        material.model,
+        "pessimistic",
+        (*material.notes, str(assumptions)),
+    )
+
+
+def pi_plus_policy(
+    request: Request, *, clip: float | str = "percentile-ratio", ridge: Any = None
+) -> TablePolicy:
+    """π⁺ for the contexts of the log; the greedy action among supported ones for any other.
+
+    Contexts are told apart by their features, even where the log has ids. `clip` is M; it cannot be
+    chosen on held-out contexts, because π⁺ knows nothing about a context it has not seen.
+    """
+    log, material = request.log, gather(request, "pi-plus", "logged")
+    by_features = replace(log, context_ids=None)
+    plus = pi_plus(by_features, clip)
+    first = np.unique(plus.groups, return_index=True)[1]
+    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    theta = reward_parameters(Statistics.of(log), best)
+    elsewhere, whose = material.model, "its supported actions"
+    if request.support is None:
+        elsewhere = KnownSupport.fixed(material.anywhere, log.n_features)
+        whose = "actions supported somewhere"
+    notes = [
+        f"clip M = {plus.clip:.4g}",
+        f"a context that is not in the log gets the greedy action (ridge = {best:.4g}) among {whose}",
+    ]
+    if material.supported is None:
+        notes.append("support unknown: mass on a context's unlogged actions goes to those logged elsewhere")
+    return TablePolicy(
+        log.action_names,
+        log.contexts[first],
+        plus.table(_shares(by_features, material)),
+        GreedyPolicy(log.action_names, theta, request.priority, elsewhere),
+        "pi-plus",
+        tuple(notes),
+    )
+
+
+def _shares(log: Log, material: Material) -> np.ndarray:
+    """How a row's mass on unlogged actions is to be shared, (n, K), up to a factor: by their caps M·μ."""
+    distribution = log.support.distribution()
+    if distribution is not None:
+        return distribution
+    if material.supported is not None:
+        return material.supported.astype(np.float64)
+    return np.tile((log.counts > 0).astype(np.float64), (log.n_rows, 1))
+
+
+def opr_dlm(
+    request: Request,
+    *,
+    completion: str = "dr",
+    epsilon: Any = None,
+    eta: float = 1.0,
+    epsilon_decay: float = 0.1,
+    eta_decay: float = 0.3,
+    epochs: int = 5,
+    ridge: Any = None,
+) -> GreedyPolicy:
+    """Direct loss minimisation on completed costs −Γ (`dr`) or −1{a = a_i}·r_i/μ_i (`ips`).
+
+    Step t: ŷ = argmax score, y⁻ = argmax(score − ε_t·cost), both over the context's supported actions;
+    the score of y⁻ goes up and that of ŷ down by (η_t/ε_t)·x, with ε_t = ε·t^−epsilon_decay and
+    η_t = η·t^−eta_decay. Each epoch visits the rows in a random order; θ is averaged over all steps.
+    """
+    from sparing.learning.kernels import descend
+
+    log, material = request.log, gather(request, "opr-dlm", "supported")
+    if completion not in COMPLETIONS:
+        raise SettingError(f"completion={completion!r}; must be one of {', '.join(COMPLETIONS)}")
+    if not (isinstance(epochs, int) and epochs >= 1):
+        raise SettingError(f"epochs={epochs!r}; must be a whole number, 1 or more")
+    positive("eta", eta)
+    size = float((log.contexts**2).sum(axis=1).mean()) or 1.0
+    settings = grid(epsilon=(epsilon, np.array(WIDTHS) * np.sqrt(eta * size / request.unit)))
+    for setting in settings:
+        positive("epsilon", setting["epsilon"])
+    for name, value in (("epsilon_decay", epsilon_decay), ("eta_decay", eta_decay)):
+        if not 0 <= value < np.inf:
+            raise SettingError(f"{name}={value}; must be a finite number, 0 or more")
+
+    def fit(part: Material, setting: Setting) -> np.ndarray:
+        if completion == "dr":
+            rewards = crossfitted_scores(part.log, ridge, request)
+        else:
+            rewards = completed_rewards(part.log, np.zeros((part.log.n_rows, part.log.n_actions)))
+        assert part.allowed is not None
+        rng = np.random.default_rng([request.seed, 22])
+        order = np.concatenate([rng.permutation(part.log.n_rows) for _ in range(epochs)])
+        schedule = (setting["epsilon"], epsilon_decay, float(eta), eta_decay)
+        theta: np.ndarray = descend(
+            part.log.contexts, part.allowed, -rewards, order, request.priority, *map(float, schedule)
+        )
+        return theta
+
+    theta, notes = _best(request, material, settings, fit, greedily(request.priority))
+    return _greedy_policy("opr-dlm", request, material, theta, notes)
+
+
+def opr(request: Request, *, k: Any = None, l2: Any = None) -> SoftmaxPolicy:
+    """Policy restriction: minimise mean[(k − r)·w] over softmax policies on each context's support."""
+    material = gather(request, "opr", "supported")
+    baselines = request.unit * np.array(BASELINES)
+    settings = grid(k=(k, baselines), l2=(l2, _strengths(request)))
+    return _softmax_policy(
+        "opr",
+        request,
+        material,
+        settings,
+        lambda part, setting: objectives.restricted(part.log, setting["k"]),
+    )
+
+
+def poem(request: Request, *, clip: Any = None, penalty: Any = None, l2: Any = None) -> SoftmaxPolicy:
+    """POEM: maximise mean(min(w, M)·r) − λ·sqrt(Var/n), M the clip and λ the penalty."""
+    return _poem("poem", objectives.poem, request, clip=clip, penalty=penalty, l2=l2)
+
+
+def norm_poem(request: Request, *, clip: Any = None, penalty: Any = None, l2: Any = None) -> SoftmaxPolicy:
+    """Norm-POEM: as POEM, with the self-normalised mean Σ w r/Σ w and its deviation.
+
+    Nothing in it keeps Σ w near n, so where the support is deficient it may leave it: give `support`.
+    """
+    return _poem("norm-poem", objectives.norm_poem, request, clip=clip, penalty=penalty, l2=l2)
+
+
+def extrapolation(request: Request, *, l2: Any = None, ridge: Any = None) -> SoftmaxPolicy:
+    """Reward extrapolation: maximise IPS + Σ_{a unsupported} π(a|x)·r̂(x, a) over all softmax policies.
+
+    The option `support` only says here what is supported: the policy may leave it, on the word of r̂.
+    """
+    known = gather(request, "extrapolation", "supported")
+    note = "it may take unsupported actions, where only the reward model speaks for them"
+    material = Material(known.log, notes=(note,))
+
+    def objective(part: Material, setting: Setting) -> Objective:
+        assert part.supported is not None
+        return objectives.extrapolated(part.log, reward_model(part.log, ridge, request), ~part.supported)
+
+    settings = grid(l2=(l2, _strengths(request)))
+    return _softmax_policy("extrapolation", request, material, settings, objective)
+
+
+def caipwl(request: Request, *, l2: Any = None, ridge: Any = None) -> GreedyPolicy:
+    """Cross-fitted AIPW learning: a linear rule over supported actions for the scores Γ.
+
+    θ maximises mean Σ_a π_θ(a|x_i)·Γ_i(a) over softmax policies, the smooth stand-in for the rule
+    argmax_a x·θ_a that is returned.
+    """
+    material = gather(request, "caipwl", "supported")
+
+    def objective(part: Material, setting: Setting) -> Objective:
+        return objectives.scored(crossfitted_scores(part.log, ridge, request))
+
+    fit, settings = _maximising(objective), grid(l2=(l2, _strengths(request)))
+    theta, notes = _best(request, material, settings, fit, greedily(request.priority))
+    return _greedy_policy("caipwl", request, material, theta, notes)
+
+
+def _poem(
+    method: str, family: Callable[..., Objective], request: Request, *, clip: Any, penalty: Any, l2: Any
+) -> SoftmaxPolicy:
+    material = gather(request, method, "logged")
+    assert request.log.propensities is not None
+    largest = 1 / request.log.propensities
+    high = float(np.percentile(largest, 90))
+    # No weight exceeds 1/μ, so a clip at or above the largest changes nothing.
+    clips = (np.inf, high) if high < largest.max() else (np.inf,)
+    settings = grid(clip=(clip, clips), penalty=(penalty, PENALTIES), l2=(l2, _strengths(request)))
+    return _softmax_policy(
+        method,
+        request,
+        material,
+        settings,
+        lambda part, setting: family(part.log, clip=setting["clip"], penalty=setting["penalty"]),
+    )
+
+
+def _softmax_policy(
+    method: str,
+    request: Request,
+    material: Material,
+    settings: list[Setting],
+    objective: Callable[[Material, Setting], Objective],
+) -> SoftmaxPolicy:
+    def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
+        return softmax(contexts @ theta.T, allowed)
+
+    theta, notes = _best(request, material, settings, _maximising(objective), act)
+    return SoftmaxPolicy(request.log.action_names, theta, 1.0, material.model, method, material.notes + notes)
+
+
+def _greedy_policy(
+    method: str, request: Request, material: Material, theta: np.ndarray, notes: tuple[str, ...]
+) -> GreedyPolicy:
+    names, priority = request.log.action_names, request.priority
+    return GreedyPolicy(names, theta, priority, material.model, method, material.notes + notes)
+
+
+def _maximising(objective: Callable[[Material, Setting], Objective]) -> Fit:
+    """Learn the softmax-linear policy that an objective likes best."""
+
+    def fit(part: Material, setting: Setting) -> np.ndarray:
+        log, goal = part.log, objective(part, setting)
+        return maximise(log.contexts, part.allowed, goal, l2=setting["l2"], n_actions=log.n_actions)
+
+    return fit
+
+
+def _best(
+    request: Request, material: Material, settings: list[Setting], fit: Fit, act: Act
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """θ (K, d) under the best setting, and how that was chosen."""
+    chosen, notes = choose(request, material, settings, fit, act)
+    return fit(material, chosen), notes
+
+
+def _strengths(request: Request) -> np.ndarray:
+    return request.unit * np.array(STRENGTHS)
+
+
+METHODS: dict[str, Callable[..., Policy]] = {
+    "greedy": greedy,
+    "pessimistic": pessimistic,
+    "pi-plus": pi_plus_policy,
+    "opr": opr,
+    "opr-dlm": opr_dlm,
+    "extrapolation": extrapolation,
+    "poem": poem,
+    "norm-poem": norm_poem,
+    "caipwl": caipwl,
+}
+"""Offline learners by name; each takes a `Request` and the options of its own."""
+
+SHARED = ("support", "reward_range", "folds")
+
+
+def learn(
+    log: Log,
+    method: str,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Policy:
+    """Learn a policy from a log alone, by one of METHODS.
+
+    Every method takes `support` (what a context supports: a function (n, d) → booleans (n, K), a policy
+    whose positive probabilities count, or labels), `reward_range` (bounds on mean rewards) and `folds`.
+    The rest are the method's own. A hyper-parameter that is not given is chosen on held-out contexts by
+    the support-aware lower limit; the policy's `notes` say which. `progress(done, total)` is called on
+    the way.
+    """
+    if method not in METHODS:
+        close = difflib.get_close_matches(str(method), METHODS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise SettingError(f"method={method!r}; must be one of {', '.join(METHODS)}.{hint}")
+    learner = METHODS[method]
+    own = list(inspect.signature(learner).parameters)[1:]
+    unknown = [name for name in options if name not in (*SHARED, *own)]
+    if unknown:
+        raise SettingError(
+            f"method {method!r} has no option {unknown[0]!r}; it takes {', '.join((*SHARED, *own))}"
+        )
+    shared = {name: options.pop(name) for name in SHARED if name in options}
+    steps = Progress(progress)
+    policy = learner(Request(log, seed, progress=steps, **shared), **options)
+    steps.step()
+    return policy

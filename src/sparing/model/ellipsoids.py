@@ -1,0 +1,85 @@
+"""What rows leave possible: each action's confidence ellipsoid, and what it says of rewards and parameters."""
+
+from functools import cached_property
+
+import numpy as np
+
+from sparing.model import radius
+from sparing.model.assumptions import Assumptions
+from sparing.model.statistics import Statistics
+
+
+class Ellipsoids:
+    """For each action {θ : ‖θ − θ̂_a‖_{V_a} ≤ ρ_a}, V_a = λI + G_a, from a log's sums; K' = K.
+
+    At radius_scale ≥ 1 they hold the true parameters of all actions at once with probability 1 − δ.
+    """
+
+    def __init__(self, sums: Statistics, assumptions: Assumptions) -> None:
+        self.sums, self.assumptions = sums, assumptions
+
+    @cached_property
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues (K, d) and eigenvectors (K, d, d) of V_a."""
+        eigenvalues, vectors = np.linalg.eigh(self.sums.gram)
+        return self._regular(eigenvalues), vectors
+
+    def _regular(self, eigenvalues: np.ndarray) -> np.ndarray:
+        # Rounding may leave an eigenvalue of a Gram matrix just below 0.
+        return np.maximum(eigenvalues, 0) + self.assumptions.ridge
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """V_a⁻¹, (K, d, d)."""
+        eigenvalues, vectors = self._eigen
+        return np.einsum("kij,kj,klj->kil", vectors, 1 / eigenvalues, vectors)
+
+    @cached_property
+    def theta(self) -> np.ndarray:
+        """θ̂_a = V_a⁻¹ Σ x r, (K, d)."""
+        return np.einsum("kij,kj->ki", self.inverse, self.sums.response)
+
+    @cached_property
+    def radius(self) -> np.ndarray:
+        """ρ_a times radius_scale, (K,)."""
+        return self.assumptions.radius_scale * self._radii(self._eigen[0], self.assumptions.radius)
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """The certified bound on ‖θ̂_a − θ*_a‖ at radius determinant × 1, whatever the assumptions': (K,)."""
+        eigenvalues = self._regular(np.linalg.eigvalsh(self.sums.gram))
+        return self._radii(eigenvalues, "determinant") / np.sqrt(eigenvalues[:, 0])
+
+    def _radii(self, eigenvalues: np.ndarray, name: str) -> np.ndarray:
+        log_det = np.log(eigenvalues / self.assumptions.ridge).sum(axis=1)
+        return radii(name, log_det, self.sums.counts, self.sums.n_features, self.assumptions)
+
+    def limits(
+        self, contexts: np.ndarray, reward_range: tuple[float, float] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """L_a(x) and U_a(x) = x·θ̂_a ∓ ρ_a·width_a(x), both (n, K); cut to the range of mean rewards if known."""
+        mean, spread = contexts @ self.theta.T, self.radius * widths(self.inverse, contexts)
+        low, high = mean - spread, mean + spread
+        if reward_range is not None:
+            low, high = np.clip(low, *reward_range), np.clip(high, *reward_range)
+        return low, high
+
+
+def widths(inverse: np.ndarray, contexts: np.ndarray) -> np.ndarray:
+    """width_a(x) = sqrt(xᵀV_a⁻¹x) for V⁻¹ (K, d, d) and contexts (n, d), (n, K)."""
+    squares = np.empty((len(contexts), len(inverse)))
+    for action, matrix in enumerate(inverse):
+        squares[:, action] = np.einsum("nd,nd->n", contexts @ matrix, contexts)
+    return np.sqrt(np.maximum(squares, 0))
+
+
+def radii(name: str, log_det: np.ndarray, counts: np.ndarray, d: int, bounds: Assumptions) -> np.ndarray:
+    """ρ_a (K,) of this name, from log(det V_a/λ^d) and N_a, both (K,)."""
+    log_delta = 2 * np.log(max(1, len(counts)) / bounds.delta)
+    shared = bounds.noise, float(np.sqrt(bounds.ridge) * bounds.theta_bound), log_delta
+    growth = bounds.context_bound**2 / bounds.ridge
+    if name == "determinant":
+        return radius.determinant(log_det, *shared)
+    if name == "trace":
+        return radius.trace(counts, growth / d, d, *shared)
+    return np.full(len(counts), radius.paper(int(counts.sum()), growth, d, *shared))

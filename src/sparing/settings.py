@@ -1,0 +1,50 @@
+"""What a setting may be: one check and one wording for each kind, wherever it is set."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from sparing.errors import SettingError
+
+
+def whole(name: str, value: Any, *, least: int = 0, hint: str = "") -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+        raise SettingError(f"{name}={value!r}; must be a whole number, {least} or more{hint}")
+    return int(value)
+
+
+def number(name: str, value: Any, *, least: float = -math.inf, hint: str = "") -> float:
+    """A finite number."""
+    if not isinstance(value, str) and math.isfinite(value) and value >= least:
+        return float(value)
+    bound = "" if least == -math.inf else f", {least:g} or more"
+    raise SettingError(f"{name}={value}; must be a finite number{bound}{hint}")
+
+
+def share(name: str, value: float, *, zero: bool = False, one: bool = False, hint: str = "") -> float:
+    """A number from 0 to 1, the ends left out unless they are allowed."""
+    if 0 < value < 1 or (zero and value == 0) or (one and value == 1):
+        return float(value)
+    raise SettingError(f"{name}={value}; must be in {'[' if zero else '('}0, 1{']' if one else ')'}{hint}")
+
+
+def among(name: str, value: Any, known: Iterable[str], *, hint: str = "") -> str:
+    """One of some names."""
+    listed = tuple(known)
+    if value not in listed:
+        raise SettingError(f"{name}={value!r}; must be one of {', '.join(listed)}{hint}")
+    return str(value)
+
+
+def reward_range(value: Any) -> tuple[float, float] | None:
+    """The least and the largest reward there can be, if they are given."""
+    if value is None:
+        return None
+    try:
+        low, high = map(float, value)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise SettingError(f"reward_range={value!r}; must be two finite numbers, the smaller first")
+    return low, high
