@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from sparing.errors import FileError, SettingError
+from sparing.errors import FileError, KindError, SettingError
 
 if sys.platform != "win32":
     import fcntl
@@ -273,6 +273,8 @@ def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
     """
     try:
         yield
+    except KindError as error:
+        raise KindError(f"{path} {error}", error.kind) from None
     except FileError as error:
         raise FileError(f"{path} {error}") from None
     except MemoryError:
@@ -321,7 +323,7 @@ def _header(content: bytes, kind: str, version: int) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise FileError(f"is not a sparing file, or its header is damaged; expected {kind}") from None
     if found != kind:
-        raise FileError(f"holds a {found}; expected a {kind}")
+        raise KindError(f"holds a {found}; expected a {kind}", found)
     if not isinstance(number, int) or number > version:
         raise FileError(
             f"has format version {number}; this sparing reads up to {version}. "

@@ -25,6 +25,14 @@ class FileError(SparingError):
     """A saved file is truncated, edited, of another kind, or newer than this version."""
 
 
+class KindError(FileError):
+    """A saved file is whole, but of another kind than was asked for: of this `kind`."""
+
+    def __init__(self, message: str, kind: object) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class DataError(SparingError):
     """A data set could not be had."""
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparing.errors import LogError
-from sparing.log import Log, read_log, table, write_log, writing
+from sparing.log import Log, blocks, read_log, write_log
+from sparing.log.formats import table
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_a_parquet_file_that_lost_rows_by_a_flipped_bit(log, tmp_path):
 
 def test_every_value_of_an_arrow_file_is_checked(log, tmp_path, monkeypatch):
     """Each number in turn, in every batch: Arrow itself would not notice."""
-    monkeypatch.setattr(table, "BATCH_CELLS", 8 * 11)
+    monkeypatch.setattr(blocks, "BATCH_CELLS", 8 * 11)
     path = tmp_path / "log.arrow"
     write_log(log, path)
     assert pa.ipc.open_file(str(path)).num_record_batches > 4
@@ -117,7 +118,7 @@ def test_every_value_of_an_arrow_file_is_checked(log, tmp_path, monkeypatch):
 
 
 def test_a_batch_that_is_lost_is_missed(log, tmp_path, monkeypatch):
-    monkeypatch.setattr(table, "BATCH_CELLS", 8 * 11)
+    monkeypatch.setattr(blocks, "BATCH_CELLS", 8 * 11)
     path = tmp_path / "log.arrow"
     write_log(log, path)
     reader = pa.ipc.open_file(str(path))
@@ -139,20 +140,20 @@ def test_files_of_other_tools_need_no_checksums(log, tmp_path):
 def test_notes_of_older_files_are_still_read(log, tmp_path):
     write_log(log, tmp_path / "log.parquet")
     rows = pq.read_table(tmp_path / "log.parquet")
-    notes = json.loads(rows.schema.metadata[table.METADATA])
+    notes = json.loads(rows.schema.metadata[blocks.METADATA])
     older = {name: notes[name] for name in ("actions", "features")}
     pq.write_table(
-        rows.replace_schema_metadata({table.METADATA: json.dumps(older)}), tmp_path / "old.parquet"
+        rows.replace_schema_metadata({blocks.METADATA: json.dumps(older)}), tmp_path / "old.parquet"
     )
     assert equal(read_log(tmp_path / "old.parquet"), log)
 
 
 def test_wide_logs_are_written_in_batches_of_bounded_size(monkeypatch):
     """The features count, however few the actions."""
-    monkeypatch.setattr(table, "BATCH_CELLS", 1000)
+    monkeypatch.setattr(blocks, "BATCH_CELLS", 1000)
     log = Log.from_arrays(np.zeros((50, 100)), [0, 1] * 25, np.zeros(50), distribution=np.full((50, 2), 0.5))
-    schema = writing._schema(log, text=False)
-    assert all(rows.stop - rows.start <= 10 for rows in writing._parts(log, schema))
+    schema = table._schema(log, text=False)
+    assert all(rows.stop - rows.start <= 10 for rows in table._blocks(log, schema))
 
 
 def test_names_in_messages_are_short():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sparing.log import grouping
-from sparing.log import grouping_kernels as kernels
-from sparing.log.grouping import context_groups, context_keys
+from sparing.log import grouping as kernels
+from sparing.log import log as grouping
+from sparing.log.log import context_groups, context_keys
 
 
 def by_sorting(contexts):

@@ -6,7 +6,7 @@ import pytest
 
 from reference.tables import MASK, ROWS, SHARES, assert_rows, with_columns, write_csv, write_file
 from sparing.errors import LogError
-from sparing.log import read_log, table
+from sparing.log import blocks, read_log
 
 
 def test_distributions(tmp_path, ending):
@@ -87,9 +87,9 @@ def test_exact_goes_before_estimated_and_distributions_before_sets():
 @pytest.mark.parametrize("rows_at_a_time", [1, 2, 100])
 @pytest.mark.parametrize("cells", [1, 10**6])
 def test_sets_agree_with_a_plain_loop(monkeypatch, tmp_path, ending, rows_at_a_time, cells):
-    monkeypatch.setattr(table, "BATCH_ROWS", rows_at_a_time)
-    monkeypatch.setattr(table, "CSV_BLOCK", 200 * rows_at_a_time)
-    monkeypatch.setattr("sparing.log.support.CHUNK_CELLS", cells)
+    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(blocks, "CSV_BLOCK", 200 * rows_at_a_time)
+    monkeypatch.setattr("sparing.log.blocks.CELLS", cells)
     rng = np.random.default_rng(0)
     sets = [rng.choice(13, size=rng.integers(1, 9)).tolist() for _ in range(40)]
     rows = {"x_0": [0.0] * 40, "action": [s[0] for s in sets], "reward": [0.0] * 40, "eligible": sets}
@@ -121,7 +121,7 @@ def test_sets_of_every_layout(layout):
 )
 @pytest.mark.parametrize("rows_at_a_time", [1, 100])
 def test_sets_that_do_not_fit_are_named_with_their_row(monkeypatch, rows_at_a_time, eligible, message):
-    monkeypatch.setattr(table, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
     with pytest.raises(LogError, match=message):
         read_log(with_columns(eligible=eligible), actions=["a", "b"])
 

@@ -8,7 +8,7 @@ import pytest
 import sparing
 from reference.cases import make_rounds, parameters, run
 from sparing.errors import LogError, SettingError
-from sparing.log import Log
+from sparing.log import Log, blocks
 from sparing.model import streaming, tiles
 from sparing.model.statistics import Statistics, Summary
 
@@ -48,7 +48,7 @@ def whole(source, **options):
 def small_shards(monkeypatch):
     """Cut even small files into shards, and shards into batches."""
     monkeypatch.setattr(streaming, "SHARD_ROWS", 100)
-    monkeypatch.setattr(streaming, "batch_rows", lambda width: 37)
+    monkeypatch.setattr(blocks, "BATCH_ROWS", 37)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -56,7 +56,7 @@ def small_shards(monkeypatch):
 @pytest.mark.parametrize("group", [7, 100, 10_000])
 def test_equals_the_whole_log(tmp_path, monkeypatch, group, batch, threads):
     monkeypatch.setattr(streaming, "SHARD_ROWS", 100)
-    monkeypatch.setattr(streaming, "batch_rows", lambda width: batch)
+    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
     path = write(exact_table(0, 450), tmp_path / "log.parquet", group)
     assert_same(sparing.summarise(path, threads=threads), whole(path))
 
@@ -245,20 +245,21 @@ def shards_of(tmp_path, monkeypatch, groups, **constants):
 def test_shards_are_runs_of_row_groups_that_cover_the_file(tmp_path, monkeypatch, groups):
     shards = shards_of(tmp_path, monkeypatch, groups, SHARD_ROWS=1, ROWS_AN_ACTION=1)
     assert len(shards) == min(groups, streaming.SHARDS)
-    assert [group for shard in shards for group in shard.groups] == list(range(groups))
-    assert [shard.first_row for shard in shards] == [10 * shard.groups[0] for shard in shards]
+    assert [group for shard in shards for group in shard.parts] == list(range(groups))
+    assert [shard.first_row for shard in shards] == [10 * shard.parts[0] for shard in shards]
 
 
 @pytest.mark.parametrize(
     "constants", [{"ACCUMULATORS": 1}, {"SHARD_ROWS": 301}, {"SHARD_ROWS": 1, "ROWS_AN_ACTION": 61}]
 )
 def test_few_rows_many_actions_or_little_memory_make_one_shard(tmp_path, monkeypatch, constants):
-    assert shards_of(tmp_path, monkeypatch, 30, **constants) == [streaming.Shard()]
+    [shard] = shards_of(tmp_path, monkeypatch, 30, **constants)
+    assert (shard.first_row, shard.parts) == (0, None)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """What Arrow holds while a file is read is about the same for four times the rows."""
-    monkeypatch.setattr(streaming, "batch_rows", lambda width: 4096)
+    monkeypatch.setattr(blocks, "BATCH_ROWS", 4096)
     held = []
 
     class Watched(tiles.Tiles):

@@ -9,7 +9,7 @@ from sparing.auditing.segments import Binned, Segment, half_space
 from sparing.auditing.support import SupportEstimate
 from sparing.auditing.wording import named, percent
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.ellipsoids import Ellipsoids
 
 HARDLY = 0.05
@@ -115,7 +115,7 @@ def rare_shares(log: Log, rare: float) -> np.ndarray:
     table = support.probabilities
     weights = None if support.index is None else np.bincount(support.index, minlength=len(table))
     rows = np.zeros(log.n_actions)
-    for part in chunks(len(table), log.n_actions):
+    for part in Blocks.of(len(table), log.n_actions):
         below = (table[part] > 0) & (table[part] < rare)
         rows += below.sum(axis=0) if weights is None else weights[part].astype(float) @ below
     return rows / log.n_rows
@@ -318,7 +318,7 @@ def _measured(log: Log, segments: Sequence[Segment]) -> tuple[np.ndarray, np.nda
     supported = np.zeros((len(segments), k))
     tried = np.zeros((len(segments), k), dtype=np.int64)
     sizes = np.zeros(len(segments), dtype=np.int64)
-    for rows in chunks(log.n_rows, k) if segments else ():
+    for rows in Blocks.of(log.n_rows, k) if segments else ():
         contexts, actions = np.asfortranarray(log.contexts[rows]), log.actions[rows]
         mask = log.support.mask(rows).astype(np.float32) if log.support.known else None
         inside = np.array([segment.contains(contexts) for segment in segments])

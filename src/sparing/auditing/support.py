@@ -8,7 +8,7 @@ from sparing.auditing.segments import Binned, Segment
 from sparing.auditing.wording import percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.crossfitting import (
     PropensityFit,
     effective_sample_size,
@@ -212,7 +212,7 @@ def _blind_segments(
 def _support(log: Log, blind: list[tuple[int, Segment]]) -> Support:
     """Every action but in its blind segments; a row's own action always."""
     table = np.empty((log.n_rows, (log.n_actions + 7) // 8), dtype=np.uint8)
-    for rows in chunks(log.n_rows, log.n_actions):
+    for rows in Blocks.of(log.n_rows, log.n_actions):
         contexts = np.asfortranarray(log.contexts[rows])
         mask = np.ones((len(contexts), log.n_actions), dtype=bool)
         for action, segment in blind:
@@ -343,7 +343,7 @@ def _contradiction(log: Log, inverse: np.ndarray) -> tuple[float, float]:
         np.ones(len(table)) if support.index is None else np.bincount(support.index, minlength=len(table))
     )
     variance = 0.0
-    for part in chunks(len(table), log.n_actions):
+    for part in Blocks.of(len(table), log.n_actions):
         supported = table[part] > 0
         one_over = np.divide(1, table[part], out=np.zeros_like(table[part]), where=supported).sum(axis=1)
         variance += float(weights[part] @ (one_over - supported.sum(axis=1) ** 2))

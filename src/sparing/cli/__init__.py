@@ -1,5 +1,7 @@
 """The command line: one command, one file, one library call."""
 
+from functools import partial
+
 import typer
 
 from sparing.cli import audit, convert, demo, evaluate, learn, plan, terminal, warm_up
@@ -13,6 +15,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.callback(invoke_without_command=True)(terminal.version)
 app.command("audit")(audit.audit)
 app.command("convert")(convert.convert)
 app.command("demo")(demo.demo)
@@ -21,17 +24,5 @@ app.command("learn")(learn.learn)
 app.command("plan")(plan.plan)
 app.command("warm-up")(warm_up.warm_up)
 
-
-@app.callback(invoke_without_command=True)
-def root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
-    """Show the version, or go on to a command."""
-    if version:
-        from sparing import __version__
-
-        print(__version__)
-        raise typer.Exit
-
-
-def main() -> None:
-    """Run the command line."""
-    terminal.run(app)
+main = partial(terminal.run, app)
+"""Run the command line."""

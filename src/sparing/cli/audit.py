@@ -14,8 +14,9 @@ GATE_SHUT = 3
 """The exit code when a --fail-on condition holds."""
 
 
+@reading.reads_log()
 def audit(
-    log: reading.LogPath,
+    log: reading.GivenLog,
     policy: Annotated[
         str,
         typer.Option(help="Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
@@ -29,23 +30,13 @@ def audit(
     error: Annotated[float, typer.Option(help="ε: the certified error that an action may have.")] = 0.1,
     rare: Annotated[float, typer.Option(help="A propensity below this is rare.")] = 0.01,
     confidence: Annotated[float, typer.Option(help="Of the limits behind an estimated support.")] = 0.95,
-    reward_range: Annotated[
-        str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
-    ] = "",
+    reward_range: reading.RewardRange = "",
     noise: Annotated[float | None, typer.Option(help="σ of a reward; default: estimated.")] = None,
     ridge: Annotated[float, typer.Option(help="λ of the regression.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Probability with which certified errors may fail.")] = 0.05,
     radius_scale: Annotated[float, typer.Option(help="Factor on the radius behind the upsides.")] = 1.0,
     gaps: Annotated[int, typer.Option(min=0, help="Gaps to list.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of the rows that are sampled.")] = 0,
-    contexts: reading.Contexts = "",
-    action: reading.Action = "action",
-    reward: reading.Reward = "reward",
-    propensity: reading.Propensity = "propensity",
-    distribution: reading.Distribution = "p_",
-    eligible: reading.Eligible = "eligible",
-    context_id: reading.ContextId = "context_id",
-    actions: reading.Actions = "",
 ) -> None:
     """Say what a log tried, what it could not, where, and what that may be worth.
 
@@ -57,17 +48,7 @@ def audit(
     from sparing.cli import terminal
 
     gates = [Gate.parse(text) for text in fail_on or []]
-    rows = reading.read(
-        log,
-        contexts=contexts,
-        action=action,
-        reward=reward,
-        propensity=propensity,
-        distribution=distribution,
-        eligible=eligible,
-        context_id=context_id,
-        actions=actions,
-    )
+    rows = log.read()
     found = look_over(
         rows,
         policy=reading.read_policy(policy, rows) if policy else None,
@@ -82,16 +63,15 @@ def audit(
         radius_scale=radius_scale,
         seed=seed,
     )
-    verdicts = [gate.verdict(found.metrics) for gate in gates]
+    shut = [verdict for gate in gates if (verdict := gate.verdict(found.metrics)) is not None]
     if html is not None:
-        report.write(found, html, title=log.name)
+        report.write(found, html, title=log.path.name)
     if as_json:
         terminal.print_json(found.to_dict())
     else:
         _print(found)
     if html is not None:
         terminal.say(f"Page: {terminal.shown(html)}")
-    shut = [verdict for verdict in verdicts if verdict is not None]
     for verdict in shut:
         terminal.say(f"sparing: failed on {verdict}")
     if shut:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from sparing.evaluation import Estimate, Evaluation
 
 
+@reading.reads_log(estimates=True)
 def evaluate(
-    log: reading.LogPath,
+    log: reading.GivenLog,
     policy: Annotated[
         str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
     ],
@@ -20,24 +21,13 @@ def evaluate(
         str, typer.Option(help="normal, bootstrap, block-bootstrap or bernstein.")
     ] = "normal",
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    reward_range: Annotated[
-        str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
-    ] = "",
+    reward_range: reading.RewardRange = "",
     band: Annotated[str, typer.Option(help="Worth of unsupported actions: range, or model.")] = "range",
     clip: Annotated[str, typer.Option(help="M: percentile-ratio, a number, or inf.")] = "percentile-ratio",
     fail_above: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
     ] = None,
-    contexts: reading.Contexts = "",
-    action: reading.Action = "action",
-    reward: reading.Reward = "reward",
-    propensity: reading.Propensity = "propensity",
-    distribution: reading.Distribution = "p_",
-    eligible: reading.Eligible = "eligible",
-    context_id: reading.ContextId = "context_id",
-    actions: reading.Actions = "",
-    estimate_support: reading.Estimate = False,
     as_json: reading.AsJson = False,
 ) -> None:
     """Estimate a policy's mean reward from a log, with bounds on what the log cannot see.
@@ -47,18 +37,7 @@ def evaluate(
     from sparing.cli import terminal
     from sparing.evaluation import evaluate as evaluate_policy
 
-    table = reading.read(
-        log,
-        contexts=contexts,
-        action=action,
-        reward=reward,
-        propensity=propensity,
-        distribution=distribution,
-        eligible=eligible,
-        context_id=context_id,
-        actions=actions,
-        estimate_support=estimate_support,
-    )
+    table = log.read()
     found = evaluate_policy(
         table,
         reading.read_policy(policy, table),
@@ -69,26 +48,33 @@ def evaluate(
         band=band,
         clip=clip,
     )
-    mass = found.unsupported_mass
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        header = ("method", "value", "interval", "with what the log cannot see", "mass", "effective rows")
-        terminal.print_table(f"{policy} on {log}", header, [_row(e) for e in found.estimates])
-        terminal.tell(str(found).splitlines()[0])
-        for method, reason in found.unusable.items():
-            terminal.tell(f"{method}: not usable, {reason}")
-        for note in dict.fromkeys(note for e in found.estimates for note in e.notes):
-            terminal.tell(f"note: {note}")
-        if found.flagged:
-            part = "An unknown part of the policy" if mass is None else f"{mass:.0%} of the policy's mass"
-            terminal.tell(
-                f"NOT SUPPORTED: {part} lies where this log cannot tell; use the bounds, not the values (!)."
-            )
+        _print(found, title=f"{policy} on {log.path}")
     if fail_above is not None and not _within(found, fail_above):
+        mass = found.unsupported_mass
         told = "unknown" if mass is None else f"{mass:.4g}"
         terminal.say(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
         raise typer.Exit(3)
+
+
+def _print(found: "Evaluation", *, title: str) -> None:
+    from sparing.cli import terminal
+
+    header = ("method", "value", "interval", "with what the log cannot see", "mass", "effective rows")
+    terminal.print_table(title, header, [_row(e) for e in found.estimates])
+    terminal.tell(str(found).splitlines()[0])
+    for method, reason in found.unusable.items():
+        terminal.tell(f"{method}: not usable, {reason}")
+    for note in dict.fromkeys(note for e in found.estimates for note in e.notes):
+        terminal.tell(f"note: {note}")
+    if found.flagged:
+        mass = found.unsupported_mass
+        part = "An unknown part of the policy" if mass is None else f"{mass:.0%} of the policy's mass"
+        terminal.tell(
+            f"NOT SUPPORTED: {part} lies where this log cannot tell; use the bounds, not the values (!)."
+        )
 
 
 def _within(found: "Evaluation", bound: float) -> bool:

@@ -11,8 +11,9 @@ MOST_SHOWN = 12
 """Actions in the table for people; JSON has them all."""
 
 
+@reading.reads_log(estimates=True)
 def learn(
-    log: reading.LogPath,
+    log: reading.GivenLog,
     method: Annotated[
         str,
         typer.Option(
@@ -24,15 +25,6 @@ def learn(
         list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Splits the contexts into folds, draws starts.")] = 0,
-    contexts: reading.Contexts = "",
-    action: reading.Action = "action",
-    reward: reading.Reward = "reward",
-    propensity: reading.Propensity = "propensity",
-    distribution: reading.Distribution = "p_",
-    eligible: reading.Eligible = "eligible",
-    context_id: reading.ContextId = "context_id",
-    actions: reading.Actions = "",
-    estimate_support: reading.Estimate = False,
     as_json: reading.AsJson = False,
 ) -> None:
     """Learn a policy from a log without asking for a single reward, and save it.
@@ -45,18 +37,7 @@ def learn(
     from sparing.learning import learn as learn_policy
     from sparing.learning import save_policy
 
-    table = reading.read(
-        log,
-        contexts=contexts,
-        action=action,
-        reward=reward,
-        propensity=propensity,
-        distribution=distribution,
-        eligible=eligible,
-        context_id=context_id,
-        actions=actions,
-        estimate_support=estimate_support,
-    )
+    table = log.read()
     with terminal.progress_bar(f"learning {method}") as progress:
         policy: Any = learn_policy(
             table, method, seed=seed, progress=progress, **reading.settings(option or [])
@@ -86,4 +67,4 @@ def learn(
     for note in policy.notes:
         terminal.tell(f"note: {note}")
     saved = terminal.shown(out)
-    terminal.tell(f"Policy: {saved}\nNext:   sparing evaluate {terminal.shown(log)} --policy {saved}")
+    terminal.tell(f"Policy: {saved}\nNext:   sparing evaluate {terminal.shown(log.path)} --policy {saved}")

@@ -2,15 +2,20 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparing.cli import reading
 
+if TYPE_CHECKING:
+    from sparing.log import Log
+    from sparing.planning.result import Plan
 
+
+@reading.reads_log("contexts", "action", "reward")
 def plan(
-    log: reading.LogPath,
+    log: reading.GivenLog,
     rounds: Annotated[int, typer.Option(help="How many live rounds to plan for.")],
     regret: Annotated[
         float | None, typer.Option(help="Find the cheapest way to at most this regret.")
@@ -41,10 +46,6 @@ def plan(
     out: Annotated[
         Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
     ] = None,
-    contexts: reading.Contexts = "",
-    action: reading.Action = "action",
-    reward: reading.Reward = "reward",
-    actions: reading.Actions = "",
     as_json: reading.AsJson = False,
 ) -> None:
     """Predict, from a log, the reward calls and the regret of each learner, with intervals.
@@ -53,45 +54,49 @@ def plan(
     """
     from sparing.archive import check_folder
     from sparing.cli import terminal
-    from sparing.errors import SettingError
     from sparing.extras import require
     from sparing.planning import page as report
     from sparing.planning.planning import LEARNERS
-    from sparing.planning.planning import plan as make_plan
 
     if out is not None:
         check_folder(out)
         require("matplotlib", extra="paper", purpose="drawing a figure")
-    table = reading.read(log, contexts=contexts, action=action, reward=reward, actions=actions)
-    given: Any = {"noise": noise, "prior_scale": prior_scale, "ridge": ridge, "radius_scale": radius_scale}
-    try:
-        with terminal.progress_bar("simulating worlds") as progress:
-            found = make_plan(
-                table,
-                rounds=rounds,
-                tolerances=_numbers(tolerance),
-                learners=reading.words(learners) or LEARNERS,
-                worlds=worlds,
-                confidence=confidence,
-                regret=regret,
-                budget=budget,
-                seed=seed,
-                workers=workers,
-                progress=progress,
-                **given,
-            )
-    except SettingError as error:
-        raise SettingError(_as_options(str(error))) from None
-    written = ""
-    if out is not None:
-        image, document = report.write(found, out)
-        written = f"\nFigure: {image}\nPage:   {document}"
+    found = _plan(
+        log.read(),
+        rounds=rounds,
+        tolerances=_numbers(tolerance),
+        learners=reading.words(learners) or LEARNERS,
+        worlds=worlds,
+        confidence=confidence,
+        regret=regret,
+        budget=budget,
+        seed=seed,
+        workers=workers,
+        noise=noise,
+        prior_scale=prior_scale,
+        ridge=ridge,
+        radius_scale=radius_scale,
+    )
+    files = "Figure: {}\nPage:   {}".format(*report.write(found, out)) if out is not None else ""
     if as_json:
         terminal.print_json(found.to_dict())
-        if written:
-            terminal.say(written.strip())
-        return
-    terminal.tell(f"{found}{written}")
+        if files:
+            terminal.say(files)
+    else:
+        terminal.tell(f"{found}\n{files}".strip())
+
+
+def _plan(log: "Log", **settings: Any) -> "Plan":
+    """Make a plan under a bar; a setting that is missing is called as the option is."""
+    from sparing.cli import terminal
+    from sparing.errors import SettingError
+    from sparing.planning.planning import plan as make_plan
+
+    try:
+        with terminal.progress_bar("simulating worlds") as progress:
+            return make_plan(log, progress=progress, **settings)
+    except SettingError as error:
+        raise SettingError(_as_options(str(error))) from None
 
 
 def _numbers(text: str) -> list[float]:

@@ -1,67 +1,91 @@
-"""Options that say how to read a log, the same for every command."""
+"""Options that commands share, declared once, and the log that they tell how to read."""
 
 import contextlib
-from collections.abc import Hashable, Iterator
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparing.log.columns import Columns
+
 if TYPE_CHECKING:
     from sparing.log import Log
     from sparing.policies.policy import Policy
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 LogPath = Annotated[Path, typer.Argument(help="The log: Parquet, CSV, Arrow, or a peer's format.")]
-Contexts = Annotated[str, typer.Option(help="Context columns, with commas; default: x_0, x_1, …")]
-Action = Annotated[str, typer.Option(help="The action column.")]
-Reward = Annotated[str, typer.Option(help="The reward column.")]
-Propensity = Annotated[str, typer.Option(help="The column of the logged action's probability.")]
-Distribution = Annotated[str, typer.Option(help="Prefix of the probability columns.")]
-Eligible = Annotated[str, typer.Option(help="The column of eligible sets.")]
-ContextId = Annotated[str, typer.Option(help="The column that says which context a row is.")]
-Actions = Annotated[str, typer.Option(help="All actions, with commas, logged or not.")]
+RewardRange = Annotated[
+    str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
+]
 Estimate = Annotated[
     bool,
     typer.Option("--estimate-support", help="Estimate propensities and support where they were not logged."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def read(
-    path: Path,
-    *,
-    contexts: str = "",
-    action: str = "action",
-    reward: str = "reward",
-    propensity: str = "propensity",
-    distribution: str = "p_",
-    eligible: str = "eligible",
-    context_id: str = "context_id",
-    actions: str = "",
-    estimate_support: bool = False,
-) -> "Log":
-    """Read a log as a command's options say, and estimate its support if asked to and it is unknown."""
-    from sparing.log import read_log
+@dataclass(frozen=True)
+class GivenLog:
+    """A log as a command's options describe it; `options` are those of the columns that were asked for."""
 
-    with utf8_name(path):
-        log = read_log(
-            path,
-            contexts=words(contexts) or None,
-            action=action,
-            reward=reward,
-            propensity=propensity,
-            distribution=distribution,
-            eligible=eligible,
-            context_id=context_id,
-            actions=labels(path, action, words(actions)) or None,
+    path: Path
+    options: dict[str, Any]
+
+    def read(self) -> "Log":
+        """Read it, and estimate its support if asked to and it is unknown."""
+        from sparing.log.formats import read_log
+
+        given = dict(self.options)
+        estimated, contexts = given.pop("estimate_support", False), words(given.pop("contexts"))
+        actions = labels(self.path, given["action"], words(given.pop("actions")))
+        with utf8_name(self.path):
+            log = read_log(self.path, contexts=contexts or None, actions=actions or None, **given)
+        if not estimated or log.support.known:
+            return log
+        from sparing.auditing import estimate_support
+        from sparing.cli import terminal
+
+        terminal.say(
+            "sparing: support was not logged; it is estimated, and so is everything that rests on it"
         )
-    if not estimate_support or log.support.known:
-        return log
-    from sparing.auditing import estimate_support as estimate
-    from sparing.cli import terminal
+        return estimate_support(log)[0]
 
-    terminal.say("sparing: support was not logged; it is estimated, and so is everything that rests on it")
-    return estimate(log)[0]
+
+def reads_log(*names: str, estimates: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that say how to read its `log`, which it gets as a `GivenLog`.
+
+    `names` are the roles of columns that matter to it, by default all; `estimates`: whether it can also be
+    told to estimate the support.
+    """
+    shared = {role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)}
+    shared = {name: shared[name] for name in names or shared}
+    shared["actions"] = ("", "All actions, with commas, logged or not.")
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(name, keyword, default=default, annotation=Annotated[str, typer.Option(help=said)])
+        for name, (default, said) in shared.items()
+    ]
+    if estimates:
+        options.append(inspect.Parameter("estimate_support", keyword, default=False, annotation=Estimate))
+
+    def add_options(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(log: Path, **given: Any) -> None:
+            reading = {option.name: given.pop(option.name) for option in options}
+            command(GivenLog(log, reading), **given)
+
+        signature = inspect.signature(command)
+        path, *own = signature.parameters.values()
+        own = [each.replace(kind=keyword) for each in own]
+        parameters = [path.replace(annotation=LogPath), *own, *options]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return add_options
 
 
 @contextlib.contextmanager
@@ -88,8 +112,8 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     import pyarrow as pa
 
     from sparing.errors import LogError
-    from sparing.log.parsing import WHOLE_NUMBER
-    from sparing.log.table import open_source
+    from sparing.log.blocks import open_source
+    from sparing.log.labels import WHOLE_NUMBER
 
     if not texts:
         return []
@@ -131,8 +155,9 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
 
 def read_policy(word: str, log: "Log") -> "Policy":
     """A policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner."""
-    from sparing.errors import FileError, SettingError
+    from sparing.errors import KindError, SettingError
     from sparing.learning import load_policy
+    from sparing.online.saving import KIND as LEARNER
     from sparing.online.saving import load
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
 
@@ -146,8 +171,8 @@ def read_policy(word: str, log: "Log") -> "Policy":
         )
     try:
         return load_policy(word)
-    except FileError as error:
-        if "holds a sparing learner" not in str(error):
+    except KindError as error:
+        if error.kind != LEARNER:
             raise
     return load(word).policy()
 
@@ -169,7 +194,7 @@ def _value(text: str) -> Any:
     parts = text.split(",")
     if len(parts) > 1:
         return tuple(_value(part) for part in parts)
-    from sparing.log.parsing import WHOLE_NUMBER, number
+    from sparing.log.labels import WHOLE_NUMBER, number
 
     if WHOLE_NUMBER.fullmatch(text):
         return int(text)

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from sparing.errors import SparingError, StoppedError
 
 if TYPE_CHECKING:
@@ -42,6 +44,15 @@ def run(app: Callable[[], None]) -> None:
         if left.code == INTERRUPTED:
             say("sparing: interrupted; nothing half-written is left behind")
         raise
+
+
+def version(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    """Show the version, or go on to a command."""
+    if version:
+        from sparing import __version__
+
+        print(__version__)
+        raise typer.Exit
 
 
 def _forgive_characters() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import fitted_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
@@ -89,7 +89,7 @@ class Ingredients:
         They are kept if there are at most `KEPT_CELLS`; a larger policy is asked again.
         """
         if self._table is not None:
-            for rows in chunks(self.log.n_rows, self.log.n_actions):
+            for rows in Blocks.of(self.log.n_rows, self.log.n_actions):
                 yield rows, self._table[rows]
             return
         kept = []

@@ -1,25 +1,21 @@
 """What was logged: rounds, and which actions each of them could have taken."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from sparing.log.log import Log
-from sparing.log.support import Support
-
 if TYPE_CHECKING:
-    from sparing.log.reading import read_log
-    from sparing.log.writing import write_log
+    from sparing.log.formats import read_log as read_log
+    from sparing.log.formats import write_log as write_log
+    from sparing.log.log import Log as Log
+    from sparing.log.support import Support as Support
 
-__all__ = ["Log", "Support", "read_log", "write_log"]
+_HOMES = {"Log": "log", "Support": "support", "read_log": "formats", "write_log": "formats"}
+
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Files are read and written with pyarrow, which a log in memory does not need."""
-    if name == "read_log":
-        from sparing.log.reading import read_log
-
-        return read_log
-    if name == "write_log":
-        from sparing.log.writing import write_log
-
-        return write_log
-    raise AttributeError(f"module 'sparing.log' has no attribute {name!r}")
+    """Each part is loaded when it is asked for: help needs no numbers, and a log in memory no pyarrow."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sparing.log' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"sparing.log.{_HOMES[name]}"), name)

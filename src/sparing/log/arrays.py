@@ -1,6 +1,7 @@
-"""Arrow columns as NumPy arrays; a value that does not fit is named with its row."""
+"""A table's columns: which plays which role, and what they hold as arrays; what does not fit is named with its row."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,12 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.parsing import brief, cut, load_json, number
+from sparing.log.blocks import Source
+from sparing.log.columns import Columns
+from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json, number
+
+ESTIMATED = "estimated_"
+"""What a support column's name begins with where its support was estimated."""
 
 _LISTS = (
     pa.types.is_list,
@@ -18,6 +24,148 @@ _LISTS = (
     pa.types.is_list_view,
     pa.types.is_large_list_view,
 )
+
+
+@dataclass(frozen=True)
+class Found:
+    """The columns of a table that play each role; `prefix` is what the probability columns begin with."""
+
+    contexts: tuple[str, ...]
+    action: str
+    reward: str
+    propensity: str | None
+    context_id: str | None
+    prefix: str = ""
+    distribution: tuple[str, ...] = ()
+    eligible: str | None = None
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the support was estimated, not logged."""
+        return (self.eligible or self.prefix).startswith(ESTIMATED)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every column that is read, once."""
+        scalar = (self.action, self.reward, self.propensity, self.eligible, self.context_id)
+        return distinct(*self.contexts, *scalar, *self.distribution)
+
+
+def distinct(*names: str | None) -> tuple[str, ...]:
+    """The names that are given, once each."""
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def find_columns(source: Source, columns: Columns) -> Found:
+    """Match the roles to the columns that are there."""
+    names = source.schema.names
+    if len(set(names)) < len(names):
+        raise LogError(
+            f"{source.name} has two columns {brief(first_repeated(names))}; {_has(names)}. Rename one of them"
+        )
+    for role, name in (("action", columns.action), ("reward", columns.reward)):
+        if name not in names:
+            raise LogError(
+                f"{source.name} has no {role} column {brief(name)}; {_has(names)}. Pass {role}=NAME"
+            )
+    _check_written(source, columns)
+    given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
+    others = set(distinct(*given))
+    contexts = _context_columns(source, columns.contexts, others)
+    prefix, table, sets = _support_columns(source, columns, others.union(contexts))
+    return Found(
+        contexts,
+        columns.action,
+        columns.reward,
+        _optional(source, "propensity", columns.propensity, default="propensity"),
+        _optional(source, "context id", columns.context_id, default="context_id"),
+        prefix,
+        table,
+        sets,
+    )
+
+
+def _check_written(source: Source, columns: Columns) -> None:
+    """Refuse a file that has lost a column which its notes list and which would be read by its default name."""
+    there, features = set(source.schema.names), source.notes.get("features", {})
+    for name in source.notes.get("columns", ()):
+        plain = name.removeprefix(ESTIMATED)
+        by_name = (
+            columns.distribution == "p_" if plain.startswith("p_") else getattr(columns, plain, "") == plain
+        )
+        if name not in there and (columns.contexts is None if name in features else by_name):
+            raise LogError(
+                f"{source.name} has no column {brief(name)}, which its notes list; it is damaged, or the column was "
+                "dropped. Write it again, or say what to read: contexts=[...], or None for another column's role"
+            )
+
+
+def _optional(source: Source, role: str, name: str | None, *, default: str) -> str | None:
+    names = source.schema.names
+    if name is None or name in names:
+        return name
+    if name == default:
+        return None
+    raise LogError(f"{source.name} has no {role} column {brief(name)}; {_has(names)}")
+
+
+def _support_columns(
+    source: Source, columns: Columns, others: set[str]
+) -> tuple[str, tuple[str, ...], str | None]:
+    """The probability columns and their prefix, or the column of sets.
+
+    What the caller named goes before what stands there by default, exact before estimated, and a full
+    distribution before a set.
+    """
+    names, distribution, eligible = source.schema.names, columns.distribution, columns.eligible
+    choices: list[tuple[str, tuple[str, ...], str | None]] = []
+    for marker in ("", ESTIMATED):
+        prefix = f"{marker}{distribution}"
+        table = tuple(name for name in names if name.startswith(prefix) and name not in others)
+        if distribution is not None and table:
+            choices.append((prefix, table, None))
+        if eligible is not None and f"{marker}{eligible}" in names:
+            choices.append(("", (), f"{marker}{eligible}"))
+    if distribution not in (None, "p_") and not any(table for _, table, _ in choices):
+        raise LogError(f"{source.name} has no columns that begin with {distribution!r}; {_has(names)}")
+    if eligible not in (None, "eligible"):
+        if not any(sets for _, _, sets in choices):
+            raise LogError(f"{source.name} has no eligible column {eligible!r}; {_has(names)}")
+        if distribution == "p_":
+            choices = [choice for choice in choices if choice[2]]
+    return choices[0] if choices else ("", (), None)
+
+
+def _context_columns(
+    source: Source, contexts: str | Sequence[str] | None, others: set[str]
+) -> tuple[str, ...]:
+    names = source.schema.names
+    if contexts is not None:
+        chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
+        missing = [name for name in chosen if name not in names]
+        if missing or not chosen:
+            raise LogError(f"{source.name} has no context column {missing or chosen!r}; {_has(names)}")
+        return chosen
+    written = source.notes.get("features", {})
+    if written:
+        return tuple(written)
+    features = [name for name in names if name.startswith("x_") and name not in others]
+    if features and all(DIGITS.fullmatch(name[2:]) for name in features):
+        features.sort(key=lambda name: int(name[2:]))
+    if features:
+        return tuple(features)
+    for name in ("x", "context", "contexts"):
+        if name in names:
+            return (name,)
+    raise LogError(
+        f"{source.name} has no context columns x_0, x_1, … nor a list column `context`; {_has(names)}. "
+        "Pass contexts=[...] with the names of the feature columns"
+    )
+
+
+def _has(names: Sequence[str]) -> str:
+    shown = ", ".join(brief(name) for name in names[:12])
+    return f"it has {shown}{', …' if len(names) > 12 else ''}"
 
 
 def is_list(kind: pa.DataType) -> bool:

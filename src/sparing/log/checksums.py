@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.errors import LogError
-from sparing.log.parsing import brief, load_json
+from sparing.log.labels import brief, load_json
 
 KEY = b"sparing"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.log.grouping import context_groups, context_keys, id_groups
+from sparing.log.log import context_groups, context_keys, id_groups
 
 
 class ContextIndex:

@@ -1,16 +1,96 @@
-"""Action labels: any hashable value outside, a plain index inside."""
+"""Labels, ids and names: any hashable value outside, a plain index inside; and the text and JSON they come from."""
 
+import contextlib
 import json
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.log.limits import DEEPEST_LABEL, LONGEST_NUMBER, check_action_count
-from sparing.log.parsing import brief, first_repeated, is_unicode
+from sparing.log.limits import DEEPEST_JSON, DEEPEST_LABEL, LONGEST_NUMBER, MAX_ACTIONS
 
 LARGEST_NUMBER = 10**LONGEST_NUMBER
+WHOLE_NUMBER = re.compile(rf"0|-?[1-9][0-9]{{0,{LONGEST_NUMBER - 1}}}")
+DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
+BRIEF = 80
+"""Characters of a bad value that an error message repeats."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def number(text: str) -> float:
+    """A number in plain digits; Python's `1_0` and digits of other scripts are refused with a ValueError."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
+
+
+def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
+    """Texts that are all whole numbers, as numbers; otherwise as they are."""
+    listed = list(texts)
+    return [int(text) for text in listed] if all(map(WHOLE_NUMBER.fullmatch, listed)) else list(listed)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written: half of a surrogate pair is no character."""
+    return text.isascii() or _SURROGATE.search(text) is None
+
+
+def load_json(text: str | bytes, *, constants: bool = False) -> Any:
+    """Parse JSON; a ValueError says what is wrong with it, too deep nesting and broken text included.
+
+    `constants`: whether NaN and Infinity, which Python writes though JSON has no such numbers, may stand.
+    """
+    try:
+        value = json.loads(text, parse_constant=None if constants else _refuse)
+    except RecursionError:
+        raise ValueError(f"nested more than {DEEPEST_JSON} deep") from None
+    if isinstance(text, bytes):
+        text = text.decode()
+    if text.count("[") + text.count("{") > DEEPEST_JSON and _too_deep(value):
+        raise ValueError(f"nested more than {DEEPEST_JSON} deep")
+    if "\\u" in text and not is_unicode(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("half of a surrogate pair, such as \\ud800, is no character")
+    return value
+
+
+def cut(text: str) -> str:
+    """The beginning of a name, where it is too long for a message."""
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
+
+
+def brief(value: object) -> str:
+    """A value as an error message repeats it: its beginning only, where it is long."""
+    if isinstance(value, int) and abs(value) >= LARGEST_NUMBER:
+        return f"a number of more than {LONGEST_NUMBER} digits"
+    text = repr(value[:BRIEF] if isinstance(value, str | bytes) else value)
+    return cut(text)
+
+
+def first_repeated(names: Sequence[Hashable]) -> Hashable:
+    """The first name that stands in the sequence twice, or None."""
+    seen: set[Hashable] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST_JSON + 1):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [child for part in parts for child in part if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def missing(label: Any) -> bool:
@@ -150,3 +230,63 @@ def by_text(names: Sequence[Hashable]) -> dict[str, int]:
             )
         index[as_text(name)] = position
     return index
+
+
+def check_action_count(count: int, what: str) -> None:
+    """Refuse more actions than a log may have; `what` says where the number comes from."""
+    if count > MAX_ACTIONS:
+        shown = f"{count:,}" if count < LARGEST_NUMBER else "far more"
+        raise LogError(
+            f"{what} makes {shown} actions; a log may have {MAX_ACTIONS:,}. If the labels are ids of users or "
+            "events, choose another column or field; if many are rare, put those under one label"
+        )
+
+
+def identifiers(values: Any, n: int) -> np.ndarray | None:
+    """Context ids as an array of integers or of strings, (n,), or None."""
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuU" and values.shape == (n,):
+        return _whole_text(values.copy())
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    odd = [row for row, value in enumerate(listed) if not isinstance(value, str | int | np.integer)]
+    if odd or len(listed) != n:
+        got = f"{brief(listed[odd[0]])} at row {odd[0]}" if odd else f"{len(listed)} of them"
+        raise LogError(f"context ids must be {n} integers or strings; got {got}")
+    if not any(isinstance(value, str) for value in listed):
+        for kind in (np.int64, np.uint64):
+            with contextlib.suppress(OverflowError):
+                return np.array(listed, dtype=kind)
+    return _whole_text(np.array(list(map(str, listed)), dtype=np.str_))
+
+
+def _whole_text(ids: np.ndarray) -> np.ndarray:
+    """The ids as they are, if every character of theirs can be written."""
+    if ids.dtype.kind == "U" and ids.size and ids.dtype.itemsize:
+        codes = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
+        broken = np.flatnonzero(((codes >= 0xD800) & (codes <= 0xDFFF)).any(axis=1))
+        if len(broken):
+            raise LogError(
+                f"context id {str(ids[broken[0]])!a} at row {broken[0]} holds half of a surrogate pair, which is no "
+                "character; rename it"
+            )
+    return ids
+
+
+def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    """The features' names as given, or x_0, x_1, …"""
+    if names is None:
+        return tuple(f"x_{i}" for i in range(d))
+    if len(names) != d:
+        raise LogError(f"{len(names)} feature names for {d} features")
+    texts = tuple(map(str, names))
+    if len(set(texts)) < d:
+        raise LogError(
+            f"feature names are not all different: {brief(first_repeated(texts))} is given twice. Rename one"
+        )
+    broken = next((text for text in texts if not is_unicode(text)), None)
+    if broken is not None:
+        raise LogError(
+            f"feature name {broken!a} holds half of a surrogate pair, which is no character; rename it"
+        )
+    return texts

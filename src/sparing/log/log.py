@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.log import arguments, labels
-from sparing.log.grouping import context_groups, id_groups
-from sparing.log.grouping import context_keys as context_keys
-from sparing.log.limits import feature_error, first_too_large, number_error
-from sparing.log.parsing import brief
-from sparing.log.support import Support
+from sparing.log import labels
+from sparing.log.labels import brief
+from sparing.log.limits import LARGEST
+from sparing.log.support import EligibleSets, Support
 
 CONTRADICTION = 1e-4
 """How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
+
+SMALL = 2**18
+"""Fewer rows than this are sorted by NumPy: a fifth of a second; loading the compiled kernels takes longer."""
+
+SPARSE = 4
+"""Ids from a range of so many numbers a row are counted, not sorted."""
+
+ODD_KINDS = {"c": "complex", "M": "dates", "m": "durations", "U": "text", "S": "bytes", "V": "records"}
+"""Kinds of arrays that NumPy turns into numbers, quietly and wrongly, or not at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,25 +71,23 @@ class Log:
         unknown. Without `action_names` the actions are those that occur: name them to include actions
         that were never logged.
         """
-        distinct, codes = labels.encode(arguments.listed(actions, "actions"))
-        sets = None if eligible is None else arguments.EligibleSets.of(eligible)
+        distinct, codes = labels.encode(_listed(actions, "actions"))
+        sets = None if eligible is None else EligibleSets.of(eligible)
         if action_names is None:
             seen = distinct + (sets.distinct if sets else [])
             action_names = labels.in_order(label for label in seen if not labels.missing(label))
         names = labels.action_names(action_names)
         index = {name: i for i, name in enumerate(names)}
         indices = labels.positions(distinct, codes, index)
-        table = (
-            None if distribution is None else arguments.distributions(distribution, len(codes), len(names))
-        )
+        table = None if distribution is None else _distributions(distribution, len(codes), len(names))
         return cls.from_indices(
-            arguments.floats(contexts, "contexts"),
+            floats(contexts, "contexts"),
             indices,
-            arguments.floats(rewards, "rewards"),
+            floats(rewards, "rewards"),
             names,
-            propensities=None if propensities is None else arguments.floats(propensities, "propensities"),
+            propensities=None if propensities is None else floats(propensities, "propensities"),
             logged_probabilities=None if table is None else table[np.arange(len(codes)), indices],
-            support=arguments.support_from(index, table, sets, support),
+            support=_support(index, table, sets, support),
             context_ids=context_ids,
             feature_names=feature_names,
         )
@@ -128,8 +133,8 @@ class Log:
             action_names,
             _propensities(propensities, n, logged_probabilities),
             support,
-            arguments.identifiers(context_ids, n),
-            arguments.feature_names(feature_names, d),
+            labels.identifiers(context_ids, n),
+            labels.feature_names(feature_names, d),
         )
         log._check_support()
         return log
@@ -210,6 +215,30 @@ class Log:
         )
 
 
+def _distributions(values: Any, n: int, k: int) -> np.ndarray:
+    """Full action distributions, (n, K)."""
+    table = floats(values, "probabilities", copy=None)
+    if table.shape != (n, k):
+        raise LogError(f"distribution of shape {table.shape}; expected ({n}, {k}), one column an action")
+    return table
+
+
+def _support(
+    index: dict[Hashable, int],
+    distribution: np.ndarray | None,
+    sets: EligibleSets | None,
+    support: Support | None,
+) -> Support | None:
+    """The support by whichever of the three is given; None where none is."""
+    choices = {"distribution": distribution, "eligible": sets, "support": support}
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        raise LogError(f"got {' and '.join(given)}; give one of them, the other follows from it")
+    if distribution is not None:
+        return Support.from_distribution(distribution)
+    return support if sets is None else sets.support(index)
+
+
 def _check_contexts(contexts: np.ndarray, names: Sequence[str] | None) -> None:
     if contexts.ndim != 2 or contexts.shape[1] < 1:
         raise LogError(
@@ -257,3 +286,93 @@ def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | 
                 f"{logged[row]:.6g} for the logged action; {len(off)} rows in all. Give one of the two"
             )
     return propensities
+
+
+def first_too_large(values: np.ndarray) -> int:
+    """The place, counted row by row, of the first number that is not finite or too large, or −1."""
+    if not values.size or (values.max() <= LARGEST and values.min() >= -LARGEST):  # no copy; false for NaN
+        return -1
+    return int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
+
+
+def feature_error(value: float, row: int, column: int, names: Sequence[str] | None) -> LogError:
+    """The error for a feature that `first_too_large` found."""
+    name = names[column] if names is not None and column < len(names) else f"x_{column}"
+    called = "" if name == f"x_{column}" else f" ({name[:80]})"
+    return LogError(
+        f"context feature {column}{called} at row {row} is {value}; every feature must be {_rule(value)}"
+    )
+
+
+def number_error(what: str, value: float, row: int) -> LogError:
+    """The error for another number that it found, such as a reward."""
+    return LogError(f"{what} {value} at row {row}; it must be {_rule(value)}")
+
+
+def _rule(value: float) -> str:
+    if np.isfinite(value):
+        return f"at most {LARGEST:g} in size. Scale it, or drop the row"
+    return "finite. Fill it in, or drop the row"
+
+
+def _listed(values: Any, what: str) -> Any:
+    """A one-dimensional array, or a list."""
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise LogError(f"{what} of shape {values.shape}; expected one a row")
+        return values
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def floats(values: Any, what: str, *, copy: bool | None = True) -> np.ndarray:
+    """Numbers as an array of floats; of the caller's own array a copy, unless `copy` is None."""
+    try:
+        array = np.asarray(values)
+        odd = _odd(array)
+        if odd is None:
+            return np.array(array, dtype=np.float64, order="C", copy=copy)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LogError(f"{what} are not all numbers: {str(error)[:200]}") from None
+    raise LogError(f"{what} are not all numbers, but {odd}. Turn each into a number first")
+
+
+def _odd(array: np.ndarray) -> str | None:
+    """What an array holds, if it is something that NumPy would make numbers of though it is none."""
+    if array.dtype.kind != "O":
+        return ODD_KINDS.get(array.dtype.kind)
+    kinds = {type(value) for value in array.flat}
+    return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
+
+
+def context_keys(contexts: np.ndarray) -> np.ndarray:
+    """The exact bytes of each context as one value, −0.0 taken as 0.0; (n,) of a void type."""
+    plain = np.ascontiguousarray(contexts + 0.0)
+    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).reshape(-1)
+
+
+def context_groups(contexts: np.ndarray) -> np.ndarray:
+    """The place of each row's context among the distinct ones, sorted by their bytes, (n,).
+
+    The same as np.unique(context_keys(contexts), return_inverse=True)[1], for contexts (n, d).
+    """
+    if len(contexts) < SMALL:
+        return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
+    from sparing.log.grouping import groups_of_rows
+
+    return groups_of_rows((contexts + 0.0).view(np.uint64))
+
+
+def id_groups(ids: np.ndarray) -> np.ndarray:
+    """The place of each row's id among the distinct ones, sorted, (n,).
+
+    Whole numbers from a range not much larger than their number need no sorting: one look at each tells
+    which occur, and a running count their places.
+    """
+    if ids.dtype.kind in "iu" and len(ids):
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < SPARSE * len(ids):
+            there = np.zeros(high - low + 1, dtype=np.bool_)
+            offset = ids - low
+            there[offset] = True
+            return (np.cumsum(there) - 1)[offset]
+    return np.unique(ids, return_inverse=True)[1].reshape(-1)

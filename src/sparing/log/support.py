@@ -1,13 +1,15 @@
 """Which (row, action) pairs could have been logged — known exactly, estimated, or unknown, never guessed."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from sparing.errors import LogError
+from sparing.log import labels
+from sparing.log.blocks import Blocks
 
 Kind = Literal["exact", "estimated", "unknown"]
 
@@ -19,9 +21,6 @@ DENSE_LIMIT = 256 * 2**20
 
 DEDUPLICATION_TRIAL = 65_536
 """Rows after which a log with mostly distinct sets stops looking for equal ones."""
-
-CHUNK_CELLS = 2**22
-"""(row, action) pairs that are unpacked at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ class Support:
         """Number of supported actions of each row, (n,)."""
         table = self._known_table()
         counts = np.empty(len(table), dtype=np.int64)
-        for rows in chunks(len(table), self.n_actions):
+        for rows in Blocks.of(len(table), self.n_actions):
             counts[rows] = np.bitwise_count(table[rows]).sum(axis=1, dtype=np.int64)
         sizes = counts if self.index is None else counts[self.index]
         sizes.setflags(write=False)
@@ -117,7 +116,7 @@ class Support:
         table = self._known_table()
         weights = None if self.index is None else np.bincount(self.index, minlength=len(table))
         rows_with = np.zeros(self.n_actions)
-        for rows in chunks(len(table), self.n_actions):
+        for rows in Blocks.of(len(table), self.n_actions):
             bits = np.unpackbits(table[rows], axis=1, count=self.n_actions)
             rows_with += (
                 bits.sum(axis=0, dtype=np.uint32) if weights is None else weights[rows].astype(float) @ bits
@@ -187,7 +186,7 @@ class SupportBuilder:
     def add_sets(self, lengths: np.ndarray, actions: np.ndarray) -> None:
         """Add sets of action indices: `lengths` (batch,) of them, `actions` (Σ lengths,) end to end."""
         ends = np.cumsum(lengths)
-        for rows in chunks(len(lengths), self.n_actions):
+        for rows in Blocks.of(len(lengths), self.n_actions):
             sizes = lengths[rows]
             members = actions[ends[rows.start] - sizes[0] : ends[rows.stop - 1]]
             mask = np.zeros((len(sizes), self.n_actions), dtype=bool)
@@ -253,13 +252,6 @@ class SupportBuilder:
         )
 
 
-def chunks(rows: int, width: int) -> Iterator[slice]:
-    """Cut rows of this width into slices of at most `CHUNK_CELLS` cells, one row at least."""
-    step = max(1, CHUNK_CELLS // max(1, width))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
-
-
 def _width(table: np.ndarray) -> int:
     if np.ndim(table) != 2:
         raise LogError(f"support of shape {np.shape(table)}; expected (rows, actions)")
@@ -283,3 +275,42 @@ def check_distribution(distribution: np.ndarray, *, first_row: int = 0) -> None:
             f"the distribution at row {first_row + row} sums to {sums[row]:.6g}; it must sum to 1. "
             "Name every action's column, or pass eligible sets instead"
         )
+
+
+@dataclass(frozen=True)
+class EligibleSets:
+    """Eligible sets end to end: the distinct labels, the members' codes, and the sets' lengths (n,)."""
+
+    distinct: list[Any]
+    codes: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, eligible: Iterable[Sequence[Hashable]]) -> "EligibleSets":
+        """Gather each row's labels."""
+        if isinstance(eligible, np.ndarray) and eligible.dtype == bool:
+            raise LogError(
+                "eligible is a boolean matrix; expected the labels of each row. "
+                "Pass support=Support.from_mask(matrix) instead"
+            )
+        members: list[Any] = []
+        lengths: list[int] = []
+        for row, labels_of_row in enumerate(eligible):
+            if isinstance(labels_of_row, str) or not isinstance(labels_of_row, Iterable):
+                raise LogError(
+                    f"eligible at row {row} is {labels.brief(labels_of_row)}; expected a list of actions"
+                )
+            before = len(members)
+            members.extend(labels_of_row)
+            lengths.append(len(members) - before)
+        return cls(*labels.encode(members), np.array(lengths, dtype=np.int64))
+
+    def support(self, index: Mapping[Hashable, int]) -> Support:
+        """The sets as a support, their labels looked up in `index`."""
+        rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        builder = SupportBuilder(len(index))
+        builder.add_sets(
+            self.lengths,
+            labels.positions(self.distinct, self.codes, index, what="eligible action", rows=rows),
+        )
+        return builder.build()

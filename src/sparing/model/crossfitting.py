@@ -8,7 +8,7 @@ from scipy import special
 from sparing.errors import SettingError
 from sparing.extras import require
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.statistics import Statistics, ridge_regression
 
 TRAINING_CELLS = 10_000_000
@@ -101,7 +101,7 @@ def fit_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> PropensityFi
     """μ̂ of the logged actions only, block by block, with calibration and uncertainty."""
     fit = CrossFit.of(log, folds, seed)
     logged = np.empty(log.n_rows)
-    for block in chunks(log.n_rows, log.n_actions):
+    for block in Blocks.of(log.n_rows, log.n_actions):
         rows = np.arange(block.start, block.stop)
         logged[block] = fit.table(rows)[np.arange(len(rows)), log.actions[block]]
     np.maximum(logged, SMALLEST, out=logged)

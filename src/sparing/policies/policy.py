@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
-from sparing.log.support import chunks
+from sparing.log.blocks import Blocks
 from sparing.model.ellipsoids import widths
 
 LARGEST = 1e150
@@ -254,7 +254,7 @@ def softmax(scores: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
 def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions."""
     ask, places = _asked(log, policy)
-    for rows in chunks(log.n_rows, log.n_actions):
+    for rows in Blocks.of(log.n_rows, log.n_actions):
         size = rows.stop - rows.start
         chances = np.asarray(ask(rows), dtype=np.float64)
         if chances.shape != (size, len(places)):

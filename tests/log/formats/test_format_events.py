@@ -6,9 +6,8 @@ import pytest
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats import FORMATS
-from sparing.log.formats.events import build
-from sparing.log.formats.filling import Event
+from sparing.log.formats import FORMATS, OTHERS
+from sparing.log.formats.events import Event, Reader
 
 
 def events(*counts):
@@ -17,20 +16,26 @@ def events(*counts):
     return lambda: (Event(f"row {i}", {"a": float(i)}, i % 2, 1.0) for i in range(next(walks)))
 
 
+def build(walks):
+    reader = Reader("it")
+    reader.events = walks
+    return reader.read()
+
+
 def test_two_walks_fill_the_log():
-    log, _ = build(events(3), name="it")
+    log, _ = build(events(3))
     assert log.contexts.tolist() == [[0.0], [1.0], [2.0]]
     assert log.actions.tolist() == [0, 1, 0]
 
 
 def test_a_log_that_changes_between_the_walks_is_refused():
     with pytest.raises(LogError, match="row 3: the log grew while it was read"):
-        build(events(3, 4), name="it")
+        build(events(3, 4))
     with pytest.raises(LogError, match="the log shrank while it was read"):
-        build(events(3, 2), name="it")
+        build(events(3, 2))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_a_log_without_rows_is_written_and_refused_when_read(name, tmp_path):
     log = Log.from_arrays([[0.0]], [0], [0.0], distribution=[[1.0]], action_names=[0]).take([])
     FORMATS[name].write(log, tmp_path / "log")

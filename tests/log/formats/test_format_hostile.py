@@ -10,7 +10,8 @@ import pytest
 
 from sparing.errors import LogError
 from sparing.log.conversion import read_any
-from sparing.log.formats import coba, obp, open_bandit, vw_adf, vw_text
+from sparing.log.formats import obp, open_bandit, vw_adf, vw_text
+from sparing.log.formats.interactions import COBA
 
 
 @pytest.fixture
@@ -217,13 +218,13 @@ class TestActionsThatAreFeatureLists:
         ]
 
     def test_the_notes_say_so(self, interactions):
-        log, notes = coba.read(interactions[1])
+        log, notes = COBA.read(interactions[1])
         assert log.n_actions == 800
         assert any("800 actions in all, though no row has more than 4" in note for note in notes)
 
     def test_their_place_tells_them(self, interactions):
         taken, records = interactions
-        log, _ = coba.read(records, action_id="position")
+        log, _ = COBA.read(records, action_id="position")
         assert log.action_names == (1, 2, 3, 4)
         assert log.actions.tolist() == taken
 
@@ -232,15 +233,15 @@ class TestActionsThatAreFeatureLists:
         records = [
             {"context": 1, "action": one_hot[i % 2], "actions": one_hot, "reward": 0} for i in range(6)
         ]
-        log, notes = coba.read(records)
+        log, notes = COBA.read(records)
         assert log.n_actions == 2
         assert not any("lists of features" in note for note in notes)
 
     def test_other_ways_to_tell_are_refused(self):
         with pytest.raises(LogError, match="can only be 'position'"):
-            coba.read([], action_id="id")
+            COBA.read([], action_id="id")
         with pytest.raises(LogError, match="stands 2 times"):
-            coba.read([{"context": 1, "action": 1, "actions": [1, 1], "reward": 0}], action_id="position")
+            COBA.read([{"context": 1, "action": 1, "actions": [1, 1], "reward": 0}], action_id="position")
 
 
 class TestJsonLines:

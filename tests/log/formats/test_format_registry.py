@@ -6,14 +6,13 @@ import pytest
 
 from sparing.errors import LogError
 from sparing.log import Log, write_log
-from sparing.log.formats import FORMATS, detect, named, to_write
-from sparing.log.formats.coba import to_interactions
+from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, named, to_write
+from sparing.log.formats.interactions import to_history, to_interactions
 from sparing.log.formats.obp import to_feedback
-from sparing.log.formats.river import to_history
 
 
 @pytest.mark.parametrize("support", ["distribution", "unknown"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_each_file_is_recognised_as_its_own_format_only(name, support, draw, tmp_path):
     for ending in (*FORMATS[name].endings, ".unheard-of", ""):
         path = tmp_path / f"log{ending}"
@@ -27,9 +26,9 @@ def test_each_file_is_recognised_as_its_own_format_only(name, support, draw, tmp
 def test_tables_are_none_of_these(ending, draw, tmp_path):
     path = tmp_path / f"log.{ending}"
     write_log(draw(), path)
-    assert detect(path) is None
+    assert detect(path) is TABLE
     path.rename(tmp_path / "log.unheard-of")
-    assert detect(tmp_path / "log.unheard-of") is None
+    assert detect(tmp_path / "log.unheard-of") is TABLE
 
 
 @pytest.mark.parametrize(
@@ -44,25 +43,24 @@ def test_tables_are_none_of_these(ending, draw, tmp_path):
         ("shared |s a\n", "vw-adf"),
         ('{"c": {"_multi": []}}\n', "dsjson"),
         ('  {"reward": 1, "action": 2, "context": null}\n', "coba"),
-        ('{"reward": 1, "action": 2, "x_0": 3}\n', None),
+        ('{"reward": 1, "action": 2, "x_0": 3}\n', "table"),
         ('[ ["a"], null, "a", 1]\n', "river"),
         ("item_id,click,action_prob\n", "open-bandit"),
-        ("item_id,click,price\n", None),
-        ("x_0,action,reward\n1,a|b,2\n", None),
-        ("| heading | of a table |\n|---|---|\n", None),
-        ('{"other": 1}\n', None),
-        ("[1, 2]\n", None),
-        ("", None),
-        ("\n\n", None),
-        ("\x00\x01\x02", None),
+        ("item_id,click,price\n", "table"),
+        ("x_0,action,reward\n1,a|b,2\n", "table"),
+        ("| heading | of a table |\n|---|---|\n", "table"),
+        ('{"other": 1}\n', "table"),
+        ("[1, 2]\n", "table"),
+        ("", "table"),
+        ("\n\n", "table"),
+        ("\x00\x01\x02", "table"),
     ],
 )
 def test_first_lines(text, name, tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(text.encode())
     path = path.rename(tmp_path / "log.unheard-of")
-    found = detect(path)
-    assert (found and found.name) == name
+    assert detect(path).name == name
 
 
 def test_a_head_that_ends_within_a_line():
@@ -87,7 +85,7 @@ def test_objects_in_memory(draw):
         "no such file",
         {"a": 1},
     ):
-        assert detect(other) is None
+        assert detect(other) is TABLE
 
 
 def test_what_a_path_says_when_writing():
@@ -95,8 +93,10 @@ def test_what_a_path_says_when_writing():
     assert to_write("LOG.NPZ") is FORMATS["obp"]
     assert to_write("log.dsjson") is FORMATS["dsjson"]
     assert to_write("log.adf") is FORMATS["vw-adf"]
-    assert to_write("log.jsonl") is None
-    assert to_write("log") is None
+    assert to_write("log.parquet") is to_write("log.CSV") is TABLE
+    for path in ("log.jsonl", "log"):
+        with pytest.raises(LogError, match=f"{path}: unknown ending; known are .parquet"):
+            to_write(path)
 
 
 def test_names():
@@ -117,12 +117,13 @@ def test_any_format_converts_to_any_other(tmp_path):
     )
     for first in FORMATS.values():
         for second in FORMATS.values():
-            first.write(log, tmp_path / "one")
-            middle, _ = first.read(tmp_path / "one")
+            one, two = tmp_path / f"one{first.endings[0]}", tmp_path / f"two{second.endings[0]}"
+            first.write(log, one)
+            middle, _ = first.read(one)
             if middle.propensities is None and second.name in ("vw", "vw-adf", "vw-json", "dsjson"):
                 continue
-            second.write(middle, tmp_path / "two")
-            back, _ = second.read(tmp_path / "two")
+            second.write(middle, two)
+            back, _ = second.read(two)
             assert back.contexts.tolist() == log.contexts.tolist()
             assert back.rewards.tolist() == log.rewards.tolist()
             assert back.actions.tolist() == log.actions.tolist()

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats import FORMATS
+from sparing.log.formats import FORMATS, OTHERS
 
 CARRIES = {
     "obp": {"sets": False, "distributions": True},
@@ -34,7 +34,7 @@ def there_and_back(name, log, path, **options):
 
 
 @pytest.mark.parametrize("support", SUPPORTS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_what_is_carried_comes_back_bit_for_bit(name, support, draw, same, tmp_path):
     names = [f"user_feature_{i}" for i in range(4)] if name == "open-bandit" else None
     log = draw(support=support, labels=list(NUMBERED.get(name, range(1, 6))), names=names)
@@ -50,7 +50,7 @@ def test_what_is_carried_comes_back_bit_for_bit(name, support, draw, same, tmp_p
     same(back, log, **CARRIES[name])
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_unknown_support_stays_unknown_or_the_notes_say_so(name, draw, tmp_path):
     log = draw(support="unknown")
     back, written, _ = there_and_back(name, log, tmp_path / "log")
@@ -60,7 +60,7 @@ def test_unknown_support_stays_unknown_or_the_notes_say_so(name, draw, tmp_path)
         assert back.support.kind == "unknown"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_an_estimated_support_is_never_written_as_known(name, draw, tmp_path):
     log = draw(support="distribution")
     estimated = Log.from_indices(
@@ -170,13 +170,13 @@ def test_any_names_labels_and_numbers_survive(name, data):
     assert back.actions.tolist() == log.actions.tolist()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [each.name for each in OTHERS])
 def test_a_failed_write_leaves_the_old_file(name, draw, tmp_path, monkeypatch):
     path = tmp_path / "log"
     path.write_text("old")
     log = draw()
     monkeypatch.setattr(type(log.support), "distribution", lambda *_: 1 / 0)
-    monkeypatch.setattr("sparing.log.formats.open_bandit_writing._cells", lambda *_: 1 / 0)
+    monkeypatch.setattr("sparing.log.formats.open_bandit._cells", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         FORMATS[name].write(log, path)
     assert path.read_text() == "old"
@@ -186,9 +186,9 @@ def test_a_failed_write_leaves_the_old_file(name, draw, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["vw", "dsjson", "coba", "river", "open-bandit"])
 def test_more_rows_than_a_batch(name, tmp_path, monkeypatch):
     """Batches of a few rows must fill the same arrays."""
-    monkeypatch.setattr("sparing.log.formats.filling.BATCH_ROWS", 7)
-    monkeypatch.setattr("sparing.log.formats.rows.BATCH_CELLS", 16)
-    monkeypatch.setattr("sparing.log.formats.open_bandit_writing.BATCH_ROWS", 7)
+    monkeypatch.setattr("sparing.log.formats.events.BATCH_ROWS", 7)
+    monkeypatch.setattr("sparing.log.blocks.CELLS", 16)
+    monkeypatch.setattr("sparing.log.formats.open_bandit.BATCH_ROWS", 7)
     rng = np.random.default_rng(1)
     table = rng.dirichlet(np.ones(3), size=50)
     log = Log.from_arrays(

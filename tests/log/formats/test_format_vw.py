@@ -6,7 +6,7 @@ import pytest
 from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.formats import vw_adf, vw_text
-from sparing.log.formats.vw_line import escape, split, unescape
+from sparing.log.formats.vw_text import escape, split, unescape
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import vowpalwabbit as vw
 
 from sparing.log import Log
 from sparing.log.formats import FORMATS, dsjson, vw_adf, vw_json, vw_text
-from sparing.log.formats.coba import to_interactions
+from sparing.log.formats.interactions import to_interactions
 
 LABEL = vw.LabelType.CONTEXTUAL_BANDIT
 FULL = 3.4028234663852886e38

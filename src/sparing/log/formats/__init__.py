@@ -1,24 +1,37 @@
-"""Logs in the formats of other contextual bandit tools, read and written without those tools.
+"""The formats of logs: our own table, and those of other contextual bandit tools, read and written without them.
 
 `FORMATS` lists them by name. Reading gives the log and sentences that say what was assumed; writing
 gives sentences that say what the format could not carry.
 """
 
+import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sparing.errors import LogError
-from sparing.log.files import ending as ending_of
-from sparing.log.files import readable, unpacked
-from sparing.log.formats import coba, dsjson, obp, open_bandit, river, sniffing, vw_adf, vw_json, vw_text
-from sparing.log.formats.lines import is_path
+from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
+from sparing.log.columns import ColumnNames, Columns, keywords_of
+from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
+from sparing.log.labels import load_json
 from sparing.log.log import Log
 
 HEAD_BYTES = 2**16
 """How much of a file is looked at to tell its format."""
+
+NUMBER = rb"[-+0-9.eE]+"
+TAG = rb"(?:'[^ \t|]*|[^ \t|:']+)?"
+CB_LINE = re.compile(rb"[ \t]*(?:[0-9]+(?::%b){0,2}[ \t]+)*%b[ \t]*\|" % (NUMBER, TAG))
+LABELLED_LINE = re.compile(rb"[ \t]*(?:[0-9]+[ \t]+)*[0-9]+:%b" % NUMBER)
+OTHER_TASK = re.compile(rb"[ \t]*(?:ccb|slates|ca)[ \t][^|]*\|")
+SHARED_LINE = re.compile(rb"shared[ \t|]")
+CONTEXT = re.compile(rb'"c"\s*:\s*\{')
+OBP_MEMBER = re.compile(
+    rb"(?:n_rounds|n_actions|context|action|position|reward|pscore|pi_b|action_context|expected_reward)\.npy"
+)
 
 
 @dataclass(frozen=True)
@@ -26,8 +39,7 @@ class Format:
     """A way to store logs.
 
     `ending` is the format's own, `endings` those of files that may hold it. `sniff` looks at the first
-    bytes of a file, `accepts` at an object in memory. `read(source, **options)` gives the log and what
-    was assumed, `write(log, path)` what could not be written.
+    bytes of a file, `accepts` at an object in memory; `codec` has `read` and `write`.
     """
 
     name: str
@@ -36,141 +48,253 @@ class Format:
     endings: tuple[str, ...]
     sniff: Callable[[bytes], bool]
     accepts: Callable[[Any], bool]
-    read: Callable[..., tuple[Log, list[str]]]
-    write: Callable[[Log, str | os.PathLike[str]], list[str]]
+    codec: Any
+
+    @property
+    def read(self) -> Callable[..., tuple[Log, list[str]]]:
+        """`read(source, **options)` gives the log and what was assumed."""
+        return self.codec.read
+
+    @property
+    def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
+        """`write(log, path)` gives what could not be written."""
+        return self.codec.write
 
 
-JSON_ENDINGS = (".json", ".jsonl", ".ndjson", ".log", ".txt")
-TEXT_ENDINGS = (".txt", ".dat", ".log")
-
-FORMATS: dict[str, Format] = {
-    each.name: each
-    for each in (
-        Format(
-            "obp",
-            "Open Bandit Pipeline's bandit_feedback",
-            ".npz",
-            (".npz",),
-            sniffing.obp,
-            lambda source: (
-                isinstance(source, Mapping) and {"context", "action", "reward", "n_actions"} <= set(source)
-            ),
-            obp.read,
-            obp.write,
-        ),
-        Format(
-            "open-bandit",
-            "the Open Bandit Dataset's CSV",
-            "",
-            (".csv",),
-            sniffing.open_bandit,
-            lambda source: False,
-            open_bandit.read,
-            open_bandit.write,
-        ),
-        Format(
-            "vw-adf",
-            "Vowpal Wabbit's --cb_adf text",
-            ".adf",
-            (".adf", ".vw", *TEXT_ENDINGS),
-            sniffing.vw_adf,
-            lambda source: False,
-            vw_adf.read,
-            vw_adf.write,
-        ),
-        Format(
-            "vw",
-            "Vowpal Wabbit's --cb text",
-            ".vw",
-            (".vw", *TEXT_ENDINGS),
-            sniffing.vw_text,
-            lambda source: False,
-            vw_text.read,
-            vw_text.write,
-        ),
-        Format(
-            "dsjson",
-            "Vowpal Wabbit's --dsjson lines",
-            ".dsjson",
-            (".dsjson", *JSON_ENDINGS),
-            sniffing.dsjson,
-            lambda source: _first(source, lambda item: isinstance(item, Mapping) and "c" in item),
-            dsjson.read,
-            dsjson.write,
-        ),
-        Format(
-            "vw-json",
-            "Vowpal Wabbit's --json lines",
-            "",
-            JSON_ENDINGS,
-            sniffing.vw_json,
-            lambda source: _first(source, lambda item: isinstance(item, Mapping) and _is_vw_json(item)),
-            vw_json.read,
-            vw_json.write,
-        ),
-        Format(
-            "coba",
-            "coba's logged interactions",
-            "",
-            JSON_ENDINGS,
-            sniffing.coba,
-            lambda source: _first(
-                source,
-                lambda item: isinstance(item, Mapping) and set(item) >= {"context", "action", "reward"},
-            ),
-            coba.read,
-            coba.write,
-        ),
-        Format(
-            "river",
-            "river's bandit history",
-            "",
-            JSON_ENDINGS,
-            sniffing.river,
-            lambda source: _first(source, lambda item: isinstance(item, list | tuple) and len(item) == 4),
-            river.read,
-            river.write,
-        ),
-    )
-}
+def _never(source: Any) -> bool:
+    """What a format looks like that is not told this way."""
+    return False
 
 
-def _is_vw_json(item: Mapping[Any, Any]) -> bool:
-    return "_multi" in item or any(str(key).startswith("_label") for key in item)
+def _is_obp(head: bytes) -> bool:
+    """A zip whose first member is an array of a bandit feedback."""
+    return head[:4] == b"PK\3\4" and OBP_MEMBER.match(head, 30) is not None
 
 
-def _first(source: Any, test: Callable[[Any], bool]) -> bool:
+def _is_open_bandit(head: bytes) -> bool:
+    """A header with the dataset's columns."""
+    columns = {name.strip().strip(b'"') for name in head.split(b"\n", 1)[0].split(b",")}
+    telling = {b"propensity_score", b"action_prob", b"user_feature_0"}
+    return {b"item_id", b"click"} <= columns and bool(columns & telling)
+
+
+def _is_vw_text(head: bytes) -> bool:
+    """Lines with bars, some with labels, not in blocks."""
+    return _has_bars(_lines(head)) and not _is_vw_adf(head)
+
+
+def _is_vw_adf(head: bytes) -> bool:
+    """A shared line, or lines with bars in blocks of which none has two labels and one has lines without."""
+    lines = _lines(head)
+    if lines and (SHARED_LINE.match(lines[0]) or OTHER_TASK.match(lines[0])):
+        return True
+    blocks = [_lines(block + b"\n") for block in re.split(rb"\r?\n[ \t]*\r?\n", head)]
+    labels = [[LABELLED_LINE.match(line) is not None for line in block] for block in blocks]
     return (
+        _has_bars(lines)
+        and all(sum(each) < 2 for each in labels)
+        and any(0 < sum(each) < len(each) for each in labels)
+    )
+
+
+def _has_bars(lines: list[bytes]) -> bool:
+    return all(map(CB_LINE.match, lines)) and any(map(LABELLED_LINE.match, lines))
+
+
+def _is_dsjson(head: bytes) -> bool:
+    """An object with a label or a list of actions, which is in its context `c`."""
+    first = _first_object(head)
+    return _is_labelled(first) and _in_context(first)
+
+
+def _is_vw_json(head: bytes) -> bool:
+    """An object with a label or a list of actions that is itself the context."""
+    first = _first_object(head)
+    return _is_labelled(first) and not _in_context(first)
+
+
+def _is_coba(head: bytes) -> bool:
+    """An object with a context, an action and a reward."""
+    first = b"".join(_lines(head)[:1]).strip()
+    parts = (b'"context"', b'"action"', b'"reward"')
+    return first.startswith(b"{") and all(part in first for part in parts) and not _is_labelled(first)
+
+
+def _is_river(head: bytes) -> bool:
+    """A list that begins with a list."""
+    return re.match(rb"\[\s*\[", b"".join(_lines(head)[:1]).strip()) is not None
+
+
+def _first_object(head: bytes) -> bytes:
+    """The first line that is a JSON object: Vowpal Wabbit skips others."""
+    return next((line.strip() for line in _lines(head) if line.lstrip().startswith(b"{")), b"")
+
+
+def _is_labelled(first: bytes) -> bool:
+    return b'"_label' in first or b'"_multi"' in first or b'"_outcomes"' in first
+
+
+def _in_context(first: bytes) -> bool:
+    """Whether the list of actions is inside an object `c`; where the line is cut off, whether there is one."""
+    try:
+        record = load_json(first)
+    except ValueError:
+        return CONTEXT.search(first) is not None
+    context = record.get("c") if isinstance(record, dict) else None
+    return isinstance(context, dict) and "_multi" not in record
+
+
+def _lines(head: bytes) -> list[bytes]:
+    """The lines that are there as a whole, blank ones left out."""
+    lines = head.removeprefix(b"\xef\xbb\xbf").splitlines()
+    whole = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
+    return [line for line in whole if line.strip()]
+
+
+def _keyed(*names: str) -> Callable[[Any], bool]:
+    """Accepts a mapping with these names."""
+    return lambda item: isinstance(item, Mapping) and set(item) >= set(names)
+
+
+def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Accepts a list whose first item passes a test."""
+    return lambda source: (
         isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 0 and test(source[0])
     )
 
 
-def detect(source: Any) -> Format | None:
-    """The format of a file, by its ending and first bytes, or of an object; None where it is none of these."""
+def _is_vw_object(item: Any) -> bool:
+    return isinstance(item, Mapping) and (
+        "_multi" in item or any(str(key).startswith("_label") for key in item)
+    )
+
+
+def _is_step(item: Any) -> bool:
+    return isinstance(item, list | tuple) and len(item) == 4
+
+
+JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
+TEXT = (".txt", ".dat", ".log")
+FEEDBACK = _keyed("context", "action", "reward", "n_actions")
+INTERACTIONS = _listing(_keyed("context", "action", "reward"))
+
+OTHERS = (
+    Format("obp", "Open Bandit Pipeline's bandit_feedback", ".npz", (".npz",), _is_obp, FEEDBACK, obp),
+    Format(
+        "open-bandit", "the Open Bandit Dataset's CSV", "", (".csv",), _is_open_bandit, _never, open_bandit
+    ),
+    Format(
+        "vw-adf", "Vowpal Wabbit's --cb_adf text", ".adf", (".adf", ".vw", *TEXT), _is_vw_adf, _never, vw_adf
+    ),
+    Format("vw", "Vowpal Wabbit's --cb text", ".vw", (".vw", *TEXT), _is_vw_text, _never, vw_text),
+    Format(
+        "dsjson",
+        "Vowpal Wabbit's --dsjson lines",
+        ".dsjson",
+        (".dsjson", *JSON),
+        _is_dsjson,
+        _listing(_keyed("c")),
+        dsjson,
+    ),
+    Format(
+        "vw-json", "Vowpal Wabbit's --json lines", "", JSON, _is_vw_json, _listing(_is_vw_object), vw_json
+    ),
+    Format("coba", "coba's logged interactions", "", JSON, _is_coba, INTERACTIONS, interactions.COBA),
+    Format("river", "river's bandit history", "", JSON, _is_river, _listing(_is_step), interactions.RIVER),
+)
+"""Other tools' formats; what is none of them is a table."""
+
+TABLE = Format("table", "a table", "", tuple(KINDS), _never, _never, table)
+FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
+
+
+def detect(source: Any) -> Format:
+    """The format of a file, by its ending and first bytes, or of an object; a table where it is no other."""
     if not is_path(source):
-        return next((each for each in FORMATS.values() if each.accepts(source)), None)
+        return next((each for each in OTHERS if each.accepts(source)), TABLE)
     path = Path(source)
     if not path.is_file():
-        return None
+        return TABLE
     with readable(path), unpacked(path) as file:
         head = file.read(HEAD_BYTES)
     ending = ending_of(path)
-    likely = [each for each in FORMATS.values() if ending in each.endings] or list(FORMATS.values())
-    own = (
-        each for each in likely if each.ending and each.ending == ending
-    )  # says best what is wrong with it
-    return next((each for each in likely if each.sniff(head)), next(own, None))
+    likely = [each for each in OTHERS if ending in each.endings] or OTHERS
+    # A format that the file only claims to have says best what is wrong with it.
+    claimed = next((each for each in likely if each.ending and each.ending == ending), TABLE)
+    return next((each for each in likely if each.sniff(head)), claimed)
 
 
-def to_write(path: str | os.PathLike[str]) -> Format | None:
-    """The format whose own ending a path has, or None."""
+def to_write(path: str | os.PathLike[str]) -> Format:
+    """The format that a path's ending asks for."""
     ending = Path(path).suffix.lower()
-    return next((each for each in FORMATS.values() if each.ending and each.ending == ending), None)
+    if ending in KINDS:
+        return TABLE
+    for each in OTHERS:
+        if each.ending and each.ending == ending:
+            return each
+    endings = [*KINDS, *(each.ending for each in OTHERS if each.ending)]
+    raise LogError(
+        f"{path}: unknown ending; known are {', '.join(endings)}. Or name the format: {', '.join(FORMATS)}"
+    )
 
 
 def named(name: str) -> Format:
     """The format of this name."""
-    try:
-        return FORMATS[name]
-    except KeyError:
-        raise LogError(f"unknown format {name!r}; known are {', '.join(FORMATS)}") from None
+    if name not in FORMATS:
+        raise LogError(f"unknown format {name!r}; known are {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+@keywords_of(Columns)
+def read_log(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    format: str | None = None,
+    **columns: Unpack[ColumnNames],
+) -> Log:
+    """Read a log from a Parquet, CSV or Arrow file, an Arrow, pandas or polars table, or a mapping.
+
+    Other tools' formats (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) are told by their content,
+    or named by `format`; `sparing.log.conversion.read_any` also says what was assumed.
+
+    A table has one row a round. Context features are the columns x_0, x_1, … (or x_<name>), or one list
+    column; `contexts` names others. `distribution` is the prefix of one probability column an action,
+    `eligible` a list column of the labels the row could have taken. `actions` lists every action,
+    logged or not. Columns with default names are optional, except the action and the reward. No constant
+    feature is added: the linear models have no intercept unless the contexts hold one.
+    """
+    roles = Columns(**columns)
+    found = named(format) if format else detect(source)
+    if found is TABLE:
+        return table.read(source, actions=actions, **columns)[0]
+    if replace(roles, context_id="context_id") != Columns():
+        raise LogError(f"this is {found.title}, which names its own columns; leave the column names out")
+    return found.read(source, **({} if actions is None else {"actions": actions}))[0]
+
+
+def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:
+    """Read a log in any format, and what was assumed; `format` names it, else it is told by its content."""
+    found = named(format) if format else detect(source)
+    known = list(inspect.signature(found.read).parameters)[1:]
+    for name in options:
+        if name not in known:
+            raise LogError(
+                f"an option does not fit {found.name}: it has no {name!r}; known are {', '.join(known)}"
+            )
+    return found.read(source, **options)
+
+
+def write_any(log: Log, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
+    """Write a log in any format, by name or by the path's ending; returns what could not be carried."""
+    return (named(format) if format else to_write(path)).write(log, path)
+
+
+def write_log(log: Log, path: str | os.PathLike[str]) -> None:
+    """Write a log as Parquet, CSV or Arrow, by the path's ending.
+
+    Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as
+    numbers, anything else as its text, and an action that is in no row, set or probability column not at
+    all, unless `read_log` is given `actions`.
+    """
+    table.write(log, path)

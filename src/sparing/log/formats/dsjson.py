@@ -1,44 +1,31 @@
 """Vowpal Wabbit's decision-service JSON (`--dsjson`), an event a line: `a`, `p`, `c._multi` and a label."""
 
-import json
 import os
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparing.archive import replacing
 from sparing.errors import LogError
-from sparing.log import labels
-from sparing.log.formats.dsjson_event import AUTOMATIC, REFUSE, Dropping, Identity, Numbering, at, label_of
-from sparing.log.formats.events import MAX_FEATURES, build
-from sparing.log.formats.features import Flattener, finite
-from sparing.log.formats.filling import Event
-from sparing.log.formats.lines import Records
-from sparing.log.formats.naming import by_label, by_text, text_notes
-from sparing.log.formats.rows import (
-    Row,
-    feature_names,
-    missing_action_notes,
-    need_propensities,
-    order_notes,
-    rows,
-    support_notes,
-)
+from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
+from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.records import finite
+from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, write_labelled
+from sparing.log.labels import brief
 from sparing.log.log import Log
-from sparing.log.parsing import brief
 
 CONTEXT_ID = "ContextId"
+REFUSE, IGNORE = "refuse", "ignore"
 
 
+@keywords_of(Reader.read)
 def read(
     source: Any,
     *,
-    actions: Sequence[Hashable] | None = None,
     action_id: str = AUTOMATIC,
-    features: Sequence[str] | None = None,
     ignore: Iterable[str] = (),
     context_id: str | None = CONTEXT_ID,
     pdrop: str = REFUSE,
-    max_features: int = MAX_FEATURES,
+    **vocabulary: Any,
 ) -> tuple[Log, list[str]]:
     """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
 
@@ -49,42 +36,29 @@ def read(
     Events whose `pdrop` differs stand for different numbers of events, 1/(1 − pdrop), and a log has no weights:
     they are refused, unless `pdrop` is "ignore".
     """
-    events = _Events(source, action_id, Flattener(ignore=ignore, hidden=True), context_id, Dropping(pdrop))
-    log, notes = build(
-        events.walk,
-        name=events.records.name,
-        naming=by_label if action_id == "position" else by_text,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-    )
-    return log, [*notes, *events.notes(log)]
+    return _Events(source, action_id, ignore, context_id, Dropping(pdrop)).read(**vocabulary)
 
 
-class _Events:
-    """The events of a file. The first walk settles how actions are numbered, the second relies on it."""
+class _Events(Events):
+    """The first walk settles how actions are numbered, the second relies on it."""
 
     def __init__(
-        self, source: Any, action_id: str, flatten: Flattener, context_id: str | None, dropping: Dropping
+        self, source: Any, action_id: str, ignore: Iterable[str], context_id: str | None, dropping: "Dropping"
     ) -> None:
-        self.records = Records(source, "an object with _label_cost, a, p and c", objects_only=True)
-        self.dropping = dropping
-        self.identity = Identity(action_id)
-        self.flatten = flatten
-        self.context_id = context_id
+        super().__init__(source, "an object with _label_cost, a, p and c", action_id, ignore)
+        self.context_id, self.dropping = context_id, dropping
         self.a, self.label = Numbering("a"), Numbering("_label_Action")
         self.settled = False
-        self.unlabelled = self.unlearnt = self.found_ids = 0
+        self.found_ids = 0
 
-    def walk(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event]:
         """One event for each labelled line that is not marked as not to be learnt from."""
-        self.unlabelled = self.unlearnt = self.found_ids = 0
-        for where, record in self.records:
-            label = label_of(record, where, self.records.expected)
+        self.found_ids = 0
+        for where, record, label in self.labelled():
             if label is None:
-                self.unlabelled += 1
+                self.skipped[UNLABELLED] += 1
             elif record.get("_skipLearn"):
-                self.unlearnt += 1
+                self.skipped["events marked _skipLearn"] += 1
             else:
                 yield self._event(where, record, label)
         self.settled = True
@@ -94,22 +68,15 @@ class _Events:
         multi = context.get("_multi") if isinstance(context, dict) else None
         if not isinstance(multi, list) or not multi:
             raise LogError(f"{where}: no list of actions; expected c with _multi, an object an action")
-        eligible = [self.identity(action, position, where) for position, action in enumerate(multi)]
+        eligible = self.eligible(multi, where)
         ranking = self._ranking(record, len(multi), where)
         chosen = self._chosen(label, ranking, len(multi), where)
         self.dropping.see(finite(record.get("pdrop") or 0, where, "pdrop"), where)
-        share = label.get("probability")
         ids = at(record, self.context_id) if self.context_id else None
         self.found_ids += ids is not None
-        return Event(
-            where,
-            self.flatten(context, where),
-            eligible[chosen],
-            -finite(label["cost"], where, "the label's cost"),
-            propensity=None if share is None else finite(share, where, "the label's probability"),
-            eligible=eligible,
-            probabilities=_probabilities(record, ranking, len(multi), where),
-            context_id=ids,
+        shares = _probabilities(record, ranking, len(multi), where)
+        return self.event(
+            where, context, label, eligible[chosen], eligible=eligible, probabilities=shares, context_id=ids
         )
 
     def _ranking(self, record: dict[str, Any], count: int, where: str) -> list[int] | None:
@@ -145,23 +112,13 @@ class _Events:
             )
         return int(chosen)
 
-    def notes(self, log: Log) -> list[str]:
+    def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was skipped and assumed."""
-        notes = [
-            "Rewards are minus the costs. Timestamps are not kept.",
-            f"Actions are told by {self.identity.said}; any other features of theirs are left out.",
-            *self.a.notes(),
-            *self.label.notes(),
-        ]
+        notes = ["Rewards are minus the costs. Timestamps are not kept.", self.told_by()]
+        notes += [*self.a.notes(), *self.label.notes()]
         if self.context_id == CONTEXT_ID and not self.found_ids:
             notes.append("EventId names an event, not a context: context_id='EventId' would keep it.")
-        if self.unlabelled:
-            notes.append(f"{self.unlabelled} lines without a label were skipped.")
-        if self.unlearnt:
-            notes.append(f"{self.unlearnt} events marked _skipLearn were skipped.")
-        if self.records.skipped:
-            notes.append(f"{self.records.skipped} lines that are not JSON objects were skipped.")
-        return [*notes, *self.dropping.notes()]
+        return [*notes, *self.left_out(), *self.dropping.notes()]
 
 
 def _probabilities(
@@ -181,38 +138,93 @@ def _probabilities(
     return table
 
 
+class Dropping:
+    """The share of events like each that was dropped from the log (`pdrop`), which must be one for all."""
+
+    def __init__(self, rule: str) -> None:
+        if rule not in (REFUSE, IGNORE):
+            raise LogError(f"pdrop={rule!r}; expected {REFUSE!r} or {IGNORE!r}")
+        self.rule = rule
+        self.first: tuple[float, str] | None = None
+        self.top, self.differ = 0.0, False
+
+    def see(self, share: float, where: str) -> None:
+        """Take note of one event's pdrop."""
+        if not 0 <= share < 1:
+            raise LogError(
+                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
+            )
+        known, place = self.first = self.first or (share, where)
+        self.top = max(self.top, share)
+        self.differ = self.differ or share != known
+        if share != known and self.rule == REFUSE:
+            raise LogError(
+                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
+                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
+                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
+                "(sparing convert --option pdrop=ignore)"
+            )
+
+    def notes(self) -> list[str]:
+        """What dropped events mean for the log."""
+        if self.differ:
+            return [
+                f"Events were dropped at rates up to {self.top:g} (pdrop) that differ, and the log has no weights: "
+                "averages over it are not averages over the traffic."
+            ]
+        if self.top:
+            return [
+                f"Of all events alike, {self.top:g} were dropped (pdrop): counts are smaller, averages the same."
+            ]
+        return []
+
+
+class Numbering:
+    """Whether action numbers begin at 0 or at 1, settled by the whole file; 1 where nothing tells."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.zero = self.last = ""
+
+    def positions(self, numbers: list[int], count: int, where: str, *, settled: bool) -> list[int]:
+        """Positions from 0 of `numbers` among `count` actions; before it is settled only evidence is kept."""
+        if not settled:
+            if 0 in numbers and not self.zero:
+                self.zero = where
+            if count in numbers and not self.last:
+                self.last = where
+            return [0] * len(numbers)
+        if self.zero and self.last:
+            raise LogError(
+                f"{self.what} is numbered from 0 at {self.zero} (it has 0) but from 1 at {self.last} (it has "
+                "the number of actions). Split the file, or renumber one part"
+            )
+        base = 0 if self.zero else 1
+        bad = [number for number in numbers if not base <= number < base + count]
+        if bad:
+            raise LogError(
+                f"{where}: {self.what} names action {bad[0]}; expected {base} to {base + count - 1}, one of the "
+                f"{count} actions of _multi"
+            )
+        return [number - base for number in numbers]
+
+    def notes(self) -> list[str]:
+        """Says so where numbers were taken to begin at 0."""
+        return [f"{self.what} is numbered from 0 ({self.zero} has a 0)."] if self.zero else []
+
+
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines: actions as `{"a": {"id": name}}`. Says what the format could not carry."""
-    need_propensities(log, "dsjson")
-    names, notes = feature_names(log, usable=lambda name: name and not name.startswith("_"))
-    texts = [labels.as_text(name) for name in log.action_names]
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        for row in rows(log):
-            file.write(
-                json.dumps(_record(row, names, texts), ensure_ascii=False, separators=(",", ":")) + "\n"
-            )
-    notes += [*text_notes(log.action_names), *order_notes(log)]
-    return [*notes, *support_notes(log, lists_everything=True), *missing_action_notes(log)]
+    return write_labelled(log, path, _record, title="dsjson", whole=True)
 
 
-def _record(row: Row, names: list[str], texts: list[str]) -> dict[str, Any]:
-    available = list(range(len(texts))) if row.available is None else row.available
-    place = {action: i for i, action in enumerate(available)}
-    order = [row.action, *(action for action in available if action != row.action)]
-    context: dict[str, Any] = {names[position]: value for position, value in row.features}
-    context["_multi"] = [{"a": {"id": texts[action]}} for action in available]
-    record: dict[str, Any] = {
-        "_label_cost": -row.reward,
-        "_label_probability": row.propensity,
-        "_label_Action": place[row.action] + 1,
-        "_labelIndex": place[row.action],
-        "Version": "1",
-        "EventId": str(row.number),
-        "a": [place[action] + 1 for action in order],
-        "c": context,
-    }
+def _record(row: writing.Row, label: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    first = label["_labelIndex"]
+    order = [first, *(place for place in range(len(context["_multi"])) if place != first)]
+    record = {**label, "Version": "1", "EventId": str(row.number)}
+    record |= {"a": [place + 1 for place in order], "c": context}
     if row.probabilities is not None:
-        record["p"] = [row.probabilities[place[action]] for action in order]
+        record["p"] = [row.probabilities[place] for place in order]
     if row.context_id is not None:
         record[CONTEXT_ID] = row.context_id
     return record

@@ -1,65 +1,100 @@
 """From a stream of logged events to a log, in two walks: one for the vocabulary, one to fill the arrays."""
 
+import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sparing.errors import LogError
-from sparing.log.formats.features import CONSTANT
-from sparing.log.formats.filling import Event, Filling
-from sparing.log.formats.naming import Naming, by_label
-from sparing.log.log import Log
-from sparing.log.parsing import brief
+from sparing.log.formats.records import Naming, by_label, unknown
+from sparing.log.labels import brief
+from sparing.log.log import CONTRADICTION, Log
+from sparing.log.support import Support, SupportBuilder
 
 MAX_FEATURES = 10_000
 """Features beyond which a context is taken to hold an id by mistake."""
 
+CONSTANT = "constant"
+"""The one feature, always 1, of a log without contexts: a linear model needs something to stand on."""
 
-def build(
-    events: Callable[[], Iterator[Event]],
-    *,
-    name: str,
-    naming: Naming = by_label,
-    actions: Sequence[Hashable] | None = None,
-    features: Sequence[str] | None = None,
-    max_features: int = MAX_FEATURES,
-    alone_means_all: bool = False,
-) -> tuple[Log, list[str]]:
-    """Read a log from events that can be walked twice, and say what was assumed.
+ROUNDED = 5e-5
+"""How far a distribution's sum may be from 1 because its probabilities were printed with few digits."""
 
-    `actions` names every action, `features` the columns of the contexts in their order (others are left
-    out); without them both are those that occur, features in the order of their first appearance.
+EXACT = 5e-7
+"""How far it may be before it is scaled to sum to 1."""
+
+BATCH_CELLS = 2**21
+BATCH_ROWS = 4096
+
+
+@dataclass(slots=True)
+class Event:
+    """One logged round, and the place it was read from.
+
+    `probabilities` belong to `eligible`, in its order. A label may stand in `eligible` twice (two slots
+    that show one action): their probabilities add up.
+    """
+
+    where: str
+    features: dict[str, float]
+    action: Hashable
+    reward: float
+    propensity: float | None = None
+    eligible: Sequence[Hashable] | None = None
+    probabilities: Sequence[float] | None = None
+    context_id: str | int | None = None
+
+
+class Reader:
+    """Reads a log from events that can be walked twice. A format adds its `events`, and `notes` on what it assumed.
+
     `alone_means_all`: where some events have a set of available actions, one without has them all.
     """
-    survey = _Survey(features, max_features)
-    for event in events():
-        survey.add(event)
-    survey.check(name, alone_means_all=alone_means_all)
-    names, index = naming(survey.labels, actions)
-    filling = Filling(
-        survey.rows,
-        survey.columns,
-        index,
-        n_actions=len(names),
-        propensities=survey.propensities.all,
-        sets=bool(survey.sets.first),
-        distributions=survey.distributions.all,
-        ids=survey.ids.all,
-        constant=survey.constant,
-    )
-    for event in events():
-        filling.add(event)
-    log = Log.from_indices(
-        filling.contexts,
-        filling.actions,
-        filling.rewards,
-        names,
-        propensities=filling.propensities,
-        support=filling.support(),
-        context_ids=filling.ids,
-        feature_names=list(survey.columns),
-    )
-    return log, [*survey.notes(), *filling.notes()]
+
+    def __init__(self, name: str, naming: Naming = by_label, *, alone_means_all: bool = False) -> None:
+        self.name, self.naming, self.alone_means_all = name, naming, alone_means_all
+
+    def events(self) -> Iterator[Event]:
+        """Walk the events, from the first."""
+        raise NotImplementedError
+
+    def notes(self, log: Log, *, named: bool) -> list[str]:
+        """What was skipped and assumed; `named`: whether the caller named the actions."""
+        return []
+
+    def read(
+        self,
+        *,
+        actions: Sequence[Hashable] | None = None,
+        features: Sequence[str] | None = None,
+        max_features: int = MAX_FEATURES,
+    ) -> tuple[Log, list[str]]:
+        """The log, and what was assumed.
+
+        `actions` names every action, `features` the columns of the contexts in their order (others are left
+        out); without them both are those that occur, features in the order of their first appearance.
+        """
+        survey = _Survey(features, max_features)
+        for event in self.events():
+            survey.add(event)
+        survey.check(self.name, alone_means_all=self.alone_means_all)
+        names, index = self.naming(survey.labels, actions)
+        filling = _Filling(survey, index, len(names))
+        for event in self.events():
+            filling.add(event)
+        log = Log.from_indices(
+            filling.contexts,
+            filling.actions,
+            filling.rewards,
+            names,
+            propensities=filling.propensities,
+            support=filling.support(),
+            context_ids=filling.ids,
+            feature_names=list(survey.columns),
+        )
+        return log, [*survey.notes(), *filling.notes(), *self.notes(log, named=actions is not None)]
 
 
 @dataclass
@@ -160,3 +195,154 @@ class _Survey:
                 "the sets of actions with a positive probability are kept."
             )
         return notes
+
+
+class _Filling:
+    """Arrays of the size that a first walk over the events found, filled by a second one."""
+
+    def __init__(self, survey: _Survey, index: Mapping[Hashable, int], n_actions: int) -> None:
+        rows, distributions = survey.rows, survey.distributions.all
+        self.columns, self.index = survey.columns, index
+        self.contexts = np.full((rows, 1), 1.0) if survey.constant else np.zeros((rows, len(self.columns)))
+        self.actions = np.empty(rows, dtype=np.int32)
+        self.rewards = np.empty(rows)
+        self.propensities = np.empty(rows) if survey.propensities.all or distributions else None
+        self.ids: list[str | int] | None = [] if survey.ids.all else None
+        self._distributions = distributions
+        self._builder = SupportBuilder(n_actions) if survey.sets.first else None
+        self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // n_actions))
+        self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
+        self._pending: list[dict[int, float] | None] = []
+        self._row = self._scaled = self._merged = 0
+
+    def add(self, event: Event) -> None:
+        """Write one event into the next row."""
+        row = self._row
+        if row == len(self.actions):
+            raise LogError(f"{event.where}: the log grew while it was read; read a copy that stands still")
+        action = self._position(event.action, event.where)
+        propensity = event.propensity
+        if event.eligible is not None:
+            shares = self._shares(event)
+            propensity = self._checked(event, shares, action)
+            self._pending.append(shares)
+        elif self._builder is not None:
+            self._pending.append(None)
+        if propensity is not None and not 0 < propensity <= 1:
+            raise LogError(
+                f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
+                "Drop the event, or mend its probability"
+            )
+        self.actions[row], self.rewards[row] = action, event.reward
+        if self.propensities is not None:
+            self.propensities[row] = propensity
+        if self.ids is not None and event.context_id is not None:
+            self.ids.append(_checked_id(event.context_id, event.where))
+        rows, columns, values = self._cells
+        for name, value in event.features.items():
+            column = self.columns.get(name)
+            if column is not None:
+                rows.append(row)
+                columns.append(column)
+                values.append(value)
+        self._row += 1
+        if self._row % self._batch == 0:
+            self._flush()
+
+    def _position(self, label: Hashable, where: str) -> int:
+        position = self.index.get(label)
+        if position is None:
+            raise unknown(label, self.index, where)
+        return position
+
+    def _shares(self, event: Event) -> dict[int, float]:
+        """Each available action's probability; 1 for each where only the set is known."""
+        eligible, given = event.eligible or (), event.probabilities
+        values: Sequence[float] = [1.0] * len(eligible) if given is None else self._scale(given, event.where)
+        shares: dict[int, float] = {}
+        for label, value in zip(eligible, values, strict=True):
+            position = self._position(label, event.where)
+            shares[position] = shares[position] + value if position in shares else value
+        self._merged += len(shares) < len(eligible)
+        return shares
+
+    def _scale(self, probabilities: Sequence[float], where: str) -> Sequence[float]:
+        bad = [p for p in probabilities if not 0 <= p <= 1]
+        total = math.fsum(probabilities)
+        if bad or abs(total - 1) > ROUNDED:
+            got = f"has the probability {bad[0]!r}" if bad else f"sums to {total:.6g}"
+            raise LogError(
+                f"{where}: the distribution {got}; expected probabilities in [0, 1] that sum to 1, one for "
+                "each action. Mend it, or leave it out of every event"
+            )
+        if abs(total - 1) <= EXACT:
+            return probabilities
+        self._scaled += 1
+        return [p / total for p in probabilities]
+
+    def _checked(self, event: Event, shares: dict[int, float], action: int) -> float | None:
+        """The propensity, which the set or distribution must bear out."""
+        if action not in shares:
+            raise LogError(
+                f"{event.where}: the logged action {brief(event.action)} is not among the {len(shares)} available "
+                "ones. Mend the action or the set"
+            )
+        twice = (event.eligible or ()).count(event.action) > 1
+        if event.probabilities is None:
+            if twice and event.propensity is not None:
+                raise LogError(
+                    f"{event.where}: the logged action {brief(event.action)} is available twice, so that its "
+                    "probability is not known. Tell the two apart with action_id=..."
+                )
+            return event.propensity
+        share = shares[action]
+        if event.propensity is None or twice:
+            return share
+        if abs(event.propensity - share) > CONTRADICTION * event.propensity:
+            raise LogError(
+                f"{event.where}: the logged action's probability {event.propensity!r} contradicts the "
+                f"distribution's {share!r}. Mend one of the two"
+            )
+        return event.propensity
+
+    def _flush(self) -> None:
+        rows, columns, values = self._cells
+        self.contexts[rows, columns] = values
+        self._cells = ([], [], [])
+        if self._builder is None or not self._pending:
+            return
+        table = np.zeros((len(self._pending), self._builder.n_actions))
+        for row, shares in enumerate(self._pending):
+            if shares is None:  # nothing was listed: it could have taken any
+                table[row] = 1.0
+            else:
+                table[row, list(shares)] = list(shares.values())
+        if self._distributions:
+            self._builder.add_distribution(table)
+        else:
+            self._builder.add(table > 0)
+        self._pending = []
+
+    def support(self) -> Support | None:
+        """The support, once every event is in."""
+        if self._row < len(self.actions):
+            raise LogError("the log shrank while it was read; read a copy that stands still")
+        self._flush()
+        return None if self._builder is None else self._builder.build()
+
+    def notes(self) -> list[str]:
+        """What was done to the events on the way."""
+        notes = []
+        if self._scaled:
+            notes.append(f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding).")
+        if self._merged:
+            notes.append(
+                f"{self._merged} events show one action in two places; its probabilities were added."
+            )
+        return notes
+
+
+def _checked_id(value: object, where: str) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+        raise LogError(f"{where}: context id {brief(value)}; expected a text or a whole number")
+    return value if isinstance(value, str) else int(value)

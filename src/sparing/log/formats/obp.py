@@ -1,7 +1,9 @@
 """Open Bandit Pipeline's `bandit_feedback`: a dict of arrays, in memory or as .npz (nothing pickled)."""
 
+import math
 import os
-from collections.abc import Hashable, Mapping, Sequence
+import zipfile
+from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +11,17 @@ import numpy as np
 from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.arguments import floats
-from sparing.log.formats.lines import is_path
-from sparing.log.formats.obp_archive import arrays_of
-from sparing.log.formats.rows import has_sets
-from sparing.log.limits import check_action_count
-from sparing.log.log import Log
+from sparing.log.blocks import Blocks, first_line, is_path
+from sparing.log.formats.writing import has_sets
+from sparing.log.labels import check_action_count
+from sparing.log.log import Log, floats
 from sparing.log.support import Support, SupportBuilder
 
 READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")
 BATCH_ROWS = 65_536
+
+MOST_INFLATED = 1100
+"""Bytes that one packed byte can become at most; who claims more is damaged."""
 
 EXACT = 2.0**53
 """Whole numbers up to here are told apart by floats."""
@@ -75,7 +78,39 @@ def _fields(source: Any) -> dict[str, Any]:
         raise LogError(
             f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
         )
-    return arrays_of(source, READ)
+    return _arrays_of(source, READ)
+
+
+def _arrays_of(path: str | os.PathLike[str], wanted: Container[str]) -> dict[str, Any]:
+    """The wanted arrays of an .npz by name, without trusting what it says of itself; others are named, but empty. Nothing is unpickled."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            if len(members) < len(archive.infolist()):
+                raise ValueError("an array stands in it twice")  # noqa: TRY301 (reported like any damage)
+            return {name: _array(archive, info) if name in wanted else () for name, info in members.items()}
+    except FileNotFoundError:
+        raise LogError(f"{path} does not exist") from None
+    except Exception as error:  # a damaged archive or header fails in a dozen ways
+        raise LogError(
+            f"{path} is no .npz of plain arrays, or it is damaged: {first_line(error)}. Save it with "
+            "np.savez(path, **{k: v for k, v in feedback.items() if v is not None})"
+        ) from None
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{info.filename} is packed in a way that NumPy does not write")
+    if info.file_size > MOST_INFLATED * (info.compress_size + 1):
+        raise ValueError(f"{info.filename} claims {info.file_size} bytes, more than it can have")
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, kind = read[version](file)
+    if math.prod(shape) * kind.itemsize > info.file_size:
+        raise ValueError(f"{info.filename} claims to be an array of shape {shape}, which is not there")
+    with archive.open(info) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _rounds(fields: Mapping[str, Any], name: str, n: int, *, axes: int = 1) -> np.ndarray:
@@ -143,8 +178,8 @@ def _support(pi_b: Any, shape: tuple[int, int], rows: slice | np.ndarray, slot: 
         raise LogError(f"position {slot} is outside pi_b, which has {table.shape[2]}")
     table = table[rows, :, (slot or 0) if table.shape[2] > 1 else 0]
     builder = SupportBuilder(shape[1])
-    for start in range(0, len(table), BATCH_ROWS):
-        builder.add_distribution(table[start : start + BATCH_ROWS])
+    for part in Blocks(0, len(table), BATCH_ROWS):
+        builder.add_distribution(table[part])
     return builder.build()
 
 

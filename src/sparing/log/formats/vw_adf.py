@@ -2,23 +2,15 @@
 
 import os
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
-from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.events import MAX_FEATURES, build
-from sparing.log.formats.filling import Event
-from sparing.log.formats.lines import text_lines
-from sparing.log.formats.naming import Named, Naming, by_label, by_text, text_notes
-from sparing.log.formats.rows import (
-    distribution_notes,
-    missing_action_notes,
-    need_propensities,
-    order_notes,
-    rows,
-    support_notes,
-)
-from sparing.log.formats.vw_line import (
+from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
+from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.records import Named, by_label, by_text, text_lines
+from sparing.log.formats.vw_text import (
     CONSTANT_NOTE,
     FeatureText,
     Line,
@@ -27,23 +19,22 @@ from sparing.log.formats.vw_line import (
     split,
     tag,
     tag_notes,
+    tags_wanted,
     unescape,
 )
-from sparing.log.formats.vw_text import tags_wanted
 from sparing.log.log import Log
 
 SHARED = "shared"
 POSITION = "position"
 
 
+@keywords_of(Reader.read)
 def read(
     source: str | os.PathLike[str],
     *,
-    actions: Sequence[Hashable] | None = None,
     action_id: str | None = None,
-    features: Sequence[str] | None = None,
     context_id: str | None = None,
-    max_features: int = MAX_FEATURES,
+    **vocabulary: Any,
 ) -> tuple[Log, list[str]]:
     """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
 
@@ -51,17 +42,7 @@ def read(
     alone, `action_id="position"` by its place in the block. A block's lines are the actions it could
     have taken. `context_id="tag"` takes the shared lines' tags for context ids.
     """
-    blocks = _Blocks(source, action_id=action_id, tags=tags_wanted(context_id))
-    naming: Naming = {None: _by_line, POSITION: by_label}.get(action_id, by_text)
-    log, notes = build(
-        blocks.events,
-        name=os.fspath(source),
-        naming=naming,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-    )
-    return log, [*notes, *blocks.notes()]
+    return _Blocks(source, action_id=action_id, tags=tags_wanted(context_id)).read(**vocabulary)
 
 
 def _by_line(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
@@ -81,10 +62,11 @@ def _only_feature(line: str) -> str | None:
     return unescape("".join(features))
 
 
-class _Blocks:
+class _Blocks(Reader):
     """The events of a file, and what was noticed on the way."""
 
     def __init__(self, source: str | os.PathLike[str], *, action_id: str | None, tags: bool) -> None:
+        super().__init__(os.fspath(source), {None: _by_line, POSITION: by_label}.get(action_id, by_text))
         self.source, self.action_id, self.tags = source, action_id, tags
         self.unlabelled = self.tagged = self.featured = 0
 
@@ -157,7 +139,7 @@ class _Blocks:
             "asks; leave action_id out to tell actions by their whole line"
         )
 
-    def notes(self) -> list[str]:
+    def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was skipped and assumed."""
         notes = [
             "Rewards are minus the costs.",
@@ -175,16 +157,20 @@ class _Blocks:
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name. Says what the format could not carry."""
-    need_propensities(log, "Vowpal Wabbit's --cb_adf format")
+    writing.need_propensities(log, "Vowpal Wabbit's --cb_adf format")
     features = FeatureText(log)
     names = [f"|action {escape(labels.as_text(name))}" for name in log.action_names]
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        for row in rows(log):
-            file.write(f"{SHARED} {tag(row)}{features(row)}\n")
-            for action in range(log.n_actions) if row.available is None else row.available:
-                mark = f"0:{-row.reward!r}:{row.propensity!r} " if action == row.action else ""
-                file.write(f"{mark}{names[action]}\n")
-            file.write("\n")
-    notes = [*features.notes, *tag_notes(log), *text_notes(log.action_names), *order_notes(log)]
-    notes += distribution_notes(log)
-    return [*notes, *support_notes(log, lists_everything=True), *missing_action_notes(log)]
+
+    def block(row: writing.Row) -> str:
+        label = f"0:{-row.reward!r}:{row.propensity!r} "
+        available = range(log.n_actions) if row.available is None else row.available
+        actions = [f"{label if action == row.action else ''}{names[action]}" for action in available]
+        return "\n".join([f"{SHARED} {tag(row)}{features(row)}", *actions, ""])
+
+    writing.write_lines(path, map(block, writing.rows(log)))
+    return [
+        *features.notes,
+        *tag_notes(log),
+        *writing.text_notes(log.action_names),
+        *writing.listing_notes(log),
+    ]

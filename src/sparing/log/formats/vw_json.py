@@ -1,43 +1,42 @@
 """Vowpal Wabbit's `--json` lines: an object that is itself the context, with `_multi` for `--cb_adf`, or without."""
 
-import json
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.dsjson_event import AUTOMATIC, POSITION, Identity, label_of
-from sparing.log.formats.events import MAX_FEATURES, build
-from sparing.log.formats.features import Flattener, finite
-from sparing.log.formats.filling import Event
-from sparing.log.formats.lines import Records
-from sparing.log.formats.naming import Naming, by_label, by_number, by_text, numbered_note, text_notes
-from sparing.log.formats.rows import (
-    distribution_notes,
-    feature_names,
-    missing_action_notes,
-    need_propensities,
-    order_notes,
-    rows,
-    support_notes,
+from sparing.log.columns import keywords_of
+from sparing.log.formats import writing
+from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.records import (
+    Flattener,
+    Records,
+    by_label,
+    by_number,
+    by_text,
+    finite,
+    numbered_note,
 )
-from sparing.log.formats.vw_line import label as label_in_text
+from sparing.log.formats.vw_text import label as label_in_text
+from sparing.log.labels import brief
 from sparing.log.log import Log
-from sparing.log.parsing import brief
 
 EXPECTED = "an object with features and a label, and _multi for the actions' own"
+AUTOMATIC, FEATURES, POSITION = "auto", "features", "position"
+UNLABELLED = "lines without a label"
+LABEL = {
+    "_label_cost": "cost",
+    "_label_probability": "probability",
+    "_label_action": "action",
+    "_labelindex": "index",
+}
 
 
+@keywords_of(Reader.read)
 def read(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    action_id: str = AUTOMATIC,
-    features: Sequence[str] | None = None,
-    ignore: Iterable[str] = (),
-    max_features: int = MAX_FEATURES,
+    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **vocabulary: Any
 ) -> tuple[Log, list[str]]:
     """Read `--json` lines, or a list of such objects: reward = −cost.
 
@@ -45,44 +44,72 @@ def read(
     else `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the
     numbers 1..K, as in `--cb` text.
     """
-    events = _Events(source, action_id, Flattener(ignore=ignore, hidden=True))
-    first = next((record for _, record in events.records if isinstance(record, Mapping)), {})
-    events.listed = "_multi" in first
-    naming: Naming = by_text if events.listed else by_number
-    log, notes = build(
-        events.walk,
-        name=events.records.name,
-        naming=by_label if events.listed and action_id == POSITION else naming,
-        actions=actions,
-        features=features,
-        max_features=max_features,
-    )
-    return log, [*notes, *events.notes(log, named=actions is not None)]
+    return _Events(source, action_id, ignore).read(**vocabulary)
 
 
-class _Events:
-    """The events of a file, all with a list of actions or all without."""
+class Events(Reader):
+    """The events of a file of JSON lines with Vowpal Wabbit's labels; of use to whichever format they are in."""
 
-    def __init__(self, source: Any, action_id: str, flatten: Flattener) -> None:
-        self.records = Records(source, EXPECTED, objects_only=True)
-        self.identity, self.flatten = Identity(action_id), flatten
-        self.listed = False
-        self.unlabelled = 0
+    def __init__(self, source: Any, expected: str, action_id: str, ignore: Iterable[str]) -> None:
+        self.records = Records(source, expected, objects_only=True)
+        super().__init__(self.records.name, by_label if action_id == POSITION else by_text)
+        self.identity, self.flatten = Identity(action_id), Flattener(ignore=ignore, hidden=True)
+        self.skipped: Counter[str] = Counter()
 
-    def walk(self) -> Iterator[Event]:
-        """One event for each labelled line."""
-        self.unlabelled = 0
+    def labelled(self) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
+        """Each record with its place and its label; what is skipped is counted anew."""
+        self.skipped.clear()
         for where, record in self.records:
-            label = label_of(record, where, EXPECTED)
+            yield where, record, label_of(record, where, self.records.expected)
+
+    def eligible(self, multi: Sequence[Any], where: str) -> list[Hashable]:
+        """The labels of the actions that an event lists."""
+        return [self.identity(action, position, where) for position, action in enumerate(multi)]
+
+    def event(
+        self, where: str, context: Any, label: Mapping[str, Any], action: Hashable, **more: Any
+    ) -> Event:
+        """An event of this label: reward = −cost."""
+        share = label.get("probability")
+        return Event(
+            where,
+            self.flatten(context, where),
+            action,
+            -finite(label["cost"], where, "the label's cost"),
+            propensity=None if share is None else finite(share, where, "the label's probability"),
+            **more,
+        )
+
+    def told_by(self) -> str:
+        """How actions are told from each other."""
+        return f"Actions are told by {self.identity.said}; any other features of theirs are left out."
+
+    def left_out(self) -> list[str]:
+        """What was skipped, and why."""
+        skipped = self.skipped | Counter({"lines that are not JSON objects": self.records.skipped})
+        return [f"{count} {what} were skipped." for what, count in skipped.items() if count]
+
+
+class _Events(Events):
+    """All events have a list of actions, or all have none."""
+
+    def __init__(self, source: Any, action_id: str, ignore: Iterable[str]) -> None:
+        super().__init__(source, EXPECTED, action_id, ignore)
+        first = next((record for _, record in self.records if isinstance(record, Mapping)), {})
+        self.listed = "_multi" in first
+        if not self.listed:
+            self.naming = by_number
+
+    def events(self) -> Iterator[Event]:
+        """One event for each labelled line."""
+        for where, record, label in self.labelled():
             if ("_multi" in record) != self.listed:
                 raise LogError(
                     f"{where}: some lines have a list of actions, _multi, and some have not; split them"
                 )
-            event = (
-                self._from_list(where, record, label) if self.listed else self._alone(where, record, label)
-            )
+            event = (self._from_list if self.listed else self._alone)(where, record, label)
             if event is None:
-                self.unlabelled += 1
+                self.skipped[UNLABELLED] += 1
             else:
                 yield event
 
@@ -93,7 +120,7 @@ class _Events:
         number = label.get("action")
         if type(number) is not int or number < 1:
             raise LogError(f"{where}: the label's action is {brief(number)}; expected a whole number from 1")
-        return self._event(where, record, label, number, None)
+        return self.event(where, record, label, number)
 
     def _from_list(self, where: str, record: Mapping[str, Any], label: dict[str, Any] | None) -> Event | None:
         multi = record["_multi"]
@@ -101,7 +128,7 @@ class _Events:
             raise LogError(
                 f"{where}: _multi is {str(multi)[:40]!r}; expected a list of objects, one an action"
             )
-        eligible = [self.identity(action, position, where) for position, action in enumerate(multi)]
+        eligible = self.eligible(multi, where)
         own = [(i, found) for i, action in enumerate(multi) if (found := _own_label(action, where))]
         if len(own) + (label is not None) > 1:
             raise LogError(
@@ -110,35 +137,16 @@ class _Events:
         if label is None and not own:
             return None
         chosen, label = own[0] if own else (_chosen(label or {}, len(multi), where), label or {})
-        return self._event(where, record, label, eligible[chosen], eligible)
-
-    def _event(
-        self, where: str, record: Mapping[str, Any], label: dict[str, Any], action: Hashable, eligible: Any
-    ) -> Event:
-        share = label.get("probability")
-        return Event(
-            where,
-            self.flatten(record, where),
-            action,
-            -finite(label["cost"], where, "the label's cost"),
-            propensity=None if share is None else finite(share, where, "the label's probability"),
-            eligible=eligible,
-        )
+        return self.event(where, record, label, eligible[chosen], eligible=eligible)
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was skipped and assumed."""
         notes = ["Rewards are minus the costs."]
         if self.listed:
-            notes.append(
-                f"Actions are told by {self.identity.said}; any other features of theirs are left out."
-            )
+            notes.append(self.told_by())
         elif not named:
             notes.append(numbered_note(log.action_names, first=1))
-        if self.unlabelled:
-            notes.append(f"{self.unlabelled} lines without a label were skipped.")
-        if self.records.skipped:
-            notes.append(f"{self.records.skipped} lines that are not JSON objects were skipped.")
-        return notes
+        return [*notes, *self.left_out()]
 
 
 def _own_label(action: Any, where: str) -> dict[str, Any] | None:
@@ -174,25 +182,125 @@ def _chosen(label: Mapping[str, Any], count: int, where: str) -> int:
     return chosen
 
 
+def label_of(record: Any, where: str, expected: str) -> dict[str, Any] | None:
+    """A label's cost, probability, action and index, in either style, or None where there is no cost.
+
+    The fields stand in the event (`_label_cost`, …, in any case of letters) or in an object `_label`. An event
+    that is no single choice among listed actions is refused.
+    """
+    if not isinstance(record, dict | Mapping):
+        raise LogError(f"{where}: {type(record).__name__} {str(record)[:40]!r}; expected {expected}")
+    if "_outcomes" in record:
+        raise LogError(f"{where}: several decisions in one event (ccb or slates); a bandit log has one")
+    if "_label_ca" in record:
+        raise LogError(
+            f"{where}: an action out of a continuous range (_label_ca); a bandit log has a list of actions. Cut the "
+            "range into a few, and write each event with the one it fell in"
+        )
+    label = {LABEL[str(key).lower()]: value for key, value in record.items() if str(key).lower() in LABEL}
+    nested = record.get("_label")
+    if isinstance(nested, Mapping):
+        label |= {str(key).lower(): value for key, value in nested.items()}
+    return label if label.get("cost") is not None else None
+
+
+def at(record: Any, path: str) -> Any:
+    """The value at a dotted path, or None."""
+    for key in path.split("."):
+        if not isinstance(record, dict | Mapping):
+            return None
+        record = record.get(key)
+    return record
+
+
+class Identity:
+    """What tells one action of `_multi` from another; `auto` is settled by the first event."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+        self._flatten = Flattener(hidden=True)
+
+    @property
+    def said(self) -> str:
+        """The rule, in words."""
+        return {FEATURES: "their features", POSITION: "their position in _multi"}.get(
+            self.rule, f"the field {self.rule}"
+        )
+
+    def __call__(self, action: Any, position: int, where: str) -> Hashable:
+        """An action's label."""
+        if not isinstance(action, dict | Mapping):
+            raise LogError(f"{where}: action {position + 1} of _multi is {brief(action)}; expected an object")
+        if self.rule == AUTOMATIC:
+            self.rule = _id_path(action) or FEATURES
+        if self.rule == POSITION:
+            return position + 1
+        if self.rule == FEATURES:
+            features = self._flatten(action, where)
+            if not features:
+                raise LogError(
+                    f"{where}: action {position + 1} has no features to tell it by. Pass action_id={POSITION!r}"
+                )
+            return ", ".join(
+                name if value == 1 else f"{name}:{value!r}" for name, value in sorted(features.items())
+            )
+        value = at(action, self.rule)
+        if type(value) is str:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise LogError(
+                f"{where}: action {position + 1} has {brief(value)} in the field {self.rule!r} that tells actions "
+                f"apart. Choose another with action_id=..., {FEATURES!r} or {POSITION!r}"
+            )
+        return str(value)
+
+
+def _id_path(action: Mapping[str, Any]) -> str | None:
+    """The dotted path of an action's id: a field called id, at any depth, else its tag."""
+    found = _find_id(action, "")
+    return found or ("_tag" if isinstance(action.get("_tag"), str) else None)
+
+
+def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
+    for key, part in value.items():
+        if key.lower() == "id" and isinstance(part, str | int):
+            return f"{prefix}{key}"
+        if isinstance(part, Mapping) and (found := _find_id(part, f"{prefix}{key}.")):
+            return found
+    return None
+
+
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write lines for `--cb_adf --json`: actions as `{"a": {"id": name}}`. Says what could not be carried."""
-    need_propensities(log, "Vowpal Wabbit's --json format")
-    names, notes = feature_names(log, usable=lambda name: name and not name.startswith("_"))
-    texts = [labels.as_text(name) for name in log.action_names]
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        for row in rows(log):
-            available = list(range(len(texts))) if row.available is None else row.available
-            place = available.index(row.action)
-            record: dict[str, Any] = {
-                "_label_cost": -row.reward,
-                "_label_probability": row.propensity,
-                "_label_Action": place + 1,
-                "_labelIndex": place,
-                **{names[position]: value for position, value in row.features},
-                "_multi": [{"a": {"id": texts[action]}} for action in available],
-            }
-            file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
-    if log.context_ids is not None:
+    title = "Vowpal Wabbit's --json format"
+    return write_labelled(log, path, lambda _, label, context: label | context, title=title, whole=False)
+
+
+def write_labelled(
+    log: Log,
+    path: str | os.PathLike[str],
+    record: Callable[[writing.Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
+    *,
+    title: str,
+    whole: bool,
+) -> list[str]:
+    """Write `record(row, label, context)` of each row, the context with its list of actions. Says what is lost.
+
+    `whole`: whether records also hold ids and distributions.
+    """
+    writing.need_propensities(log, title)
+    names, notes = writing.feature_names(log, usable=lambda name: name and not name.startswith("_"))
+    actions = [{"a": {"id": labels.as_text(name)}} for name in log.action_names]
+
+    def written(row: writing.Row) -> dict[str, Any]:
+        available = range(log.n_actions) if row.available is None else row.available
+        place = available.index(row.action)
+        label = {"_label_cost": -row.reward, "_label_probability": row.propensity}
+        context: dict[str, Any] = {names[position]: value for position, value in row.features}
+        context["_multi"] = [actions[action] for action in available]
+        return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
+
+    writing.write_json(path, map(written, writing.rows(log)), compact=True)
+    if log.context_ids is not None and not whole:
         notes.append("Context ids are lost.")
-    notes += [*text_notes(log.action_names), *order_notes(log), *distribution_notes(log)]
-    return [*notes, *support_notes(log, lists_everything=True), *missing_action_notes(log)]
+    return [*notes, *writing.text_notes(log.action_names), *writing.listing_notes(log, distributions=whole)]

@@ -1,17 +1,19 @@
 """The rows of a log, one at a time, as the writers of the text formats want them."""
 
-from collections.abc import Callable, Iterator
+import json
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.blocks import Blocks
+from sparing.log.labels import brief, whole_numbers
 from sparing.log.log import Log
-from sparing.log.parsing import brief
-
-BATCH_CELLS = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,8 @@ class Row:
 
 def rows(log: Log) -> Iterator[Row]:
     """Walk a log; sets and distributions are unpacked for a few rows at a time."""
-    step = max(1, BATCH_CELLS // max(log.n_features, log.n_actions))
     known = has_sets(log)
-    for start in range(0, log.n_rows, step):
-        part = slice(start, min(start + step, log.n_rows))
+    for part in Blocks.of(log.n_rows, max(log.n_features, log.n_actions)):
         contexts = log.contexts[part]
         written = (contexts != 0) | np.signbit(contexts)
         masks = log.support.mask(part) if known else None
@@ -112,6 +112,12 @@ def missing_action_notes(log: Log, *, every: bool = True) -> list[str]:
     return [f"Actions that are in no row ({some}) are lost unless the file is read with actions=[...]."]
 
 
+def listing_notes(log: Log, *, distributions: bool = False) -> list[str]:
+    """What a format loses that lists the available actions of every row, sorted, with or without `distributions`."""
+    kept = [] if distributions else distribution_notes(log)
+    return [*order_notes(log), *kept, *support_notes(log, lists_everything=True), *missing_action_notes(log)]
+
+
 def order_notes(log: Log) -> list[str]:
     """Whether the actions' order is lost: labels come back sorted."""
     if labels.in_order(log.action_names) == log.action_names:
@@ -127,3 +133,35 @@ def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[
         return names, []
     note = f"Feature names are written as x_0, x_1, … because {brief(bad[0])} cannot be written."
     return [f"x_{i}" for i in range(len(names))], [note]
+
+
+def to_json(label: Hashable) -> Any:
+    """A label as plain JSON: a tuple is a list."""
+    if isinstance(label, tuple):
+        return [to_json(part) for part in label]
+    return labels.to_json(label)
+
+
+def text_notes(names: Sequence[Hashable]) -> list[str]:
+    """What becomes of labels that are written as text and read back."""
+    back = whole_numbers(labels.by_text(names))
+    same = [type(a) is type(b) and a == b for a, b in zip(names, back, strict=True)]
+    if all(same):
+        return []
+    name, text = names[same.index(False)], back[same.index(False)]
+    return [
+        f"Action labels are written as text: {brief(name)} reads back as {brief(text)} unless actions=[...] is given."
+    ]
+
+
+def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Write lines of text as a file that is whole or not there."""
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            file.write(f"{line}\n")
+
+
+def write_json(path: str | os.PathLike[str], records: Iterable[Any], *, compact: bool = False) -> None:
+    """Write JSON values, one a line."""
+    separators = (",", ":") if compact else None
+    write_lines(path, (json.dumps(record, ensure_ascii=False, separators=separators) for record in records))

@@ -1,0 +1,58 @@
+"""The roles that a table's columns play in a log: the one list of them, for the library, the commands and streams.
+
+Nothing heavy is imported here: the commands' help is made from it.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+class ColumnNames(TypedDict, total=False):
+    """The keywords of whatever reads a table: those of `Columns`."""
+
+    contexts: str | Sequence[str] | None
+    action: str
+    reward: str
+    propensity: str | None
+    distribution: str | None
+    eligible: str | None
+    context_id: str | None
+
+
+def _role(default: str | None, said: str) -> Any:
+    return field(default=default, metadata={"help": said})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns play which role, as the caller says; a default name that is not there is left out.
+
+    `contexts` are scalar columns or one list column, `distribution` is the prefix of one column an action.
+    """
+
+    contexts: str | Sequence[str] | None = _role(None, "Context columns, with commas; default: x_0, x_1, …")
+    action: str = _role("action", "The action column.")
+    reward: str = _role("reward", "The reward column.")
+    propensity: str | None = _role("propensity", "The column of the logged action's probability.")
+    distribution: str | None = _role("p_", "Prefix of the probability columns.")
+    eligible: str | None = _role("eligible", "The column of eligible sets.")
+    context_id: str | None = _role("context_id", "The column that says which context a row is.")
+
+
+def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]:
+    """Show, in a function's signature and so in its help, another's keywords where it has `**keywords`."""
+
+    def shown(function: Function) -> Function:
+        signature = inspect.signature(function)
+        first, *own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        theirs = [
+            each for each in inspect.signature(source).parameters.values() if each.kind is each.KEYWORD_ONLY
+        ]
+        function.__signature__ = signature.replace(parameters=[first, *theirs, *own])  # type: ignore[attr-defined]
+        return function
+
+    return shown
