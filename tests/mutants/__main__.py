@@ -7,6 +7,7 @@ python tests/mutants wider log-beats only those whose name has one of these word
 """
 
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -34,29 +35,20 @@ def changed(fault: Fault, source: Path) -> None:
     path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
 
 
-def killer(fault: Fault) -> str:
+def killer(fault: Fault, place: Path) -> str:
     """The first test that fails on the fault; nothing if it survives."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "src"
-        shutil.copytree(HOUSE / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        changed(fault, source)
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE), str(Path(__file__).parent)]),
-        }
-        tests = [str(HOUSE / "tests" / name) for name in (*fault.first, *KILLERS)]
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *dict.fromkeys(tests),
-        ]
-        done = subprocess.run(
-            command, cwd=HOUSE, env=environment, capture_output=True, text=True, check=False
-        )
+    source = place / "src"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(HOUSE / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    changed(fault, source)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE), str(Path(__file__).parent)]),
+        "NUMBA_CACHE_DIR": str(place / "kernels"),
+    }
+    tests = [str(HOUSE / "tests" / name) for name in (*fault.first, *KILLERS)]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "interpreted", "-W", "ignore"]
+    command = [sys.executable, "-m", "pytest", *options, *dict.fromkeys(tests)]
+    done = subprocess.run(command, cwd=HOUSE, env=environment, capture_output=True, text=True, check=False)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failed[0].split(" - ")[0] if failed else ("crashed" if done.returncode not in (0, 1) else "")
 
@@ -65,12 +57,19 @@ def main(words: list[str]) -> int:
     """Try the faults chosen, and print a row for each as it comes."""
     chosen = [fault for fault in FAULTS if not words or any(word in fault.name for word in words)]
 
+    places: queue.SimpleQueue[Path] = queue.SimpleQueue()
+
     def tried(fault: Fault) -> tuple[Fault, str, float]:
-        began = time.monotonic()
-        return fault, killer(fault), time.monotonic() - began
+        began, place = time.monotonic(), places.get()
+        try:
+            return fault, killer(fault, place), time.monotonic() - began
+        finally:
+            places.put(place)
 
     survived = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        for number in range(AT_ONCE):
+            places.put(Path(folder) / str(number))
         for fault, found, seconds in pool.map(tried, chosen):
             if not found and not fault.equivalent:
                 survived.append(fault.name)

@@ -5,10 +5,10 @@ Functions of tables are left as they are written; those of numbers and arrays al
 
 import warnings
 
+import numba
 import numpy as np
 
 from sparing.native import compiling, table
-from sparing.online.engine.algebra import dot as in_order
 
 
 class Direct:
@@ -37,12 +37,14 @@ def put(self, name, value):
 
 def interpret():
     """Import the engine with nothing compiled but what takes no table."""
+    compiling._text_hash = lambda folder: (
+        "unchanged"
+    )  # a fault elsewhere in the folder changes none of these two
     from sparing.online.engine import algebra, luck
 
     kept = compiling.compiled, compiling.Entry
-    dot = kept[0](_dot)
-    dot(np.ones(2), np.ones(2))
-    algebra.dot = dot
+    in_order = algebra.dot
+    algebra.dot = numba.njit(lambda a, b: in_order(a, b))
     mixed = luck.mixed
     luck.mixed = lambda word: np.uint64(mixed(np.uint64(word)))
     table.Table.__getattr__, table.Table.__setattr__ = get, put
@@ -51,10 +53,6 @@ def interpret():
         from sparing.online.engine import entries  # noqa: F401
     finally:
         compiling.compiled, compiling.Entry = kept
-
-
-def _dot(a, b):
-    return in_order(a, b)
 
 
 warnings.simplefilter("ignore")
