@@ -45,14 +45,13 @@ def interpret():
     kept = compiling.compiled, compiling.Entry
     in_order = algebra.dot
     algebra.dot = numba.njit(lambda a, b: in_order(a, b))
-    mixed = luck.mixed
-    luck.mixed = lambda word: np.uint64(mixed(np.uint64(word)))
     table.Table.__getattr__, table.Table.__setattr__ = get, put
     compiling.compiled, compiling.Entry = lambda function: function, Direct
     try:
-        from sparing.online.engine import entries  # noqa: F401
+        from sparing.online.engine import entries, opening  # noqa: F401
     finally:
         compiling.compiled, compiling.Entry = kept
+    opening.mixed = lambda word: np.uint64(luck.mixed(np.uint64(word)))
 
 
 warnings.simplefilter("ignore")
