@@ -37,14 +37,13 @@ def put(self, name, value):
 
 def interpret():
     """Import the engine with nothing compiled but what takes no table."""
-    compiling._text_hash = lambda folder: (
-        "unchanged"
-    )  # a fault elsewhere in the folder changes none of these two
-    from sparing.online.engine import algebra, luck
+    # A fault elsewhere in the folder changes nothing in what stays compiled.
+    compiling._text_hash = lambda folder: "unchanged"
+    from sparing.native import vectors
+    from sparing.online.engine import algebra, luck  # noqa: F401
 
-    kept = compiling.compiled, compiling.Entry
-    in_order = algebra.dot
-    algebra.dot = numba.njit(lambda a, b: in_order(a, b))
+    kept, in_order = (compiling.compiled, compiling.Entry), vectors.dot
+    vectors.dot = numba.njit(lambda a, b: in_order(a, b))
     table.Table.__getattr__, table.Table.__setattr__ = get, put
     compiling.compiled, compiling.Entry = lambda function: function, Direct
     try:

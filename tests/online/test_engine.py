@@ -9,6 +9,7 @@ from reference.kernels import best
 from reference.rules import Round, planned
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
+from sparing.native import vectors
 from sparing.native.compiling import compiled
 from sparing.online import rules
 from sparing.online.engine import algebra, bounding, choosing, running, search
@@ -213,7 +214,7 @@ def test_certificates_bound_the_inverse():
 
 @compiled
 def dot(a, b):
-    return algebra.dot(a, b)
+    return vectors.dot(a, b)
 
 
 def test_the_order_of_a_sum():

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from sparing.native.compiling import compiled
-from sparing.online.engine.algebra import cholesky, dot, invert, times
+from sparing.native.vectors import dot
+from sparing.online.engine.algebra import cholesky, invert, times
 from sparing.online.engine.learning import set_radius
 from sparing.online.engine.memory import Table
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from sparing.model import radius
 from sparing.native.compiling import compiled
-from sparing.online.engine.algebra import add_both, dot, invert, times
+from sparing.native.vectors import dot
+from sparing.online.engine.algebra import add_both, invert, times
 from sparing.online.engine.memory import DETERMINANT, PAPER, TRACE, Table
 
 determinant, trace, paper = compiled(radius.determinant), compiled(radius.trace), compiled(radius.paper)

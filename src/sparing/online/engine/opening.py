@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from sparing.native.compiling import compiled
-from sparing.online.engine.algebra import dot, times
+from sparing.native.vectors import dot
+from sparing.online.engine.algebra import times
 from sparing.online.engine.learning import SHRINK, add_row, factor, fits, observe, predict, set_radius
 from sparing.online.engine.luck import mixed
 from sparing.online.engine.memory import AHEAD, SETTLED, Table

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sparing.native.compiling import compiled
-from sparing.online.engine.algebra import dot, outer, rough_dot
+from sparing.native.vectors import dot
+from sparing.online.engine.algebra import outer, rough_dot
 from sparing.online.engine.memory import Table
 
 ROUNDING = 1.02 * 2.0**-24
