@@ -8,14 +8,9 @@ KILLERS = (
     "online/test_random_learners.py",
     "online/test_core.py",
     "online/test_engine.py",
-    "online/test_explore.py",
     "online/test_log_beats.py",
     "online/test_sets.py",
     "online/test_monitor.py",
-    "online/test_exactness.py",
-    "online/test_contract.py",
-    "online/test_learner_saving.py",
-    "fuzz/test_fuzz_steps.py",
 )
 """Tests from the mathematics and against the plain reference; no golden traces among them."""
 
