@@ -52,11 +52,11 @@ def audit(
     Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
     """
     from sparing.auditing import audit as look_over
+    from sparing.auditing import gate
     from sparing.auditing import page as report
-    from sparing.auditing.gates import Gate
     from sparing.cli import terminal
 
-    gates = [Gate.parse(text) for text in fail_on or []]
+    gates = [gate(text) for text in fail_on or []]
     rows = reading.read(
         log,
         contexts=contexts,
@@ -82,7 +82,7 @@ def audit(
         radius_scale=radius_scale,
         seed=seed,
     )
-    verdicts = [gate.verdict(found.metrics) for gate in gates]
+    verdicts = [verdict(found.metrics) for verdict in gates]
     if html is not None:
         report.write(found, html, title=log.name)
     if as_json:
