@@ -10,12 +10,7 @@ from sparing.auditing.wording import percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.support import chunks
-from sparing.model.crossfitting import (
-    PropensityFit,
-    effective_sample_size,
-    fit_propensities,
-    share_limits,
-)
+from sparing.model.crossfitting import PropensityFit, effective_sample_size, fit_propensities, share_limits
 from sparing.policies.policy import Policy, policy_blocks
 
 COUNTED_ROWS = 200_000
@@ -28,7 +23,9 @@ SURE = 4.0
 """Deviations beyond which recurring contexts agree more than chance allows."""
 
 PERCENTS = (1, 10, 50, 90, 99)
+
 BINS = 30
+"""Of the histogram of propensities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +294,7 @@ def overlap(log: Log, *, estimated: bool) -> Overlap | None:
         return None
     propensities = log.propensities
     low, high = float(propensities.min()), float(propensities.max())
-    quantiles = np.quantile(propensities, [p / 100 for p in PERCENTS])
+    quantiles = _quantiles(propensities)
     edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
     edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
     inverse = 1 / propensities
@@ -305,10 +302,10 @@ def overlap(log: Log, *, estimated: bool) -> Overlap | None:
     known = not estimated and log.support.kind == "exact"
     return Overlap(
         source="estimated" if estimated else "logged",
-        quantiles={p: float(q) for p, q in zip(PERCENTS, quantiles, strict=True)},
+        quantiles=quantiles,
         smallest=low,
         largest=high,
-        percentile_ratio=float(quantiles[3] / quantiles[1]),
+        percentile_ratio=quantiles[90] / quantiles[10],
         effective_sample_size=effective_sample_size(inverse),
         supported_mean=mean,
         supported_error=error,
@@ -316,6 +313,10 @@ def overlap(log: Log, *, estimated: bool) -> Overlap | None:
         edges=edges,
         histogram=np.histogram(propensities, edges)[0],
     )
+
+
+def _quantiles(values: np.ndarray) -> dict[int, float]:
+    return dict(zip(PERCENTS, np.quantile(values, np.array(PERCENTS) / 100).tolist(), strict=True))
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
@@ -355,28 +356,24 @@ def audit_policy(
     """
     if not log.n_rows:
         return None
-    mass = np.zeros(log.n_rows)
-    target = np.empty(log.n_rows)
-    never = log.counts == 0
-    never_mass = 0.0
+    mass, target = np.zeros((2, log.n_rows))
+    never, never_mass = log.counts == 0, 0.0
     for rows, chances in policy_blocks(log, policy):
         target[rows] = chances[np.arange(len(chances)), log.actions[rows]]
         never_mass += float(chances[:, never].sum())
         if log.support.known:
             mass[rows] = np.where(log.support.mask(rows), 0.0, chances).sum(axis=1)
-    observed = (float(log.rewards.min()), float(log.rewards.max()))
-    low, high = observed if reward_range is None else reward_range
-    mean = float(mass.mean())
-    known = log.support.known
+    low, high = reward_range or (float(log.rewards.min()), float(log.rewards.max()))
+    mean, known = float(mass.mean()), log.support.known
     weights = None if log.propensities is None else target / log.propensities
     return PolicyAudit(
         support=log.support.kind,
         unsupported_mass=mean if known else None,
-        mass_quantiles={p: float(np.quantile(mass, p / 100)) for p in PERCENTS} if known else None,
+        mass_quantiles=_quantiles(mass) if known else None,
         never_logged_mass=never_mass / log.n_rows,
         # Adding 0.0 keeps −0.0 out of sight.
         bias=(-mean * high + 0.0, -mean * low + 0.0) if known else None,
-        reward_range=(float(low), float(high)),
+        reward_range=(low, high),
         range_given=reward_range is not None,
         effective_sample_size=None if weights is None else effective_sample_size(weights),
         implied_mass=None if weights is None or estimated else _mean(1 - weights),

@@ -110,7 +110,7 @@ def _print(found: "Audit") -> None:
     terminal.print_table(title, header, rows)
     terminal.tell(f"{wording.legend(found)}\n")
     if found.gap_map.gaps:
-        terminal.print_table("Gaps", wording.GAP_HEADER, wording.gap_rows(found))
+        terminal.print_table("Gaps", *wording.gap_table(found))
         terminal.tell(wording.upside(found))
     if found.assumptions is not None:
         terminal.tell(f"\nAssumed: {found.assumptions}.")
