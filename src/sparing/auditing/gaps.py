@@ -233,6 +233,7 @@ def _candidates(
     """
     smallest = max(SMALLEST_ROWS, int(np.ceil(SMALLEST_SHARE * len(possible))))
     binned = Binned(contexts)
+    tests = possible.shape[1] * binned.tried
 
     def gaps(segments: Iterable[Segment], action: int) -> list[_Candidate]:
         """Those large enough in which the action was surely hardly ever possible."""
@@ -246,7 +247,6 @@ def _candidates(
             and (not gap.segment.bounds or _luck(hit, gap.inside, groups) * tests <= CHANCE)
         ]
 
-    tests = possible.shape[1] * binned.tried
     candidates: list[_Candidate] = []
     for action in np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist():
         hit = possible[:, action]
@@ -264,9 +264,9 @@ def _candidates(
 
 def _luck(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> float:
     """How probable so small a share of hits is among the segment's distinct contexts, were it a random one."""
-    contexts = len(np.unique(groups[inside]))
     from scipy.stats import binom  # slow to import
 
+    contexts = len(np.unique(groups[inside]))
     return float(binom.cdf(int(hit[inside].mean() * contexts), contexts, hit.mean()))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparing.auditing.segments import Binned, Segment, searched
-from sparing.auditing.wording import percent
+from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.support import chunks
@@ -18,9 +18,6 @@ COUNTED_ROWS = 200_000
 
 PAIRED_CELLS = 2_000_000
 """(row, action) pairs of recurring contexts on which agreement is looked at, at most."""
-
-SURE = 4.0
-"""Deviations beyond which recurring contexts agree more than chance allows."""
 
 PERCENTS = (1, 10, 50, 90, 99)
 
@@ -34,8 +31,8 @@ class SupportEstimate:
 
     bar: an action is estimated unsupported where the upper limit of its share is below it, and supported
     where the lower limit is not. unsupported and undecided (K,): share of rows in which each action is
-    estimated unsupported, or neither. agreement: how often two rows of one context took the same action, how often the fitted
-    propensities expect it, and the deviations between; None where no context recurs.
+    estimated unsupported, or neither. agreement: how often two rows of one context took the same action, how
+    often the fitted propensities expect it, and the deviations between; None where no context recurs.
     """
 
     bar: float
@@ -134,8 +131,7 @@ def estimate_support(
     blind, unsupported, undecided = _blind_segments(
         log, first, second, bar=bar, confidence=confidence, needed=needed
     )
-    support = _support(log, blind)
-    whole = replace(log, support=support)
+    whole = replace(log, support=_support(log, blind))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
     fit, missing = None, ""
     try:
