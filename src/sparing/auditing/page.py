@@ -90,14 +90,13 @@ def _gaps(audit: Audit) -> Iterator[str]:
         yield _of_gaps(audit)
         yield page.table(*wording.gap_table(audit))
         yield page.paragraph(wording.upside(audit), kind="note")
-    elif audit.verdict == "full":
-        yield page.paragraph("There are none: every action could have been logged in every row.")
+        return
+    text = "None was found. Without logged support that does not mean that there is none."
+    if audit.verdict == "full":
+        text = "There are none: every action could have been logged in every row."
     elif audit.unsupported_share:
-        yield page.paragraph(
-            "No segment of contexts describes them: what is missing changes from context to context."
-        )
-    else:
-        yield page.paragraph("None was found. Without logged support that does not mean that there is none.")
+        text = "No segment of contexts describes them: what is missing changes from context to context."
+    yield page.paragraph(text)
 
 
 def _quantiles(quantiles: dict[int, float]) -> str:
