@@ -74,6 +74,7 @@ def audit_actions(
         implied = np.bincount(log.actions, weights=1 / log.propensities, minlength=log.n_actions) / n
     errors = None if sets is None else sets.errors
     columns = {
+        "rows": log.counts,
         "share": log.counts / n if n else None,
         "supported": support.shares if support.known and n else None,
         "zero": missing if support.from_probabilities else None,
@@ -82,15 +83,12 @@ def audit_actions(
         "undecided": None if estimate is None else estimate.undecided,
         "implied": implied,
         "certified_error": errors,
+        "certified": np.zeros(log.n_actions, dtype=bool) if errors is None else errors <= error,
     }
+    values = [[None] * log.n_actions if column is None else column.tolist() for column in columns.values()]
     return tuple(
-        ActionAudit(
-            name=name,
-            rows=int(log.counts[a]),
-            certified=errors is not None and bool(errors[a] <= error),
-            **{what: None if column is None else float(column[a]) for what, column in columns.items()},
-        )
-        for a, name in enumerate(log.action_names)
+        ActionAudit(name, **dict(zip(columns, row, strict=True)))
+        for name, *row in zip(log.action_names, *values, strict=True)
     )
 
 

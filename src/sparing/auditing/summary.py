@@ -123,12 +123,8 @@ class Audit:
         errors = [a.certified_error for a in self.per_action if a.certified_error is not None]
         rare = [a.rare for a in self.per_action if a.rare is not None]
         upsides = [gap.upside for gap in self.gap_map.gaps if gap.upside is not None]
-        implied, overlap, estimate, policy = (
-            self.implied_unsupported,
-            self.overlap,
-            self.estimate,
-            self.policy,
-        )
+        implied, overlap, policy = self.implied_unsupported, self.overlap, self.policy
+        estimate = self.estimate
         fit = None if estimate is None else estimate.propensities
         numbers: dict[str, float | None] = {
             "rows": self.rows,
