@@ -37,14 +37,14 @@ def among(name: str, value: Any, known: Iterable[str], *, hint: str = "") -> str
     return str(value)
 
 
-def reward_range(value: Any) -> tuple[float, float] | None:
-    """The least and the largest reward there can be, if they are given."""
+def reward_range(value: Any, *, apart: bool = False) -> tuple[float, float] | None:
+    """The least and the largest reward there can be, if they are given; `apart`: they must differ."""
     if value is None:
         return None
     try:
         low, high = map(float, value)
     except (TypeError, ValueError):
         low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high) or (apart and low == high):
         raise SettingError(f"reward_range={value!r}; must be two finite numbers, the smaller first")
     return low, high

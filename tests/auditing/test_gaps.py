@@ -176,7 +176,7 @@ def test_without_assumptions_the_largest_come_first():
 
 
 def test_only_so_many_are_listed_and_measured_on_all_rows(monkeypatch):
-    monkeypatch.setattr("sparing.auditing.gaps.SEARCHED_ROWS", 1000)
+    monkeypatch.setattr("sparing.auditing.segments.SEARCHED_ROWS", 1000)
     log = planted(rows=6000)
     found = gaps_of(log, limit=1, seed=5)
     assert (len(found.gaps), found.found, found.searched) == (1, 2, 1000)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sparing.auditing.gates import Gate
+from sparing.auditing import gate
 from sparing.errors import SettingError
 
 METRICS = {
@@ -32,14 +32,14 @@ METRICS = {
     ],
 )
 def test_gates(text, shut):
-    verdict = Gate.parse(text).verdict(METRICS)
+    verdict = gate(text)(METRICS)
     assert (verdict is not None) == shut
 
 
 def test_a_shut_gate_says_why():
-    assert Gate.parse("never_logged>1").verdict(METRICS) == "never_logged > 1: never_logged is 2"
-    assert "is not known for this log" in Gate.parse("largest_upside>1").verdict(METRICS)
-    assert "is not known for this log" in Gate.parse("smallest_propensity<0.1").verdict(METRICS)
+    assert gate("never_logged>1")(METRICS) == "never_logged > 1: never_logged is 2"
+    assert "is not known for this log" in gate("largest_upside>1")(METRICS)
+    assert "is not known for this log" in gate("smallest_propensity<0.1")(METRICS)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_a_shut_gate_says_why():
 )
 def test_what_cannot_be_read_is_refused(text):
     with pytest.raises(SettingError, match="METRIC OP NUMBER"):
-        Gate.parse(text)
+        gate(text)
 
 
 def test_an_unknown_metric_lists_the_known_ones():
     with pytest.raises(SettingError, match="'health'; known are unsupported_share, never_logged"):
-        Gate.parse("health<1").verdict(METRICS)
+        gate("health<1")(METRICS)

@@ -1,13 +1,13 @@
 """Where the log is blind: each action by itself, and the gap map, ranked by what untried actions might be worth."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Segment, half_space
-from sparing.auditing.support import SupportEstimate
-from sparing.auditing.wording import named, percent
+from sparing.auditing.segments import Binned, Segment, half_space, searched
+from sparing.auditing.support import SupportEstimate, distributions
+from sparing.auditing.wording import counted, named, percent
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.ellipsoids import Ellipsoids
@@ -15,14 +15,8 @@ from sparing.model.ellipsoids import Ellipsoids
 HARDLY = 0.05
 """An action that could be taken in no more than this share of a segment's rows is a gap there."""
 
-DEPTH = 3
-"""Conditions that describe a segment, at most."""
-
 SMALLEST_SHARE, SMALLEST_ROWS = 0.02, 20
 """A segment has at least this share of the searched rows, and this many."""
-
-SEARCHED_ROWS, SEARCHED_CELLS = 20_000, 4_000_000
-"""Rows, and (row, action) or (row, feature) pairs, in which segments are searched, at most."""
 
 BOXES_SUFFICE, CLEARLY_MORE = 0.8, 1.25
 """A half-space is looked for where boxes explain less than this share, and taken where it explains this much more."""
@@ -65,40 +59,36 @@ class ActionAudit:
 def audit_actions(
     log: Log,
     sets: Ellipsoids | None,
+    estimate: SupportEstimate | None,
     *,
     rare: float,
     error: float,
-    estimate: SupportEstimate | None,
     estimated: bool,
 ) -> tuple[ActionAudit, ...]:
     """Describe every action, in the log's order; `estimated` says that the log's propensities are."""
-    n, k = log.n_rows, log.n_actions
-    support, exact = log.support, log.support.kind == "exact"
-    known = support.known and n > 0
-    missing = 1 - support.shares if known and exact else None
-    by_chance = support.from_probabilities
+    n, support = log.n_rows, log.support
+    exact = support.kind == "exact" and n > 0
+    missing = 1 - support.shares if exact else None
     implied = None
-    if log.propensities is not None and n and not (known and exact) and not estimated:
-        implied = np.bincount(log.actions, weights=1 / log.propensities, minlength=k) / n
+    if log.propensities is not None and n and not exact and not estimated:
+        implied = np.bincount(log.actions, weights=1 / log.propensities, minlength=log.n_actions) / n
     errors = None if sets is None else sets.errors
     columns = {
+        "rows": log.counts,
         "share": log.counts / n if n else None,
-        "supported": support.shares if known else None,
-        "zero": missing if by_chance else None,
-        "ineligible": None if by_chance else missing,
+        "supported": support.shares if support.known and n else None,
+        "zero": missing if support.from_probabilities else None,
+        "ineligible": None if support.from_probabilities else missing,
         "rare": rare_shares(log, rare) if n else None,
         "undecided": None if estimate is None else estimate.undecided,
         "implied": implied,
         "certified_error": errors,
+        "certified": np.zeros(log.n_actions, dtype=bool) if errors is None else errors <= error,
     }
+    values = [[None] * log.n_actions if column is None else column.tolist() for column in columns.values()]
     return tuple(
-        ActionAudit(
-            name=name,
-            rows=int(log.counts[a]),
-            certified=errors is not None and bool(errors[a] <= error),
-            **{what: None if column is None else float(column[a]) for what, column in columns.items()},
-        )
-        for a, name in enumerate(log.action_names)
+        ActionAudit(name, **dict(zip(columns, row, strict=True)))
+        for name, *row in zip(log.action_names, *values, strict=True)
     )
 
 
@@ -108,17 +98,11 @@ def rare_shares(log: Log, rare: float) -> np.ndarray:
     With known distributions by the propensity itself. Otherwise an action is rare in all of its
     supported rows (all rows where the support is unknown) or in none, by N_a over their number.
     """
-    support = log.support
-    if support.probabilities is None:
-        shares = support.shares if support.known else np.ones(log.n_actions)
+    if log.support.probabilities is None:
+        shares = log.support.shares if log.support.known else np.ones(log.n_actions)
         return np.where(log.counts < rare * shares * log.n_rows, shares, 0.0)
-    table = support.probabilities
-    weights = None if support.index is None else np.bincount(support.index, minlength=len(table))
-    rows = np.zeros(log.n_actions)
-    for part in Blocks.of(len(table), log.n_actions):
-        below = (table[part] > 0) & (table[part] < rare)
-        rows += below.sum(axis=0) if weights is None else weights[part].astype(float) @ below
-    return rows / log.n_rows
+    rows = [weights @ ((table > 0) & (table < rare)) for weights, table in distributions(log.support)]
+    return np.sum(rows, axis=0) / log.n_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,29 +124,28 @@ class Gap:
     upside: float | None
 
     def __str__(self) -> str:
-        place = self.where if not self.segment.bounds else f"where {self.where}"
+        place = f"where {self.where}" if self.segment.bounds else self.where
         several = "actions" if len(self.actions) > 1 else "action"
-        return f"{place}: {several} {named(self.actions)} {self.how_often}; {percent(self.share)} of rows"
-
-    @property
-    def how_often(self) -> str:
-        """In words, with the number of rows where there are any."""
-        if not self.tried:
-            return "never tried"
-        return f"hardly ever tried ({self.tried:,} row{'s' if self.tried > 1 else ''})"
+        often = f"hardly ever tried ({counted(self.tried, 'row')})" if self.tried else "never tried"
+        return f"{place}: {several} {named(self.actions)} {often}; {percent(self.share)} of rows"
 
     def to_dict(self) -> dict[str, object]:
         """The gap in types that JSON has; a bound that is infinite is null."""
         bounds = [
-            {
-                "terms": bound.terms,
-                "above": bound.low if np.isfinite(bound.low) else None,
-                "up_to": bound.high if np.isfinite(bound.high) else None,
-            }
+            {"terms": bound.terms, "above": _finite(bound.low), "up_to": _finite(bound.high)}
             for bound in self.segment.bounds
         ]
         fields = {name: value for name, value in vars(self).items() if name != "segment"}
         return {"where": self.where, "bounds": bounds, **fields, "actions": list(map(plain, self.actions))}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def plain(name: Hashable) -> str | int | float:
+    """A label as JSON has it."""
+    return name if isinstance(name, str | int | float) else str(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +165,12 @@ class GapMap:
 
 @dataclass(eq=False)
 class _Candidate:
+    """A segment, the actions it hardly ever saw, and which of the searched rows it holds."""
+
     segment: Segment
     actions: list[int]
     inside: np.ndarray
-
-
-def plain(name: Hashable) -> str | int | float:
-    """A label as JSON has it."""
-    return name if isinstance(name, str | int | float) else str(name)
+    upside: float | None = None
 
 
 def find_gaps(
@@ -205,8 +186,8 @@ def find_gaps(
     Without confidence sets there is no upside, and larger segments come first. Actions that were never
     logged are gaps everywhere, whatever the support; where that is unknown they are the only ones.
     """
-    most = max(1, min(SEARCHED_ROWS, SEARCHED_CELLS // max(log.n_actions, log.n_features)))
-    rows = np.sort(np.random.default_rng([seed, 21]).permutation(log.n_rows)[:most])
+    rng = np.random.default_rng([seed, 21])
+    rows = searched(log.n_rows, max(log.n_actions, log.n_features), rng)
     contexts = log.contexts[rows]
     possible = np.ones((len(rows), log.n_actions), dtype=bool)
     if log.support.known:
@@ -216,28 +197,29 @@ def find_gaps(
     found = _joined(_candidates(contexts, log.groups[rows], possible, never), possible)
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
-    upsides: list[float | None] = [None] * len(found)
     if sets is not None and found:
         low, high = sets.limits(contexts, reward_range)
         best = np.where(possible, low, -np.inf).max(axis=1)
-        upsides = [_upside(candidate, high, best) for candidate in found]
-    order = sorted(range(len(found)), key=lambda i: (-(upsides[i] or 0), -found[i].inside.sum()))
-    listed = [found[i] for i in order[:limit]]
-    supported, tried, sizes = _measured(log, [candidate.segment for candidate in listed])
+        for gap in found:
+            top = high[gap.inside][:, gap.actions].max(axis=1)
+            gap.upside = float(np.maximum(0, top - best[gap.inside]).mean())
+    found.sort(key=lambda gap: (-(gap.upside or 0), -gap.inside.sum()))
+    listed = found[:limit]
+    supported, tried, sizes = _measured(log, [gap.segment for gap in listed])
     gaps = tuple(
         Gap(
-            segment=candidate.segment,
-            where=candidate.segment.words(log.feature_names),
-            actions=tuple(log.action_names[a] for a in candidate.actions),
+            segment=gap.segment,
+            where=gap.segment.words(log.feature_names),
+            actions=tuple(log.action_names[a] for a in gap.actions),
             rows=int(sizes[i]),
             share=float(sizes[i] / log.n_rows),
-            tried=int(tried[i, candidate.actions].sum()),
-            supported=float(supported[i, candidate.actions].mean()),
-            upside=upsides[order[i]],
+            tried=int(tried[i, gap.actions].sum()),
+            supported=float(supported[i, gap.actions].mean()),
+            upside=gap.upside,
         )
-        for i, candidate in enumerate(listed)
+        for i, gap in enumerate(listed)
     )
-    return GapMap(gaps, supported, len(found), _coverage(listed, possible), len(rows))
+    return GapMap(gaps, supported, len(found), _coverage(listed, ~possible), len(rows))
 
 
 def _candidates(
@@ -249,37 +231,40 @@ def _candidates(
     """
     smallest = max(SMALLEST_ROWS, int(np.ceil(SMALLEST_SHARE * len(possible))))
     binned = Binned(contexts)
-    found: list[_Candidate] = []
+    tests = possible.shape[1] * binned.tried
+
+    def gaps(segments: Iterable[Segment], action: int) -> list[_Candidate]:
+        """Those large enough in which the action was surely hardly ever possible."""
+        hit = possible[:, action]
+        found = (_Candidate(segment, [action], segment.contains(contexts)) for segment in segments)
+        return [
+            gap
+            for gap in found
+            if gap.inside.sum() >= smallest
+            and hit[gap.inside].mean() <= HARDLY
+            and (not gap.segment.bounds or _luck(hit, gap.inside, groups) * tests <= CHANCE)
+        ]
+
+    candidates: list[_Candidate] = []
     for action in np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist():
         hit = possible[:, action]
-
-        def gap(segment: Segment, action: int = action, hit: np.ndarray = hit) -> _Candidate | None:
-            inside = segment.contains(contexts)
-            if inside.sum() < smallest or hit[inside].mean() > HARDLY:
-                return None
-            sure = (
-                not segment.bounds or _luck(hit, inside, groups) * possible.shape[1] * binned.tried <= CHANCE
-            )
-            return _Candidate(segment, [action], inside) if sure else None
-
-        leaves = binned.leaves(hit, depth=DEPTH, smallest=smallest, bar=HARDLY)
-        boxes = [box for box in map(gap, (leaf.segment for leaf in leaves)) if box]
+        leaves = binned.leaves(hit, smallest=smallest, bar=HARDLY)
+        boxes = gaps((leaf.segment for leaf in leaves), action)
         explained = sum(int((box.inside & ~hit).sum()) for box in boxes)
-        whole = None
         if explained < BOXES_SUFFICE * (~hit).sum():
-            segment = half_space(contexts, hit, bar=HARDLY)
-            whole = gap(segment) if segment else None
-        if whole and (whole.inside & ~hit).sum() >= CLEARLY_MORE * explained:
-            boxes = [whole]
-        found += boxes
-    return found
+            line = half_space(contexts, hit, bar=HARDLY)
+            whole = gaps([line], action) if line else []
+            if whole and (whole[0].inside & ~hit).sum() >= CLEARLY_MORE * explained:
+                boxes = whole
+        candidates += boxes
+    return candidates
 
 
 def _luck(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> float:
     """How probable so small a share of hits is among the segment's distinct contexts, were it a random one."""
-    contexts = len(np.unique(groups[inside]))
     from scipy.stats import binom  # slow to import
 
+    contexts = len(np.unique(groups[inside]))
     return float(binom.cdf(int(hit[inside].mean() * contexts), contexts, hit.mean()))
 
 
@@ -288,18 +273,18 @@ def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candida
 
     A segment inside another one of the same action says nothing new and goes.
     """
-    candidates = sorted(candidates, key=lambda candidate: -int(candidate.inside.sum()))[:CANDIDATES]
     kept: list[_Candidate] = []
-    for candidate in candidates:
+    for candidate in sorted(candidates, key=lambda candidate: -candidate.inside.sum())[:CANDIDATES]:
+        (action,), size = candidate.actions, candidate.inside.sum()
         for other in kept:
-            action = candidate.actions[0]
-            both = int((candidate.inside & other.inside).sum())
-            either = int((candidate.inside | other.inside).sum())
-            if action in other.actions and both == candidate.inside.sum():
-                break
-            if both < ALIKE * either or action in other.actions:
-                continue
-            if possible[other.inside, action].mean() <= HARDLY:
+            both = (candidate.inside & other.inside).sum()
+            if action in other.actions:
+                if both == size:
+                    break
+            elif (
+                both >= ALIKE * (size + other.inside.sum() - both)
+                and possible[other.inside, action].mean() <= HARDLY
+            ):
                 other.actions = sorted([*other.actions, action])
                 break
         else:
@@ -307,36 +292,25 @@ def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candida
     return kept
 
 
-def _upside(candidate: _Candidate, high: np.ndarray, best: np.ndarray) -> float:
-    top = high[candidate.inside][:, candidate.actions].max(axis=1)
-    return float(np.maximum(0, top - best[candidate.inside]).mean())
-
-
 def _measured(log: Log, segments: Sequence[Segment]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """On all rows: supported share (G, K), rows tried (G, K) and rows (G,) of each segment."""
-    k = log.n_actions
+    k, known = log.n_actions, log.support.known
     supported = np.zeros((len(segments), k))
     tried = np.zeros((len(segments), k), dtype=np.int64)
     sizes = np.zeros(len(segments), dtype=np.int64)
     for rows in Blocks.of(log.n_rows, k) if segments else ():
         contexts, actions = np.asfortranarray(log.contexts[rows]), log.actions[rows]
-        mask = log.support.mask(rows).astype(np.float32) if log.support.known else None
         inside = np.array([segment.contains(contexts) for segment in segments])
         sizes += inside.sum(axis=1)
-        for number, members in enumerate(inside):
-            tried[number] += np.bincount(actions[members], minlength=k)
-        if mask is not None:
-            supported += inside.astype(np.float32) @ mask
-    if not log.support.known:
-        return (tried > 0).astype(float), tried, sizes
-    return supported / np.maximum(sizes, 1)[:, None], tried, sizes
+        tried += [np.bincount(actions[members], minlength=k) for members in inside]
+        if known:
+            supported += inside.astype(np.float32) @ log.support.mask(rows).astype(np.float32)
+    return supported / np.maximum(sizes, 1)[:, None] if known else (tried > 0).astype(float), tried, sizes
 
 
-def _coverage(listed: list[_Candidate], possible: np.ndarray) -> float | None:
-    blind = ~possible
-    if not blind.any():
-        return None
+def _coverage(listed: list[_Candidate], blind: np.ndarray) -> float | None:
+    """The share of the blind pairs (n, K) that the listed gaps explain; None where there are none."""
     explained = np.zeros_like(blind)
-    for candidate in listed:
-        explained[:, candidate.actions] |= candidate.inside[:, None]
-    return float((explained & blind).sum() / blind.sum())
+    for gap in listed:
+        explained[:, gap.actions] |= gap.inside[:, None]
+    return float((explained & blind).sum() / blind.sum()) if blind.any() else None

@@ -2,19 +2,16 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparing.auditing import Audit, wording
-from sparing.auditing.support import PolicyAudit
-from sparing.auditing.wording import counted, percent
 from sparing.report import figures, page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MOST_NAMES = 40
 """Actions whose names fit under an axis."""
@@ -25,110 +22,81 @@ MOST_LETTERS = 60
 MAP_SEGMENTS, MAP_ACTIONS = 12, 40
 """Rows and columns of the gap map, at most."""
 
-GREY, BLUE, ORANGE, AMBER, GREEN = (figures.COLOURS[i] for i in (0, 1, 2, 3, 4))
+GREY, BLUE, ORANGE, AMBER, GREEN = figures.COLOURS[:5]
 
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
     """Write the audit as one self-contained page."""
-    page.write_page(path, page.page(f"sparing audit: {title}", _parts(audit)))
-
-
-def _parts(audit: Audit) -> list[str]:
-    parts = [page.paragraph(audit.headline, kind="lead")]
-    if audit.support != "exact":
-        parts.append(page.paragraph(_warning(audit), kind="warning"))
-    parts += [page.facts(_facts(audit).items()), page.heading("Actions")]
-    header, rows = wording.action_table(audit)
-    parts += [
-        *_drawn(of_actions(audit)),
-        page.table(header, rows),
-        page.paragraph(_left_out(len(rows), audit.actions) + wording.legend(audit), kind="note"),
-        page.heading("Gaps"),
-    ]
-    parts += _gap_parts(audit)
-    parts += [page.heading("Certified actions"), page.paragraph(_certified(audit))]
-    if audit.policy is not None:
-        parts += [page.heading("Target policy"), page.paragraph(_policy(audit, audit.policy))]
-    if audit.notes:
-        parts += [page.heading("Estimated, sampled or unknown")]
-        parts += [page.paragraph(note, kind="note") for note in audit.notes]
-    return parts
-
-
-def _drawn(pictures: Iterable[tuple["Figure", str]]) -> Iterator[str]:
     with warnings.catch_warnings():
         # A name in a script that the figures' font lacks is boxes there, and itself in the tables.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        for drawn, caption in pictures:
-            yield page.figure(figures.to_svg(drawn), caption)
+        parts = list(_parts(audit))
+    page.write_page(path, page.page(f"sparing audit: {title}", parts))
 
 
-def _gap_parts(audit: Audit) -> list[str]:
-    gaps = audit.gap_map
-    if not gaps.gaps:
-        return [page.paragraph(_no_gaps(audit))]
-    covered = wording.coverage(audit)
-    text = f"{counted(gaps.found, 'gap')} found; the table lists {len(gaps.gaps)}" + (
-        f", and {covered}." if covered else "."
-    )
-    return [
-        page.paragraph(text),
-        *_drawn(of_gaps(audit)),
-        page.table(wording.GAP_HEADER, wording.gap_rows(audit)),
-        page.paragraph(wording.upside(audit), kind="note"),
-    ]
-
-
-def _no_gaps(audit: Audit) -> str:
-    if audit.verdict == "full":
-        return "There are none: every action could have been logged in every row."
-    if audit.unsupported_share:
-        return "No segment of contexts describes them: what is missing changes from context to context."
-    return "None was found. Without logged support that does not mean that there is none."
+def _parts(audit: Audit) -> Iterator[str]:
+    yield page.paragraph(audit.headline, kind="lead")
+    if audit.support != "exact":
+        yield page.paragraph(_warning(audit), kind="warning")
+    facts = wording.facts(audit)
+    if audit.overlap is not None:
+        facts["quantiles of the propensities"] = _quantiles(audit.overlap.quantiles)
+    yield page.facts(facts.items())
+    yield page.heading("Actions")
+    yield _of_actions(audit)
+    if audit.unsupported_sizes or audit.overlap is not None:
+        yield _of_rows(audit)
+    header, rows = wording.action_table(audit)
+    left_out = f"The {len(rows)} least known of {audit.actions:,} actions. " * (len(rows) < audit.actions)
+    yield page.table(header, rows)
+    yield page.paragraph(left_out + wording.legend(audit), kind="note")
+    yield page.heading("Gaps")
+    yield from _gaps(audit)
+    yield page.heading("Certified actions")
+    assumed = "" if audit.assumptions is None else f" Assumed: {audit.assumptions}."
+    yield page.paragraph(_sentence(wording.certified(audit)) + assumed)
+    if audit.policy is not None:
+        text = _sentence(wording.policy(audit))
+        if audit.policy.mass_quantiles is not None:
+            mass = _quantiles(audit.policy.mass_quantiles)
+            text += f" Quantiles of the unsupported mass over rows: {mass}."
+        yield page.heading("Target policy")
+        yield page.paragraph(text)
+    if audit.notes:
+        yield page.heading("Estimated, sampled or unknown")
+        yield from (page.paragraph(note, kind="note") for note in audit.notes)
 
 
 def _warning(audit: Audit) -> str:
-    text = "This log does not name what each row could have taken"
-    if audit.support == "unknown":
-        text += ", and has too few rows to estimate it."
-    else:
-        text += (
-            ". Every statement about support is estimated from what similar contexts tried; a single context may "
-            "lack more."
-        )
-    implied = audit.implied_unsupported
-    if implied is not None:
-        text += (
-            f" The logged propensities imply that a row lacks {percent(max(0.0, implied[0]))} of the actions."
-        )
+    text = "This log does not name what each row could have taken" + (
+        ", and has too few rows to estimate it."
+        if audit.support == "unknown"
+        else ". Every statement about support is estimated from what similar contexts tried; a single context may "
+        "lack more."
+    )
+    if audit.implied_unsupported is not None:
+        lacks = wording.percent(max(0.0, audit.implied_unsupported[0]))
+        text += f" The logged propensities imply that a row lacks {lacks} of the actions."
     if audit.estimate is not None and audit.estimate.narrower:
         text += " Recurring contexts show that the support is narrower than estimated."
     return f"{text} Log full distributions or eligible sets to know it."
 
 
-def _facts(audit: Audit) -> dict[str, str]:
-    """The summary's lines, the size first."""
-    size = (
-        f"{audit.rows:,} rows, {counted(audit.actions, 'action')}, {counted(audit.features, 'feature')}, "
-        f"{audit.distinct_contexts:,} distinct contexts"
-    )
-    facts = {"log": size, **wording.facts(audit)}
-    if audit.overlap is not None:
-        facts["quantiles of the propensities"] = _quantiles(audit.overlap.quantiles)
-    return facts
-
-
-def _certified(audit: Audit) -> str:
-    if audit.assumptions is None:
-        return "The log is too small to certify anything."
-    return f"{_sentence(wording.certified(audit))} Assumed: {audit.assumptions}."
-
-
-def _policy(audit: Audit, policy: PolicyAudit) -> str:
-    text = _sentence(wording.policy(audit))
-    if policy.mass_quantiles is None:
-        return text
-    return f"{text} Quantiles of the unsupported mass over rows: {_quantiles(policy.mass_quantiles)}."
+def _gaps(audit: Audit) -> Iterator[str]:
+    gaps = audit.gap_map
+    if gaps.gaps:
+        text = f"{wording.counted(gaps.found, 'gap')} found; the table lists {len(gaps.gaps)}"
+        yield page.paragraph(", and ".join(filter(None, [text, wording.coverage(audit)])) + ".")
+        yield _of_gaps(audit)
+        yield page.table(*wording.gap_table(audit))
+        yield page.paragraph(wording.upside(audit), kind="note")
+        return
+    text = "None was found. Without logged support that does not mean that there is none."
+    if audit.verdict == "full":
+        text = "There are none: every action could have been logged in every row."
+    elif audit.unsupported_share:
+        text = "No segment of contexts describes them: what is missing changes from context to context."
+    yield page.paragraph(text)
 
 
 def _quantiles(quantiles: dict[int, float]) -> str:
@@ -139,57 +107,70 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
-def _left_out(shown: int, there_are: int) -> str:
-    return f"The {shown} least known of {there_are:,} actions. " if shown < there_are else ""
-
-
-def of_actions(audit: Audit) -> Iterator[tuple["Figure", str]]:
-    """Counts with the elbow and support by action; then sizes of what is missing and propensities."""
+def _of_actions(audit: Audit) -> str:
+    """Counts with the elbow, and support, by action."""
     figure, (left, right) = figures.panels(2, height=3.6)
     _counts(left, audit)
     _support(right, audit)
-    yield figure, _actions_caption(audit)
-    if audit.unsupported_sizes or audit.overlap is not None:
-        figure, (left, right) = figures.panels(2, height=3.2)
-        _sizes(left, audit)
-        _propensities(right, audit)
-        yield figure, _rows_caption(audit)
+    marked = " (dashed: where they start to fall fast)" if audit.elbow else "; they fall nowhere fast"
+    kind = {"exact": "as logged", "estimated": "by estimate", "unknown": "which this log does not say"}
+    how = kind[audit.support] if audit.per_action[0].implied is None else "by the logged propensities"
+    return page.figure(
+        figures.to_svg(figure),
+        f"Left: rows of each action{marked}. Right: the share of rows that could have taken each action, {how}.",
+    )
 
 
-def of_gaps(audit: Audit) -> Iterator[tuple["Figure", str]]:
+def _of_rows(audit: Audit) -> str:
+    """Sizes of what is missing, and propensities, by row."""
+    figure, (left, right) = figures.panels(2, height=3.2)
+    _sizes(left, audit)
+    _propensities(right, audit)
+    missing = "Left: how many actions were unsupported in a row"
+    if audit.support == "unknown" or audit.per_action[0].implied is not None:
+        missing += " is not known."
+    else:
+        missing += f", by {'estimated' if audit.support == 'estimated' else 'logged'} support."
+    chances = "no propensities were logged or could be estimated."
+    if audit.overlap is not None:
+        chances = f"{audit.overlap.source} propensities of the logged actions."
+    return page.figure(figures.to_svg(figure), f"{missing} Right: {chances}")
+
+
+def _of_gaps(audit: Audit) -> str:
     """Segments × actions, coloured by how often the action could have been taken there."""
     gaps = audit.gap_map.gaps[:MAP_SEGMENTS]
     shares = audit.gap_map.supported[: len(gaps)]
-    names = [action.name for action in audit.per_action]
     chosen = np.sort(np.argsort(shares.min(axis=0), kind="stable")[:MAP_ACTIONS])
+    names = [audit.per_action[action].name for action in chosen]
     figure, (axes,) = figures.panels(1, width=10.4, height=1.5 + 0.32 * len(gaps))
     axes.grid(False)
     image = axes.imshow(
         shares[:, chosen], cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
     )
     for row, gap in enumerate(gaps):
-        for column, action in enumerate(chosen):
-            if names[action] in gap.actions:
+        for column, name in enumerate(names):
+            if name in gap.actions:
                 axes.plot(column, row, marker="x", color="white", markersize=6)
     axes.set_yticks(range(len(gaps)), [f"S{i + 1} ({gap.share:.0%} of rows)" for i, gap in enumerate(gaps)])
-    axes.set_xticks(
-        range(len(chosen)), [_short(names[a]) for a in chosen], rotation=_rotation(names[a] for a in chosen)
-    )
+    _label(axes, names)
     unknown = audit.support == "unknown"
     could = "tried the action at all" if unknown else "could have taken the action"
     about = ", by estimate" if audit.support == "estimated" else ""
     axes.set(xlabel="action", title=f"Share of the segment's rows that {could}{about}")
     figure.colorbar(image, ax=axes, label="tried at all" if unknown else "supported share", shrink=0.9)
-    left_out = f" The {MAP_ACTIONS} least supported of {len(names):,} actions." * (len(chosen) < len(names))
-    yield (
-        figure,
+    left_out = f" The {MAP_ACTIONS} least supported of {audit.actions:,} actions."
+    return page.figure(
+        figures.to_svg(figure),
         "The gap map: segments of contexts, numbered as in the table below and ordered by upside, against actions; "
-        f"dark is never, and a cross marks the gap that the row is about.{left_out}",
+        "dark is never, and a cross marks the gap that the row is about."
+        + left_out
+        * (len(names) < audit.actions),
     )
 
 
 def _counts(axes: "Axes", audit: Audit) -> None:
-    rows = sorted((action.rows for action in audit.per_action), reverse=True)
+    rows = sorted(audit.counts.values(), reverse=True)
     places = np.arange(1, len(rows) + 1)
     if len(rows) <= MOST_NAMES:
         axes.bar(places, rows, color=BLUE)
@@ -199,22 +180,22 @@ def _counts(axes: "Axes", audit: Audit) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="actions, most logged first", ylabel="rows", title="Rows per action")
-    if audit.elbow:
-        axes.axvline(audit.elbow + 0.5, color=ORANGE, linestyle="--")
-        late = audit.elbow > len(rows) / 2
-        axes.annotate(
-            f"elbow after {audit.elbow}",
-            (audit.elbow + 0.5, 0.95),
-            xycoords=("data", "axes fraction"),
-            xytext=(-4 if late else 4, 0),
-            textcoords="offset points",
-            ha="right" if late else "left",
-            va="top",
-            color=ORANGE,
-            backgroundcolor="#ffffffcc",
-        )
-    else:
+    if not audit.elbow:
         axes.annotate("no elbow", (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=GREY)
+        return
+    axes.axvline(audit.elbow + 0.5, color=ORANGE, linestyle="--")
+    late = audit.elbow > len(rows) / 2
+    axes.annotate(
+        f"elbow after {audit.elbow}",
+        (audit.elbow + 0.5, 0.95),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4 if late else 4, 0),
+        textcoords="offset points",
+        ha="right" if late else "left",
+        va="top",
+        color=ORANGE,
+        backgroundcolor="#ffffffcc",
+    )
 
 
 def _support(axes: "Axes", audit: Audit) -> None:
@@ -223,49 +204,44 @@ def _support(axes: "Axes", audit: Audit) -> None:
     if audit.support == "unknown" or not audit.rows:
         _say(axes, "support unknown")
         return
-    order = sorted(
-        range(audit.actions),
-        key=lambda i: (-(audit.per_action[i].supported or 0), -(audit.per_action[i].implied or 0)),
-    )
-    actions = [audit.per_action[i] for i in order]
-    places = np.arange(len(actions))
-    layers = _layers(audit, np.array(order))
-    bottom = np.zeros(len(actions))
-    for height, colour, label in layers:
+    order = np.lexsort((-_column(audit, "implied"), -_column(audit, "supported")))
+    places, few, bottom = np.arange(len(order)), len(order) <= MOST_NAMES, np.zeros(len(order))
+    width = 0.85 if few else 1.0
+    for height, colour, label in _layers(audit):
         if height.any():
-            axes.bar(places, height, bottom=bottom, color=colour, label=label, width=_width(len(actions)))
-        bottom += height
-    if len(actions) <= MOST_NAMES:
-        axes.set_xticks(
-            places, [_short(a.name) for a in actions], rotation=_rotation(a.name for a in actions)
-        )
+            axes.bar(places, height[order], bottom=bottom, color=colour, label=label, width=width)
+        bottom += height[order]
+    if few:
+        _label(axes, [audit.per_action[action].name for action in order])
     axes.set(xlabel="action, most supported first")
     axes.grid(visible=False, axis="x")
     axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower right", ncols=3, frameon=False)
 
 
-def _layers(audit: Audit, order: np.ndarray) -> list[tuple[np.ndarray, str, str]]:
-    """Heights, colour and label of each part of the bars."""
-    actions = [audit.per_action[i] for i in order]
-    supported = np.array([a.supported or 0 for a in actions])
-    if actions[0].implied is not None:
-        implied = np.minimum(1, [a.implied or 0 for a in actions])
+def _column(audit: Audit, name: str) -> np.ndarray:
+    """A number of every action, (K,), 0 where it is not known."""
+    return np.array([getattr(action, name) or 0.0 for action in audit.per_action])
+
+
+def _layers(audit: Audit) -> list[tuple[np.ndarray, str, str]]:
+    """Heights (K,), colour and label of each part of the bars."""
+    supported, first = _column(audit, "supported"), audit.per_action[0]
+    if first.implied is not None:
+        implied = np.minimum(1, _column(audit, "implied"))
         return [(implied, BLUE, "supported, by propensities"), (1 - implied, ORANGE, "not supported")]
     if audit.estimate is not None:
-        missing, undecided = audit.estimate.unsupported[order], audit.estimate.undecided[order]
+        missing, undecided = audit.estimate.unsupported, audit.estimate.undecided
         return [
             (np.maximum(0, 1 - missing - undecided), BLUE, "estimated supported"),
             (undecided, GREY, "undecided"),
             (missing, ORANGE, "estimated unsupported"),
         ]
-    rare = np.minimum([a.rare or 0 for a in actions], supported)
-    why = "estimated unsupported"
-    if audit.support == "exact":
-        why = "zero probability" if actions[0].zero is not None else "ineligible"
+    rare = np.minimum(_column(audit, "rare"), supported)
+    why = "zero probability" if first.zero is not None else "ineligible"
     return [
         (supported - rare, BLUE, "supported"),
         (rare, AMBER, f"rare (below {audit.rare:g})"),
-        (1 - supported, ORANGE, why),
+        (1 - supported, ORANGE, why if audit.support == "exact" else "estimated unsupported"),
     ]
 
 
@@ -280,14 +256,11 @@ def _sizes(axes: "Axes", audit: Audit) -> None:
     if not audit.unsupported_sizes:
         _say(axes, "support unknown")
         return
-    sizes = np.array(list(audit.unsupported_sizes))
-    rows = np.array(list(audit.unsupported_sizes.values()))
     step = max(1, int(np.ceil((audit.actions + 1) / MOST_NAMES)))
-    first = sizes // step * step
-    places = np.unique(first)
-    axes.bar(
-        places + (step - 1) / 2, [rows[first == p].sum() for p in places], width=0.85 * step, color=ORANGE
-    )
+    bins = np.array(list(audit.unsupported_sizes)) // step
+    rows = np.bincount(bins, weights=list(audit.unsupported_sizes.values()))
+    places = np.unique(bins)
+    axes.bar(places * step + (step - 1) / 2, rows[places], width=0.85 * step, color=ORANGE)
     axes.set_xlim(-0.6, audit.actions + 0.6 - 1)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.locator_params(axis="x", integer=True)
@@ -302,15 +275,10 @@ def _propensities(axes: "Axes", audit: Audit) -> None:
     if overlap.source == "estimated":
         axes.set_title("Propensities, estimated")
     if len(overlap.histogram) == 1:
+        top = (overlap.smallest, overlap.histogram[0])
         axes.set_xlim(0, 1)
-        axes.bar(overlap.smallest, overlap.histogram[0], width=0.02, color=GREEN)
-        axes.annotate(
-            f"all {overlap.smallest:.3g}",
-            (overlap.smallest, overlap.histogram[0]),
-            xytext=(8, -2),
-            textcoords="offset points",
-            va="top",
-        )
+        axes.bar(*top, width=0.02, color=GREEN)
+        axes.annotate(f"all {top[0]:.3g}", top, xytext=(8, -2), textcoords="offset points", va="top")
     else:
         axes.stairs(overlap.histogram, overlap.edges, fill=True, color=GREEN)
         axes.set_xscale("log")
@@ -323,35 +291,9 @@ def _say(axes: "Axes", text: str) -> None:
     axes.annotate(text, (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", color=GREY)
 
 
-def _actions_caption(audit: Audit) -> str:
-    marked = " (dashed: where they start to fall fast)" if audit.elbow else "; they fall nowhere fast"
-    kind = {"exact": "as logged", "estimated": "by estimate", "unknown": "which this log does not say"}
-    if audit.per_action[0].implied is not None:
-        kind[audit.support] = "by the logged propensities"
-    return f"Left: rows of each action{marked}. Right: the share of rows that could have taken each action, {kind[audit.support]}."
-
-
-def _rows_caption(audit: Audit) -> str:
-    kind = "estimated" if audit.support == "estimated" else "logged"
-    text = f"Left: how many actions were unsupported in a row, by {kind} support."
-    if audit.support == "unknown" or audit.per_action[0].implied is not None:
-        text = "Left: how many actions were unsupported in a row is not known."
-    if audit.overlap is None:
-        return f"{text} Right: no propensities were logged or could be estimated."
-    return f"{text} Right: {audit.overlap.source} propensities of the logged actions."
-
-
-def _short(name: object) -> str:
-    """A name as a label, cut, and with no dollar sign that would start a formula."""
-    text = str(name)
-    return (text if len(text) <= 12 else f"{text[:11]}…").replace("$", r"\$")
-
-
-def _rotation(names: Iterable[object]) -> int:
-    """Upright labels where side by side they would run into one another."""
-    lengths = [len(_short(name)) + 1 for name in names]
-    return 0 if max(lengths) * len(lengths) <= MOST_LETTERS else 90
-
-
-def _width(bars: int) -> float:
-    return 0.85 if bars <= MOST_NAMES else 1.0
+def _label(axes: "Axes", names: Sequence[object]) -> None:
+    """Names below, cut, and with no dollar sign that would start a formula; upright where they would collide."""
+    texts = [text if len(text) <= 12 else f"{text[:11]}…" for text in map(str, names)]
+    labels = [text.replace("$", r"\$") for text in texts]
+    letters = len(labels) * (max(map(len, labels)) + 1)
+    axes.set_xticks(range(len(labels)), labels, rotation=0 if letters <= MOST_LETTERS else 90)

@@ -1,11 +1,18 @@
 """Segments: regions of contexts that a few plain conditions describe, found by a shallow tree or one line."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
+
+SEARCHED_ROWS, SEARCHED_CELLS = 20_000, 4_000_000
+"""Rows, and cells of the widest table of them, in which segments are searched, at most."""
+
+DEPTH = 3
+"""Conditions that describe a segment, at most."""
 
 CUTS = 63
 """Thresholds tried for each feature, at most."""
@@ -30,12 +37,16 @@ class Bound:
     low: float = -np.inf
     high: float = np.inf
 
+    def total(self, contexts: np.ndarray) -> np.ndarray:
+        """Σ_j weight_j·x_j of each of the contexts (n, d), (n,)."""
+        features, weights = zip(*self.terms, strict=True)
+        if weights == (1,):
+            return contexts[:, features[0]]
+        return contexts[:, features] @ np.array(weights)
+
     def contains(self, contexts: np.ndarray) -> np.ndarray:
         """Whether each of the contexts (n, d) keeps the bound, (n,)."""
-        if len(self.terms) == 1 and self.terms[0][1] == 1:
-            total = contexts[:, self.terms[0][0]]
-        else:
-            total = contexts[:, [j for j, _ in self.terms]] @ np.array([weight for _, weight in self.terms])
+        total = self.total(contexts)
         return (total > self.low) & (total <= self.high)
 
     def words(self, feature_names: Sequence[str]) -> str:
@@ -94,37 +105,31 @@ class Binned:
     """
 
     def __init__(self, contexts: np.ndarray) -> None:
-        n, d = contexts.shape
-        self.cuts = [_thresholds(contexts[:, j]) for j in range(d)]
-        self.width = max((len(cuts) for cuts in self.cuts), default=0) + 1
-        codes = np.empty((n, d), dtype=np.int64)
-        for j, cuts in enumerate(self.cuts):
-            codes[:, j] = np.searchsorted(cuts, contexts[:, j], side="left")
-        self.cells = codes + self.width * np.arange(d)
         self.contexts = np.asfortranarray(contexts)
-        self.tried = 2 * max(1, sum(len(cuts) for cuts in self.cuts))
+        self.cuts = [_thresholds(column) for column in self.contexts.T]
+        self.width = max(map(len, self.cuts)) + 1
+        codes = [np.searchsorted(cuts, x) for cuts, x in zip(self.cuts, self.contexts.T, strict=True)]
+        self.cells = np.column_stack(codes) + self.width * np.arange(len(codes))
+        self.tried = 2 * max(1, sum(map(len, self.cuts)))
 
-    def leaves(self, hit: np.ndarray, *, depth: int, smallest: int, bar: float) -> list[Leaf]:
+    def leaves(
+        self, hit: np.ndarray, *, smallest: int, bar: float, depth: int = DEPTH, within: Leaf | None = None
+    ) -> list[Leaf]:
         """Split until hits and misses part: leaves of `smallest` rows or more, `depth` conditions deep.
 
         hit (n,) is what is looked for. Neighbours that both have a share of hits at or below `bar` are
         joined again: one region, fewer words.
         """
-        root = Leaf(Segment(), np.arange(len(hit)), int(hit.sum()))
-        return self._grown(root, hit, depth, smallest, bar)
-
-    def _grown(self, leaf: Leaf, hit: np.ndarray, depth: int, smallest: int, bar: float) -> list[Leaf]:
+        leaf = within or Leaf(Segment(), np.arange(len(hit)), int(hit.sum()))
         split = self._best_split(leaf, hit, smallest) if depth else None
         if split is None:
             return [leaf]
         feature, cut = split
         left = self.contexts[leaf.rows, feature] <= cut
-        sides = ((left, -np.inf, cut), (~left, cut, np.inf))
         leaves: list[Leaf] = []
-        for side, low, high in sides:
-            rows = leaf.rows[side]
+        for rows, low, high in ((leaf.rows[left], -np.inf, cut), (leaf.rows[~left], cut, np.inf)):
             child = Leaf(leaf.segment.narrowed(feature, low, high), rows, int(hit[rows].sum()))
-            leaves += self._grown(child, hit, depth - 1, smallest, bar)
+            leaves += self.leaves(hit, smallest=smallest, bar=bar, depth=depth - 1, within=child)
         return [leaf] if all(part.hits <= bar * len(part.rows) for part in leaves) else leaves
 
     def _best_split(self, leaf: Leaf, hit: np.ndarray, smallest: int) -> tuple[int, float] | None:
@@ -132,13 +137,12 @@ class Binned:
         n = len(leaf.rows)
         if leaf.hits in (0, n) or n < 2 * smallest or self.width == 1:
             return None
-        d = len(self.cuts)
-        cells = self.cells[leaf.rows]
-        size = d * self.width
-        inside = np.bincount(cells.ravel(), minlength=size).reshape(d, -1).cumsum(axis=1)[:, :-1]
-        struck = np.bincount(cells[hit[leaf.rows]].ravel(), minlength=size).reshape(d, -1)
-        struck = struck.cumsum(axis=1)[:, :-1]
-        gain = _gain(inside, struck, n, leaf.hits, smallest)
+        shape = (len(self.cuts), self.width)
+        inside, struck = (
+            np.bincount(self.cells[rows].ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1)
+            for rows in (leaf.rows, leaf.rows[hit[leaf.rows]])
+        )
+        gain = _gain(inside[:, :-1], struck[:, :-1], n, leaf.hits, smallest)
         feature, code = divmod(int(gain.argmax()), self.width - 1)
         if gain[feature, code] <= leaf.hits**2 / n * (1 + 1e-12):
             return None
@@ -180,30 +184,26 @@ def half_space(contexts: np.ndarray, hit: np.ndarray, *, bar: float) -> Segment 
     hits inside of at most `bar`.
     """
     spread = contexts.std(axis=0)
-    usable = np.flatnonzero(spread > 0)
-    if not len(usable) or hit.all() or not hit.any():
+    if not spread.any() or hit.all() or not hit.any():
         return None
-    scaled = (contexts[:, usable] - contexts[:, usable].mean(axis=0)) / spread[usable]
-    slope = _direction(scaled, hit)
-    effect = np.zeros(contexts.shape[1])
-    effect[usable] = np.abs(slope)
-    weights = np.zeros(contexts.shape[1])
-    weights[usable] = slope / spread[usable]
+    unit = np.where(spread > 0, spread, 1)
+    slope = _direction((contexts - contexts.mean(axis=0)) / unit, hit)
+    effect = np.abs(slope)
     chosen = np.argsort(-effect, kind="stable")[:TERMS]
     chosen = np.sort(chosen[effect[chosen] > NEGLIGIBLE * effect.max()])
     if not len(chosen):
         return None
-    weights = np.round(weights[chosen] / np.abs(weights[chosen]).max(), 2)
-    terms = tuple((int(j), float(w)) for j, w in zip(chosen, weights, strict=True) if w)
-    total = contexts[:, [j for j, _ in terms]] @ np.array([w for _, w in terms])
+    weights = (slope / unit)[chosen]
+    weights = np.round(weights / np.abs(weights).max(), 2)
+    terms = tuple((j, w) for j, w in zip(chosen.tolist(), weights.tolist(), strict=True) if w)
+    total = Bound(terms).total(contexts)
     order = np.argsort(total)
     hits, inside = np.cumsum(hit[order]), np.arange(1, len(hit) + 1)
     excess = np.where(hits <= bar * inside, inside - 2 * hits, 0)[:-1]
     excess[total[order[:-1]] == total[order[1:]]] = 0
     if excess.max(initial=0) <= 0:
         return None
-    edge = total[order[excess.argmax() :][:2]]
-    high = _between(float(edge[0]), float(edge[1]))
+    high = _between(*total[order[excess.argmax() :][:2]].tolist())
     if terms[0][1] < 0:
         return Segment((Bound(tuple((j, -w) for j, w in terms), low=-high),))
     return Segment((Bound(terms, high=high),))
@@ -239,3 +239,8 @@ def _between(low: float, high: float) -> float:
         if low <= cut < high:
             return cut
     return low
+
+
+def searched(rows: int | np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
+    """A random part of the rows, in order: as many as segments are searched in at this width."""
+    return np.sort(rng.permutation(rows)[: max(1, min(SEARCHED_ROWS, SEARCHED_CELLS // width))])

@@ -1,12 +1,15 @@
-"""The audit: everything a log can and cannot teach, in one value."""
+"""The audit: everything a log can and cannot teach, in one value; and gates, which refuse some of its numbers."""
 
 import math
-from collections.abc import Hashable, Iterator
+import operator
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from sparing import settings
 from sparing.auditing import wording
 from sparing.auditing.gaps import ActionAudit, GapMap, audit_actions, find_gaps, plain
 from sparing.auditing.support import (
@@ -86,9 +89,8 @@ class Audit:
     @property
     def verdict(self) -> str:
         """`deficient`, `full`, or `unknown`: without exact support no log is ever called full."""
-        if self.never_logged or self.unsupported_share or self.estimated_unsupported_share:
-            return "deficient"
-        if self.implied_deficient:
+        missing = self.never_logged or self.unsupported_share or self.estimated_unsupported_share
+        if missing or self.implied_deficient:
             return "deficient"
         return "full" if self.support == "exact" and self.rows else "unknown"
 
@@ -117,11 +119,12 @@ class Audit:
 
         The least or largest of numbers among which one is NaN is NaN (NumPy's), not whichever came first.
         """
-        rows = [action.rows for action in self.per_action]
+        rows = self.counts.values()
         errors = [a.certified_error for a in self.per_action if a.certified_error is not None]
-        rare = [action.rare for action in self.per_action if action.rare is not None]
-        implied, overlap, estimate = self.implied_unsupported, self.overlap, self.estimate
+        rare = [a.rare for a in self.per_action if a.rare is not None]
         upsides = [gap.upside for gap in self.gap_map.gaps if gap.upside is not None]
+        implied, overlap, policy = self.implied_unsupported, self.overlap, self.policy
+        estimate = self.estimate
         fit = None if estimate is None else estimate.propensities
         numbers: dict[str, float | None] = {
             "rows": self.rows,
@@ -146,8 +149,7 @@ class Audit:
             "gaps": self.gap_map.found,
             "largest_upside": float(np.max(upsides)) if upsides else None,
         }
-        if self.policy is not None:
-            policy = self.policy
+        if policy is not None:
             exact = policy.support == "exact"
             numbers |= {
                 "policy_unsupported_mass": policy.unsupported_mass if exact else None,
@@ -171,7 +173,7 @@ class Audit:
             "elbow": self.elbow,
             "unsupported_sizes": self.unsupported_sizes,
             "per_action": [{**asdict(a), "name": plain(a.name)} for a in self.per_action],
-            "propensities": None if overlap is None else _without_arrays(overlap),
+            "propensities": None if overlap is None else overlap.to_dict(),
             "rewards": {"mean": self.reward_mean, "range": self.reward_range},
             "certified": {
                 "error": self.error,
@@ -219,37 +221,37 @@ def audit(
     listed. `noise` and the bounds are estimated where not given; `radius_scale` below 1 narrows the
     optimistic values that rank the gaps, never the certified errors.
     """
-    _check(error, rare, confidence, reward_range, gaps)
+    positive("error", error)
+    settings.share("rare", rare)
+    settings.share("confidence", confidence)
+    settings.whole("gaps", gaps)
+    reward_range = settings.reward_range(reward_range)
     sums = Statistics.of(log)
-    settings = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
-    assumptions, notes = _assumptions(
-        sums, {**settings, "ridge": ridge, "delta": delta, "radius_scale": radius_scale}
-    )
+    bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
+    assumptions, notes = _assumptions(sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale)
     sets = None if assumptions is None else Ellipsoids(sums, assumptions)
     notes += missing_level(log, sums, ridge)
     looked, estimate, more = _supported(log, rare=rare, confidence=confidence, seed=seed)
-    notes += more
+    support, estimated = looked.support, log.propensities is None
     gap_map = find_gaps(looked, sets, reward_range=reward_range, limit=gaps, seed=seed)
-    estimated = log.propensities is None
     covered = overlap(looked, estimated=estimated)
-    notes += wording.further_notes(log, covered, gap_map)
+    notes += [*more, *wording.further_notes(log, covered, gap_map)]
     target = None
     if policy is not None:
         target = audit_policy(looked, policy, reward_range=reward_range, estimated=estimated)
-    share = looked.support.unsupported_share if looked.support.known and log.n_rows else None
-    exact = looked.support.kind == "exact"
+    exact, known = support.kind == "exact", support.known and log.n_rows > 0
+    share = support.unsupported_share if known else None
+    sizes = np.bincount(log.n_actions - support.sizes) if known else np.empty(0)
     return Audit(
         rows=log.n_rows,
         features=log.n_features,
         distinct_contexts=log.n_contexts,
-        per_action=audit_actions(
-            looked, sets, rare=rare, error=error, estimate=estimate, estimated=estimated
-        ),
+        per_action=audit_actions(looked, sets, estimate, rare=rare, error=error, estimated=estimated),
         elbow=find_elbow(log.counts, log.n_features),
-        support=looked.support.kind,
+        support=support.kind,
         unsupported_share=share if exact else None,
         estimated_unsupported_share=None if exact else share,
-        unsupported_sizes=_sizes(looked),
+        unsupported_sizes={size: int(sizes[size]) for size in np.flatnonzero(sizes).tolist()},
         overlap=covered,
         reward_mean=float(log.rewards.mean()) if log.n_rows else None,
         reward_range=(float(log.rewards.min()), float(log.rewards.max())) if log.n_rows else None,
@@ -263,22 +265,7 @@ def audit(
     )
 
 
-def _check(
-    error: float, rare: float, confidence: float, reward_range: tuple[float, float] | None, gaps: int
-) -> None:
-    positive("error", error)
-    for name, value in (("rare", rare), ("confidence", confidence)):
-        if not 0 < value < 1:
-            raise SettingError(f"{name}={value}; must be in (0, 1)")
-    if reward_range is not None and not (
-        math.isfinite(sum(reward_range)) and reward_range[0] <= reward_range[1]
-    ):
-        raise SettingError(f"reward_range={reward_range}; must be two finite numbers, the smaller first")
-    if gaps < 0:
-        raise SettingError(f"gaps={gaps}; must be 0 or more")
-
-
-def _assumptions(sums: Statistics, given: dict[str, Any]) -> tuple[Assumptions | None, list[str]]:
+def _assumptions(sums: Statistics, **given: Any) -> tuple[Assumptions | None, list[str]]:
     """The assumptions, or None and a note where the log is too small to estimate what was not given."""
     # With stand-ins for what is estimated, an error can only be the caller's.
     complete: dict[str, Any] = {name: 0.0 if value is None else value for name, value in given.items()}
@@ -302,14 +289,6 @@ def _supported(
     return looked, estimate, estimate.notes
 
 
-def _sizes(log: Log) -> dict[int, int]:
-    """How many rows have each number |𝓤(x, μ)| of unsupported actions; empty where it is unknown."""
-    if not log.support.known or not log.n_rows:
-        return {}
-    rows = np.bincount(log.n_actions - log.support.sizes)
-    return {int(size): int(rows[size]) for size in np.flatnonzero(rows)}
-
-
 def missing_level(log: Log, sums: Statistics, ridge: float) -> Iterator[str]:
     """Say so if no combination of features is constant and an action's residuals do not average 0."""
     total = log.contexts.sum(axis=0)
@@ -322,18 +301,43 @@ def missing_level(log: Log, sums: Statistics, ridge: float) -> Iterator[str]:
     means = np.bincount(log.actions, residuals, log.n_actions) / counts
     squares = np.bincount(log.actions, residuals**2, log.n_actions) / counts
     errors = np.sqrt(np.maximum(squares - means**2, 0) / counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.where((log.counts >= LEAST_ROWS) & (errors > 0), np.abs(means) / errors, 0.0)
+    sure = (log.counts >= LEAST_ROWS) & (errors > 0)
+    distance = np.divide(np.abs(means), errors, out=np.zeros_like(means), where=sure)
     worst = int(distance.argmax())
-    if distance[worst] <= SURE:
-        return
-    yield (
-        "No combination of the features is constant, and the rewards have a level that linear models then "
-        f"cannot follow (residuals of action {log.action_names[worst]!r} average {means[worst]:.3g}, "
-        f"{distance[worst]:.0f} standard errors from 0). Add a constant feature"
-    )
+    if distance[worst] > SURE:
+        yield (
+            "No combination of the features is constant, and the rewards have a level that linear models then "
+            f"cannot follow (residuals of action {log.action_names[worst]!r} average {means[worst]:.3g}, "
+            f"{distance[worst]:.0f} standard errors from 0). Add a constant feature"
+        )
 
 
-def _without_arrays(value: Any) -> dict[str, Any]:
-    """A dataclass as a dictionary, its arrays as lists."""
-    return {name: item.tolist() if hasattr(item, "tolist") else item for name, item in vars(value).items()}
+SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq}
+CONDITION = re.compile(
+    rf"\s*([a-z_]+)\s*({'|'.join(SIGNS)})\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
+)
+
+
+def gate(text: str) -> Callable[[Mapping[str, float | None]], str | None]:
+    """Read a condition that must not hold, METRIC OP NUMBER, such as `unsupported_share>0.2`.
+
+    What is given back says of an audit's metrics why the gate is shut, None where it is open. What is not
+    known never passes.
+    """
+    match = CONDITION.fullmatch(text)
+    if match is None:
+        raise SettingError(
+            f"cannot read the condition {text!r}; expected METRIC OP NUMBER with OP one of "
+            f"{' '.join(SIGNS)}, such as 'unsupported_share>0.2'"
+        )
+    metric, sign, bound = match[1], match[2], float(match[3])
+
+    def verdict(metrics: Mapping[str, float | None]) -> str | None:
+        if metric not in metrics:
+            raise SettingError(f"unknown metric {metric!r}; known are {', '.join(metrics)}")
+        value, what = metrics[metric], f"{metric} {sign} {bound:g}: {metric}"
+        if value is None or math.isnan(value):
+            return f"{what} is not known for this log, and what is not known does not pass"
+        return f"{what} is {value:.6g}" if SIGNS[sign](value, bound) else None
+
+    return verdict

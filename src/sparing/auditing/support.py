@@ -1,27 +1,17 @@
 """What the rows could have taken, and with which propensities: as logged, or estimated from similar contexts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Segment
-from sparing.auditing.wording import percent
+from sparing.auditing.segments import Binned, Segment, searched
+from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
-from sparing.model.crossfitting import (
-    PropensityFit,
-    effective_sample_size,
-    fit_propensities,
-    share_limits,
-)
+from sparing.model.crossfitting import PropensityFit, effective_sample_size, fit_propensities, share_limits
 from sparing.policies.policy import Policy, policy_blocks
-
-DEPTH = 3
-"""Conditions that describe what counts as similar, at most."""
-
-SEARCHED_ROWS, SEARCHED_CELLS = 20_000, 4_000_000
-"""Rows, and (row, feature) pairs, on which the segments are found, at most."""
 
 COUNTED_ROWS = 200_000
 """Other rows on which the tries in a segment are counted, at most."""
@@ -29,11 +19,10 @@ COUNTED_ROWS = 200_000
 PAIRED_CELLS = 2_000_000
 """(row, action) pairs of recurring contexts on which agreement is looked at, at most."""
 
-SURE = 4.0
-"""Deviations beyond which recurring contexts agree more than chance allows."""
-
 PERCENTS = (1, 10, 50, 90, 99)
+
 BINS = 30
+"""Of the histogram of propensities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +31,8 @@ class SupportEstimate:
 
     bar: an action is estimated unsupported where the upper limit of its share is below it, and supported
     where the lower limit is not. unsupported and undecided (K,): share of rows in which each action is
-    estimated unsupported, or neither. agreement: how often two rows of one context took the same action, how often the fitted
-    propensities expect it, and the deviations between; None where no context recurs.
+    estimated unsupported, or neither. agreement: how often two rows of one context took the same action, how
+    often the fitted propensities expect it, and the deviations between; None where no context recurs.
     """
 
     bar: float
@@ -58,21 +47,15 @@ class SupportEstimate:
 
     def to_dict(self) -> dict[str, object]:
         """The estimate in types that JSON has."""
-        fit, calibration = self.propensities, None
-        if fit is not None:
-            calibration = {
-                "error": fit.calibration_error,
-                "relative_error": fit.relative_error,
-                "temperature": fit.temperature,
-                "reliability": fit.reliability.tolist(),
-            }
-        return {
-            "bar": self.bar,
-            "confidence": self.confidence,
-            "undecided_share": self.undecided_share,
-            "agreement": self.agreement,
-            "calibration": calibration,
+        fit = self.propensities
+        calibration = fit and {
+            "error": fit.calibration_error,
+            "relative_error": fit.relative_error,
+            "temperature": fit.temperature,
+            "reliability": fit.reliability.tolist(),
         }
+        told = ("bar", "confidence", "undecided_share", "agreement")
+        return {name: getattr(self, name) for name in told} | {"calibration": calibration}
 
     @property
     def undecided_share(self) -> float:
@@ -148,8 +131,7 @@ def estimate_support(
     blind, unsupported, undecided = _blind_segments(
         log, first, second, bar=bar, confidence=confidence, needed=needed
     )
-    support = _support(log, blind)
-    whole = replace(log, support=support)
+    whole = replace(log, support=_support(log, blind))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
     fit, missing = None, ""
     try:
@@ -174,13 +156,10 @@ def estimate_support(
 
 def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to search and rows to count, no context in both."""
-    contexts = log.n_contexts
     rng = np.random.default_rng([seed, 31])
-    side = rng.permutation(contexts)[log.groups] % 2 if contexts else np.empty(0, dtype=int)
-    halves = (np.flatnonzero(side == 0), np.flatnonzero(side == 1))
-    limits = (min(SEARCHED_ROWS, max(1, SEARCHED_CELLS // log.n_features)), COUNTED_ROWS)
-    first, second = (np.sort(rng.permutation(h)[:m]) for h, m in zip(halves, limits, strict=True))
-    return first, second
+    side = rng.permutation(log.n_contexts)[log.groups] % 2
+    first = searched(np.flatnonzero(side == 0), log.n_features, rng)
+    return first, np.sort(rng.permutation(np.flatnonzero(side == 1))[:COUNTED_ROWS])
 
 
 def _blind_segments(
@@ -194,7 +173,7 @@ def _blind_segments(
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
     for action in range(log.n_actions):
         tried = log.actions[first] == action
-        leaves = binned.leaves(tried, depth=DEPTH, smallest=smallest, bar=bar)
+        leaves = binned.leaves(tried, smallest=smallest, bar=bar)
         inside = np.array([leaf.segment.contains(contexts) for leaf in leaves])
         hits = (inside & (log.actions[second] == action)).sum(axis=1)
         low, high = share_limits(hits, inside.sum(axis=1), confidence)
@@ -277,6 +256,10 @@ class Overlap:
     edges: np.ndarray
     histogram: np.ndarray
 
+    def to_dict(self) -> dict[str, object]:
+        """The numbers in types that JSON has."""
+        return vars(self) | {"edges": self.edges.tolist(), "histogram": self.histogram.tolist()}
+
 
 @dataclass(frozen=True, eq=False)
 class PolicyAudit:
@@ -307,24 +290,29 @@ def overlap(log: Log, *, estimated: bool) -> Overlap | None:
         return None
     propensities = log.propensities
     low, high = float(propensities.min()), float(propensities.max())
-    quantiles = np.quantile(propensities, [p / 100 for p in PERCENTS])
+    quantiles = _quantiles(propensities)
     edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
     edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
     inverse = 1 / propensities
+    mean, error = (None, None) if estimated else _mean(inverse)
     known = not estimated and log.support.kind == "exact"
     return Overlap(
         source="estimated" if estimated else "logged",
-        quantiles={p: float(q) for p, q in zip(PERCENTS, quantiles, strict=True)},
+        quantiles=quantiles,
         smallest=low,
         largest=high,
-        percentile_ratio=float(quantiles[3] / quantiles[1]),
+        percentile_ratio=quantiles[90] / quantiles[10],
         effective_sample_size=effective_sample_size(inverse),
-        supported_mean=None if estimated else _mean(inverse)[0],
-        supported_error=None if estimated else _mean(inverse)[1],
+        supported_mean=mean,
+        supported_error=error,
         contradiction=_contradiction(log, inverse) if known else None,
         edges=edges,
         histogram=np.histogram(propensities, edges)[0],
     )
+
+
+def _quantiles(values: np.ndarray) -> dict[int, float]:
+    return dict(zip(PERCENTS, np.quantile(values, np.array(PERCENTS) / 100).tolist(), strict=True))
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
@@ -334,20 +322,25 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
 
 def _contradiction(log: Log, inverse: np.ndarray) -> tuple[float, float]:
     """Mean of 1/μ − |support| and its standard error: Var(1/μ | x) = Σ_a 1/μ(a|x) − |support|² where μ is known."""
-    support = log.support
-    mean, error = _mean(inverse - support.sizes)
-    table = support.probabilities
-    if table is None:
+    mean, error = _mean(inverse - log.support.sizes)
+    if log.support.probabilities is None:
         return mean, error
-    weights = (
-        np.ones(len(table)) if support.index is None else np.bincount(support.index, minlength=len(table))
-    )
     variance = 0.0
-    for part in Blocks.of(len(table), log.n_actions):
-        supported = table[part] > 0
-        one_over = np.divide(1, table[part], out=np.zeros_like(table[part]), where=supported).sum(axis=1)
-        variance += float(weights[part] @ (one_over - supported.sum(axis=1) ** 2))
+    for weights, table in distributions(log.support):
+        supported = table > 0
+        one_over = np.divide(1, table, out=np.zeros_like(table), where=supported).sum(axis=1)
+        variance += float(weights @ (one_over - supported.sum(axis=1) ** 2))
     return mean, float(np.sqrt(max(0.0, variance)) / log.n_rows)
+
+
+def distributions(support: Support) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The distinct distributions (m, K), a block at a time, after the number of rows (m,) that have each."""
+    table = support.probabilities
+    if table is not None:
+        index = np.arange(len(table)) if support.index is None else support.index
+        weights = np.bincount(index, minlength=len(table)).astype(float)
+        for part in Blocks.of(*table.shape):
+            yield weights[part], table[part]
 
 
 def audit_policy(
@@ -359,28 +352,24 @@ def audit_policy(
     """
     if not log.n_rows:
         return None
-    mass = np.zeros(log.n_rows)
-    target = np.empty(log.n_rows)
-    never = log.counts == 0
-    never_mass = 0.0
+    mass, target = np.zeros((2, log.n_rows))
+    never, never_mass = log.counts == 0, 0.0
     for rows, chances in policy_blocks(log, policy):
         target[rows] = chances[np.arange(len(chances)), log.actions[rows]]
         never_mass += float(chances[:, never].sum())
         if log.support.known:
             mass[rows] = np.where(log.support.mask(rows), 0.0, chances).sum(axis=1)
-    observed = (float(log.rewards.min()), float(log.rewards.max()))
-    low, high = observed if reward_range is None else reward_range
-    mean = float(mass.mean())
-    known = log.support.known
+    low, high = reward_range or (float(log.rewards.min()), float(log.rewards.max()))
+    mean, known = float(mass.mean()), log.support.known
     weights = None if log.propensities is None else target / log.propensities
     return PolicyAudit(
         support=log.support.kind,
         unsupported_mass=mean if known else None,
-        mass_quantiles={p: float(np.quantile(mass, p / 100)) for p in PERCENTS} if known else None,
+        mass_quantiles=_quantiles(mass) if known else None,
         never_logged_mass=never_mass / log.n_rows,
         # Adding 0.0 keeps −0.0 out of sight.
         bias=(-mean * high + 0.0, -mean * low + 0.0) if known else None,
-        reward_range=(float(low), float(high)),
+        reward_range=(low, high),
         range_given=reward_range is not None,
         effective_sample_size=None if weights is None else effective_sample_size(weights),
         implied_mass=None if weights is None or estimated else _mean(1 - weights),

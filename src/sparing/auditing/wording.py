@@ -23,10 +23,16 @@ ROUNDING = 1e-6
 
 SHOWN_GAPS = 3
 
-GAP_HEADER = ("where", "actions", "tried", "of rows", "upside at most")
-
 MOST_ACTIONS = 40
 """Actions in a table; those the log knows least come first."""
+
+COLUMNS = {
+    "zero": " Zero: share of rows that gave it probability 0.",
+    "ineligible": " Ineligible: share of rows that did not have it in their eligible set.",
+    "undecided": "",
+    "implied": " Implied: supported share by the logged propensities, the mean of 1/propensity over its rows.",
+}
+"""Columns that the table of actions has where the log tells them, and what they mean."""
 
 
 def percent(share: float) -> str:
@@ -87,11 +93,9 @@ def _finding(audit: "Audit") -> str:
 
 def summary(audit: "Audit") -> Iterator[str]:
     """The audit's lines for people."""
-    yield (
-        f"{audit.rows:,} rows, {audit.actions} actions, {audit.features} features, "
-        f"{audit.distinct_contexts:,} distinct contexts"
-    )
-    for name, text in facts(audit).items():
+    told = facts(audit)
+    yield told.pop("log")
+    for name, text in told.items():
         all_tried = name == "never tried" and not audit.never_logged
         yield "every action was tried" if all_tried else f"{name}: {text}"
     if audit.assumptions is not None:
@@ -103,13 +107,19 @@ def summary(audit: "Audit") -> Iterator[str]:
 
 
 def facts(audit: "Audit") -> dict[str, str]:
-    """What the audit says of counts, support, propensities and rewards, each in a few words."""
-    rows, never, rewards = list(audit.counts.values()), audit.never_logged, "none logged"
+    """What the audit says of the log's size, counts, support, propensities and rewards, each in a few words."""
+    rows, never, rewards = audit.counts.values(), audit.never_logged, "none logged"
+    fall = "no elbow: they fall nowhere fast"
+    if audit.elbow:
+        fall = f"they fall fast after {counted(audit.elbow, 'action')}"
     if audit.reward_range is not None:
         low, high = audit.reward_range
         rewards = f"mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"
+    sizes = (audit.rows, audit.actions, audit.features, audit.distinct_contexts)
+    nouns = ("row", "action", "feature", "distinct context")
     return {
-        "rows per action": f"{min(rows):,} to {max(rows):,}; {_elbow(audit)}",
+        "log": ", ".join(map(counted, sizes, nouns)),
+        "rows per action": f"{min(rows):,} to {max(rows):,}; {fall}",
         "never tried": f"{counted(len(never), 'action')} ({named(never)})" if never else "none",
         "support": support(audit),
         "propensities": propensities(audit),
@@ -117,29 +127,25 @@ def facts(audit: "Audit") -> dict[str, str]:
     }
 
 
-def _elbow(audit: "Audit") -> str:
-    if audit.elbow:
-        return f"they fall fast after {counted(audit.elbow, 'action')}"
-    return "no elbow: they fall nowhere fast"
-
-
 def support(audit: "Audit") -> str:
     """Of which kind the support is, and how much is missing."""
     share, estimated = audit.unsupported_share, audit.estimated_unsupported_share
+    text = audit.support
     if share is not None:
-        text = f"{audit.support}; a row could not have taken {percent(share)} of the actions, on average"
+        text += f"; a row could not have taken {percent(share)} of the actions, on average"
     elif estimated is not None:
         left = "" if audit.estimate is None else f" ({percent(audit.estimate.undecided_share)} undecided)"
         lack = f"{percent(estimated)} of the actions, on average" if estimated else "no action"
-        text = f"estimated; similar contexts lack {lack}{left}; a single context may lack more"
+        text += f"; similar contexts lack {lack}{left}; a single context may lack more"
     elif audit.support == "unknown":
-        text = "unknown (log eligible sets or full distributions to know it)"
-    else:
-        text = audit.support
-    implied = audit.implied_unsupported
-    if audit.support != "exact" and implied is not None:
-        text += f"; the logged propensities imply {percent(max(0.0, implied[0]))}"
-    return text
+        text += " (log eligible sets or full distributions to know it)"
+    return text + _implied(audit.support, audit.implied_unsupported)
+
+
+def _implied(kind: str, implied: tuple[float, float] | None) -> str:
+    if kind == "exact" or implied is None:
+        return ""
+    return f"; the logged propensities imply {percent(max(0.0, implied[0]))}"
 
 
 def propensities(audit: "Audit") -> str:
@@ -147,26 +153,23 @@ def propensities(audit: "Audit") -> str:
     overlap = audit.overlap
     if overlap is None:
         return "none logged"
-    size = overlap.effective_sample_size
+    about = "estimated, " if overlap.source == "estimated" else ""
     return (
-        ("estimated, " if overlap.source == "estimated" else "")
-        + f"{overlap.smallest:.3g} to {overlap.largest:.3g}; P90/P10 {overlap.percentile_ratio:.3g}; "
-        + f"effective sample size {size:,.0f} of {audit.rows:,}"
+        f"{about}{overlap.smallest:.3g} to {overlap.largest:.3g}; P90/P10 {overlap.percentile_ratio:.3g}; "
+        f"effective sample size {overlap.effective_sample_size:,.0f} of {audit.rows:,}"
     )
 
 
 def certified(audit: "Audit") -> str:
     """The ε-supported set, and on what it rests."""
-    assumptions = audit.assumptions
-    assert assumptions is not None
-    chosen = audit.certified
-    text = f"{named(chosen)}" if chosen else "no action"
-    text = f"{text} within {audit.error:g}"
+    if audit.assumptions is None:
+        return "the log is too small to certify anything"
+    text = f"{named(audit.certified) if audit.certified else 'no action'} within {audit.error:g}"
     tried = [action for action in audit.per_action if action.rows]
-    if not chosen and tried:
+    if tried and not audit.certified:
         best = min(tried, key=lambda action: action.certified_error or 0)
         text += f"; the smallest certified error of a tried one is {best.certified_error:.3g} (action {best.name})"
-    return f"{text}; {assumptions.conditions}" if assumptions.conditions else text
+    return "; ".join(filter(None, [text, audit.assumptions.conditions]))
 
 
 def policy(audit: "Audit") -> str:
@@ -183,8 +186,7 @@ def policy(audit: "Audit") -> str:
             f"{target.bias[0]:.4g} and {target.bias[1]:.4g} (mean rewards within the {whose} range "
             f"{target.reward_range[0]:.4g} to {target.reward_range[1]:.4g})"
         )
-    if target.support != "exact" and target.implied_mass is not None:
-        text += f"; the logged propensities imply {percent(max(0.0, target.implied_mass[0]))}"
+    text += _implied(target.support, target.implied_mass)
     if target.effective_sample_size is not None:
         text += f"; effective sample size {target.effective_sample_size:,.0f}"
     return text
@@ -195,12 +197,11 @@ def upside(audit: "Audit") -> str:
     assumptions = audit.assumptions
     if assumptions is None:
         return ""
-    radius = f"radius {assumptions.radius} × {assumptions.radius_scale:g}"
-    sure = (
-        f"{radius}: below 1, without a guarantee"
-        if assumptions.radius_scale < 1
-        else f"with probability {1 - assumptions.delta:.0%} if the assumptions hold, {radius}"
-    )
+    sure = f"radius {assumptions.radius} × {assumptions.radius_scale:g}"
+    if assumptions.radius_scale < 1:
+        sure += ": below 1, without a guarantee"
+    else:
+        sure = f"with probability {1 - assumptions.delta:.0%} if the assumptions hold, {sure}"
     return (
         "Upside: mean over the segment's contexts of max(0, best optimistic value of the untried actions − best "
         f"pessimistic value of a supported one); {sure}."
@@ -218,11 +219,10 @@ def coverage(audit: "Audit") -> str:
 def _gaps(audit: "Audit") -> Iterator[str]:
     gaps = audit.gap_map.gaps
     if gaps:
-        order = "largest upside first" if gaps[0].upside is not None else "largest first"
+        order = "largest first" if gaps[0].upside is None else "largest upside first"
         yield "; ".join(filter(None, [f"gaps, {order}", coverage(audit)])) + ":"
         for gap in gaps[:SHOWN_GAPS]:
-            worth = "" if gap.upside is None else f"; upside at most {gap.upside:.3g}"
-            yield f"  {gap}{worth}"
+            yield f"  {gap}" + ("" if gap.upside is None else f"; upside at most {gap.upside:.3g}")
         rest = audit.gap_map.found - len(gaps[:SHOWN_GAPS])
         if rest:
             yield f"  and {rest} more"
@@ -232,19 +232,16 @@ def _gaps(audit: "Audit") -> Iterator[str]:
 
 def further_notes(log: "Log", overlap: "Overlap | None", gaps: "GapMap") -> Iterator[str]:
     """What a reader must know of the propensities and of the gap map."""
-    if overlap is not None and overlap.contradiction is not None:
-        mean, error = overlap.contradiction
-        if abs(mean) > SURE * error + ROUNDING * log.n_actions:
-            size = float(log.support.sizes.mean())
-            yield (
-                f"The propensities contradict the support: the mean of 1/propensity is {size + mean:.4g}, which is "
-                f"the number of actions with a chance, but the support names {size:.4g} a row. "
-                + (
-                    "Actions in the support had no chance, or next to none."
-                    if mean < 0
-                    else "Some propensities are too small, or the support is too narrow."
-                )
-            )
+    mean, error = (overlap and overlap.contradiction) or (0.0, 0.0)
+    if abs(mean) > SURE * error + ROUNDING * log.n_actions:
+        size = float(log.support.sizes.mean())
+        why = "Some propensities are too small, or the support is too narrow."
+        if mean < 0:
+            why = "Actions in the support had no chance, or next to none."
+        yield (
+            f"The propensities contradict the support: the mean of 1/propensity is {size + mean:.4g}, which is "
+            f"the number of actions with a chance, but the support names {size:.4g} a row. {why}"
+        )
     if gaps.searched < log.n_rows:
         yield (
             f"Segments were searched in a random {gaps.searched:,} of the {log.n_rows:,} rows; their sizes, shares "
@@ -252,33 +249,35 @@ def further_notes(log: "Log", overlap: "Overlap | None", gaps: "GapMap") -> Iter
         )
 
 
-def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], list[list[str]]]:
+def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], list[tuple[str, ...]]]:
     """Header and rows of the table of actions, the least supported and least logged first."""
     actions = sorted(
         audit.per_action, key=lambda a: (a.supported if a.supported is not None else 1, a.rows, str(a.name))
     )[:most]
-    columns: dict[str, list[str]] = {
+    columns = {
         "action": [str(a.name) for a in actions],
         "rows": [f"{a.rows:,}" for a in actions],
         "of rows": [_share(a.share) for a in actions],
         "supported": [_share(a.supported) for a in actions],
+        **{name: [_share(getattr(a, name)) for a in actions] for name in _told(audit)},
+        "rare": [_share(a.rare) for a in actions],
+        "error ≤": [_number(a.certified_error) + " ✓" * a.certified for a in actions],
     }
-    for name in ("zero", "ineligible", "undecided", "implied"):
-        values = [getattr(a, name) for a in actions]
-        if values[0] is not None:
-            columns[name] = [percent(min(1.0, value)) for value in values]
-    columns["rare"] = [_share(a.rare) for a in actions]
-    columns["error ≤"] = [_number(a.certified_error) + " ✓" * a.certified for a in actions]
-    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+    return list(columns), list(zip(*columns.values(), strict=True))
 
 
-def gap_rows(audit: "Audit") -> list[tuple[str, ...]]:
-    """The table of gaps, numbered as in the figure."""
-    return [
+def _told(audit: "Audit") -> list[str]:
+    """Those of the `COLUMNS` that this log has."""
+    return [name for name in COLUMNS if getattr(audit.per_action[0], name) is not None]
+
+
+def gap_table(audit: "Audit") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of the table of gaps, numbered as in the figure."""
+    return ("where", "actions", "tried", "of rows", "upside at most"), [
         (
             f"S{number}: {gap.where}",
             named(gap.actions),
-            "never" if not gap.tried else counted(gap.tried, "row"),
+            counted(gap.tried, "row") if gap.tried else "never",
             percent(gap.share),
             _number(gap.upside),
         )
@@ -288,31 +287,23 @@ def gap_rows(audit: "Audit") -> list[tuple[str, ...]]:
 
 def legend(audit: "Audit") -> str:
     """What the columns of the table of actions mean for this log."""
-    first = audit.per_action[0]
-    parts = {
-        "exact": "Supported: share of rows that could have taken the action",
+    supported = {
+        "exact": "Supported: share of rows that could have taken the action.",
         "estimated": "Supported: the same by estimate; undecided pairs count as supported where similar contexts "
-        "have tried the action",
-        "unknown": "What a row could have taken is unknown",
-    }[audit.support] + "."
-    if first.zero is not None:
-        parts += " Zero: share of rows that gave it probability 0."
-    if first.ineligible is not None:
-        parts += " Ineligible: share of rows that did not have it in their eligible set."
-    if first.implied is not None:
-        parts += (
-            " Implied: supported share by the logged propensities, the mean of 1/propensity over its rows."
-        )
-    how = "probability" if first.zero is not None else "share of the supported rows"
+        "have tried the action.",
+        "unknown": "What a row could have taken is unknown.",
+    }[audit.support]
+    told = _told(audit)
+    how = "probability" if "zero" in told else "share of the supported rows"
     return (
-        f"{parts} Rare: share of rows in which it is supported, but with a {how} below {audit.rare:g}. Error ≤: "
-        "certified bound on the distance between estimated and true parameters, for all actions at once; ✓ marks those "
-        f"within {audit.error:g}."
+        f"{supported}{''.join(COLUMNS[name] for name in told)} Rare: share of rows in which it is supported, but with "
+        f"a {how} below {audit.rare:g}. Error ≤: certified bound on the distance between estimated and true "
+        f"parameters, for all actions at once; ✓ marks those within {audit.error:g}."
     )
 
 
 def _share(share: float | None) -> str:
-    return "unknown" if share is None else percent(share)
+    return "unknown" if share is None else percent(min(1.0, share))
 
 
 def _number(value: float | None) -> str:

@@ -43,11 +43,11 @@ def audit(
     Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
     """
     from sparing.auditing import audit as look_over
+    from sparing.auditing import gate
     from sparing.auditing import page as report
-    from sparing.auditing.gates import Gate
     from sparing.cli import terminal
 
-    gates = [Gate.parse(text) for text in fail_on or []]
+    gates = [gate(text) for text in fail_on or []]
     rows = log.read()
     found = look_over(
         rows,
@@ -63,7 +63,7 @@ def audit(
         radius_scale=radius_scale,
         seed=seed,
     )
-    shut = [verdict for gate in gates if (verdict := gate.verdict(found.metrics)) is not None]
+    shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
     if html is not None:
         report.write(found, html, title=log.path.name)
     if as_json:
@@ -90,7 +90,7 @@ def _print(found: "Audit") -> None:
     terminal.print_table(title, header, rows)
     terminal.tell(f"{wording.legend(found)}\n")
     if found.gap_map.gaps:
-        terminal.print_table("Gaps", wording.GAP_HEADER, wording.gap_rows(found))
+        terminal.print_table("Gaps", *wording.gap_table(found))
         terminal.tell(wording.upside(found))
     if found.assumptions is not None:
         terminal.tell(f"\nAssumed: {found.assumptions}.")

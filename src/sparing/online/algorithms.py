@@ -175,7 +175,7 @@ def confident(
     number("misfit", misfit, least=0)
     among("explore", explore, ("optimistic", "wider", "sampled"))
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
-    reward_range = known_range(settings.get("reward_range"))
+    reward_range = known_range(settings.get("reward_range"), apart=True)
     unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | Summary) and log.n_rows == 0
     start = _begin(log, {**(unused if empty else {}), **settings, "reward_range": None})
@@ -252,7 +252,7 @@ def _begin(
         raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
     seed = values.pop("seed", 0)
     whole("seed", seed)
-    reward_range = known_range(values.pop("reward_range", None))
+    reward_range = known_range(values.pop("reward_range", None), apart=True)
     if reward_range is not None and values.get("noise") is None:
         values["noise"] = (reward_range[1] - reward_range[0]) / 2
     assumed: tuple[str, ...] = ()
