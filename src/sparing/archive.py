@@ -281,6 +281,15 @@ def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileError(f"{path} is truncated, damaged, or not a sparing file: {error}") from None
 
 
+@contextlib.contextmanager
+def understanding(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Make one error of all that a forged header or array may raise where the parts are put together."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise FileError(f"{path} does not hold a whole {what}: {error!r}") from None
+
+
 def _limit(path: Path) -> int:
     asked = os.environ.get("SPARING_FILE_LIMIT")
     if asked is None:
