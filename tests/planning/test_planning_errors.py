@@ -29,7 +29,7 @@ def log():
         ({"tolerances": []}, "tolerances="),
         ({"tolerances": [math.nan]}, "tolerances="),
         ({"learners": []}, "learners is empty"),
-        ({"learners": ["nosuch"]}, "'nosuch'; must be some of greedy"),
+        ({"learners": ["nosuch"]}, "'nosuch'; must be one of greedy"),
         ({"learners": ["eps_moful_ips"]}, "Plan with 'eps_moful'"),
         ({"regret": -1}, "regret=-1"),
         ({"budget": math.inf}, "budget=inf"),

@@ -143,7 +143,7 @@ class SoftmaxPolicy(Linear, Drawn):
         most = np.abs(self.theta).max(initial=0)
         if not (
             np.isfinite(self.temperature)
-            and 0 < self.temperature
+            and self.temperature > 0
             and most <= LARGEST * min(self.temperature, 1)
         ):
             raise SettingError(

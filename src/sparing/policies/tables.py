@@ -50,10 +50,10 @@ class KnownSupport(ByContext):
     def __post_init__(self) -> None:
         super().__post_init__()
         k = len(self.elsewhere)
-        types = (self.sets.dtype, self.elsewhere.dtype)
-        if self.sets.shape != (len(self.contexts), (k + 7) // 8) or types != (np.uint8, np.bool_):
+        packed = self.sets.dtype == np.uint8 and self.sets.shape == (len(self.contexts), (k + 7) // 8)
+        if not packed or self.elsewhere.dtype != bool:
             raise SettingError(
-                f"sets of shape {self.sets.shape} and types {types} for {len(self.contexts)} contexts, {k} actions; expected "
+                f"sets of shape {self.sets.shape} and type {self.sets.dtype} for {len(self.contexts)} contexts, {k} actions; expected "
                 "one packed row for each context and a boolean for each action"
             )
         if not self.elsewhere.any():
