@@ -35,7 +35,7 @@ def log():
         ({"budget": math.inf}, "budget=inf"),
         ({"seed": -1}, "seed=-1"),
         ({"workers": 0}, "workers=0"),
-        ({"nosuch": 1}, "unknown setting 'nosuch'"),
+        ({"nosuch": 1}, "setting='nosuch'; must be one of noise"),
         ({"prior_scale": 0}, "prior_scale=0"),
         ({"spot_check": 2}, "spot_check=2"),
     ],

@@ -95,7 +95,8 @@ def plan(
     for name, value in (("regret", regret), ("budget", budget)):
         number(name, 0 if value is None else value, least=0, hint=", or None")
     chosen = [(name, level) for name in _names(learners) for level in _levels(name, tolerances)]
-    _check_settings(settings)
+    for name in settings:
+        among("setting", name, PlanSettings.__annotations__)
     believed = _started("confident", log, settings)
     posterior = Posterior.of(believed, log.contexts, np.random.default_rng([seed, 0]))
     starts = tuple(_started(name, log, settings, tolerance=level) for name, level in chosen)
@@ -285,10 +286,3 @@ def _levels(name: str, tolerances: Sequence[float]) -> tuple[float | None, ...]:
     if not listed:
         raise SettingError(f"tolerances={tolerances!r}; must be one at least")
     return tuple(sorted(listed)) if name in TOLERANT else (None,)
-
-
-def _check_settings(settings: PlanSettings) -> None:
-    unknown = sorted(set(settings) - set(PlanSettings.__annotations__))
-    if unknown:
-        known = ", ".join(PlanSettings.__annotations__)
-        raise SettingError(f"unknown setting {unknown[0]!r}; known are {known}")
