@@ -1,7 +1,6 @@
 """How many reward calls will it take? Simulate what the log leaves possible, and count."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -98,12 +97,12 @@ def plan(
     for name in settings:
         among("setting", name, PlanSettings.__annotations__)
     believed = _started("confident", log, settings)
-    posterior = Posterior.of(believed, log.contexts, np.random.default_rng([seed, 0]))
+    pool = context_pool(log.contexts, np.random.default_rng([seed, 0]))
     starts = tuple(_started(name, log, settings, tolerance=level) for name, level in chosen)
     checkpoints = np.unique(np.ceil(horizon * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * horizon < SMALL:
         workers = 1
-    run = partial(_try, posterior, starts, checkpoints, seed)
+    run = partial(_try, believed, pool, starts, checkpoints, seed)
     results = np.array(run_many(run, range(worlds), workers=workers, progress=progress))
     options = tuple(
         Option(name, level, _detail(name, start), calls, lost, rank)
@@ -119,7 +118,7 @@ def plan(
         coverage=coverage,
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
-        noise=posterior.noise,
+        noise=believed.assumptions.noise,
         prior_scale=prior.scale,
         assumptions=(*_assumptions(log, believed, prior, settings), _reading(options, worlds, coverage)),
         regret=regret,
@@ -128,41 +127,34 @@ def plan(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what `confident` believes at its start.
+def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Contexts to draw live ones from, (m, d): those of the log, or a random part of many."""
+    if len(contexts) <= MOST_CONTEXTS:
+        return contexts
+    return contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
 
-    theta (K, d) holds the means, root (K, d, d) a root of each covariance: root·rootᵀ = σ² V_a⁻¹.
-    pool (m, d) holds contexts of the log.
+
+def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
+    """A world of θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what `confident` believes at its start.
+
+    A live context that looks like a logged one is a new round, with new luck.
     """
-
-    theta: np.ndarray
-    root: np.ndarray
-    noise: float
-    pool: np.ndarray
-    action_names: tuple[Hashable, ...]
-
-    @classmethod
-    def of(cls, learner: Learner, contexts: np.ndarray, rng: np.random.Generator) -> "Posterior":
-        """Take the posterior of a `confident` learner that has seen its log and nothing else."""
-        noise = learner.assumptions.noise
-        if len(contexts) > MOST_CONTEXTS:
-            contexts = contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
-        root = noise * np.linalg.cholesky(learner.sets.inverse)
-        return cls(learner.sets.theta.copy(), root, noise, contexts, learner.action_names)
-
-    def draw(self, rng: np.random.Generator) -> LinearWorld:
-        """One world. A live context that looks like a logged one is a new round, with new luck."""
-        luck = rng.standard_normal(self.theta.shape)
-        theta = self.theta + np.einsum("kij,kj->ki", self.root, luck)
-        return LinearWorld(theta=theta, noise=self.noise, pool=self.pool, action_names=self.action_names)
+    noise, mean = believed.assumptions.noise, believed.sets.theta
+    root = noise * np.linalg.cholesky(believed.sets.inverse)
+    theta = mean + np.einsum("kij,kj->ki", root, rng.standard_normal(mean.shape))
+    return LinearWorld(theta=theta, noise=noise, pool=pool, action_names=believed.action_names)
 
 
 def _try(
-    posterior: Posterior, starts: tuple[Learner, ...], checkpoints: np.ndarray, seed: int, number: int
+    believed: Learner,
+    pool: np.ndarray,
+    starts: tuple[Learner, ...],
+    checkpoints: np.ndarray,
+    seed: int,
+    number: int,
 ) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    world = posterior.draw(np.random.default_rng([seed, 1, number]))
+    world = draw_world(believed, pool, np.random.default_rng([seed, 1, number]))
     stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
@@ -272,12 +264,9 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
     listed = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
     if not listed:
         raise SettingError(f"learners is empty; name some of {', '.join(LEARNERS)}")
-    if "eps_moful_ips" in listed:
-        raise SettingError(
-            "learners has 'eps_moful_ips', which answers contexts that stand in the log; a plan has new "
-            "contexts only, where it is eps_moful. Plan with 'eps_moful'"
-        )
-    return tuple(among("learners", name, LEARNERS) for name in listed)
+    ips = ". It answers contexts of the log, and a plan has new ones only: there it is eps_moful. Plan with 'eps_moful'"
+    hints = {"eps_moful_ips": ips}
+    return tuple(among("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
 
 
 def _levels(name: str, tolerances: Sequence[float]) -> tuple[float | None, ...]:
