@@ -92,7 +92,8 @@ def plan(
     coverage = (worlds + 1 - 2 * rank) / (worlds + 1)
     horizon, seed = whole("rounds", rounds, least=1), whole("seed", seed)
     for name, value in (("regret", regret), ("budget", budget)):
-        number(name, 0 if value is None else value, least=0, hint=", or None")
+        if value is not None:
+            number(name, value, least=0, hint=", or None")
     chosen = [(name, level) for name in _names(learners) for level in _levels(name, tolerances)]
     for name in settings:
         among("setting", name, PlanSettings.__annotations__)

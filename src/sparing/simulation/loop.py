@@ -94,9 +94,10 @@ def simulate(
     if stream == "in-log" and log is None:
         raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
     whole("seed", seed)
-    whole("rounds", 0 if rounds is None else rounds)
-    whole("call_budget", 0 if call_budget is None else call_budget, hint=", or None for no limit")
     whole("delay", delay)
+    for name, value in (("rounds", rounds), ("call_budget", call_budget)):
+        if value is not None:
+            whole(name, value, hint=", or None for no limit")
     share("missing", missing, zero=True, one=True)
     replayed = log if stream == "in-log" else None
     _check_shapes(learner, world, replayed)
