@@ -1,6 +1,6 @@
 """How many reward calls will it take? Simulate what the log leaves possible, and count."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -57,9 +57,6 @@ class PlanSettings(algorithms.Believed, total=False):
 OF_CONFIDENT = ("prior_scale", "prior_mean", "spot_check", "misfit")
 """Settings that only `confident` takes, under the same name."""
 
-SKIP_CONFIDENCE = 0.95
-"""How sure `confident` is when it skips, where nothing else is said."""
-
 
 def plan(
     log: Log,
@@ -103,7 +100,7 @@ def plan(
     checkpoints = np.unique(np.ceil(horizon * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * horizon < SMALL:
         workers = 1
-    run = partial(_try, believed, pool, starts, checkpoints, seed)
+    run = partial(_try, partial(draw_world, believed, pool), starts, checkpoints, seed)
     results = np.array(run_many(run, range(worlds), workers=workers, progress=progress))
     options = tuple(
         Option(name, level, _detail(name, start), calls, lost, rank)
@@ -121,7 +118,7 @@ def plan(
         options=options,
         noise=believed.assumptions.noise,
         prior_scale=prior.scale,
-        assumptions=(*_assumptions(log, believed, prior, settings), _reading(options, worlds, coverage)),
+        assumptions=(*_assumptions(log, believed, prior), _reading(options, worlds, coverage)),
         regret=regret,
         budget=budget,
         seed=seed,
@@ -147,15 +144,14 @@ def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) ->
 
 
 def _try(
-    believed: Learner,
-    pool: np.ndarray,
+    draw: Callable[[np.random.Generator], LinearWorld],
     starts: tuple[Learner, ...],
     checkpoints: np.ndarray,
     seed: int,
     number: int,
 ) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    world = draw_world(believed, pool, np.random.default_rng([seed, 1, number]))
+    world = draw(np.random.default_rng([seed, 1, number]))
     stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
@@ -179,7 +175,8 @@ def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | 
         own["supported"] = settings.get("supported") or _supported(log)
     elif name == "confident":
         own |= {key: value for key, value in settings.items() if key in OF_CONFIDENT}
-        own["confidence"] = settings.get("skip_confidence", SKIP_CONFIDENCE)
+        if "skip_confidence" in settings:
+            own["confidence"] = settings["skip_confidence"]
     if name in TOLERANT:
         own["tolerance"] = tolerance or 0.0
     learner: Learner = getattr(algorithms, name)(log, **own)
@@ -218,7 +215,7 @@ def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
     )
 
 
-def _assumptions(log: Log, believed: Learner, prior: Prior, settings: PlanSettings) -> tuple[str, ...]:
+def _assumptions(log: Log, believed: Learner, prior: Prior) -> tuple[str, ...]:
     """What the plan rests on, a sentence each."""
     given = believed.assumptions
     taught = f"learnt from {prior.actions} well-logged actions" if prior.actions else "given"
@@ -235,7 +232,7 @@ def _assumptions(log: Log, believed: Learner, prior: Prior, settings: PlanSettin
         f"Learners: radius {given.radius} × {given.radius_scale:g}"
         + (" (below 1: no worst-case guarantee)" if given.radius_scale < 1 else "")
         + f", ridge {given.ridge:g}, δ {given.delta:g}; confident skips at "
-        f"{settings.get('skip_confidence', SKIP_CONFIDENCE):g} and spot-checks {believed.spot_check:g} of the rounds.",
+        f"{believed.rules[0].header()['confidence']:g} and spot-checks {believed.spot_check:g} of the rounds.",
     )
 
 
