@@ -235,22 +235,21 @@ def write(
 
 
 def read(
-    path: str | os.PathLike[str], kind: str, version: int, *, limit: int | None = None
+    path: str | os.PathLike[str], kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read what `write` wrote, refusing anything that is not exactly that.
 
-    `limit` is how many bytes the file may hold once inflated; by default what SPARING_FILE_LIMIT says, else
-    `LIMIT` or `RATIO` times the file's size, whichever is more. Each array is our own: writable, contiguous
-    in C order, of native byte order.
+    Once inflated the file may hold as many bytes as SPARING_FILE_LIMIT says, else `LIMIT` or `RATIO` times its
+    size, whichever is more. Each array is our own: writable, contiguous in C order, of native byte order.
     """
     place = Path(path)
     if not place.exists():
         raise FileError(f"{path} does not exist")
     if not place.is_file():
         raise FileError(f"{path} is a folder or a device, not a sparing file")
-    most = _limit(place) if limit is None else limit
+    limit = _limit(place)
     with _naming_read(path), zipfile.ZipFile(place) as archive:
-        infos = _infos(archive, most)
+        infos = _infos(archive, limit)
         header = _header(_inflated(archive, infos[HEADER]) if HEADER in infos else b"", kind, version)
         listed = header.pop(SIZES, None)  # older files have none
         if listed not in (None, {name: infos[name].file_size for name in infos if name.endswith(ARRAY)}):
@@ -281,6 +280,15 @@ def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except Exception as error:
         raise FileError(f"{path} is truncated, damaged, or not a sparing file: {error}") from None
+
+
+@contextlib.contextmanager
+def understanding(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Make one error of all that a forged header or array may raise where the parts are put together."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise FileError(f"{path} does not hold a whole {what}: {error!r}") from None
 
 
 def _limit(path: Path) -> int:

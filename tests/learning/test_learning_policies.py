@@ -110,7 +110,7 @@ def test_a_support_limits_the_argmax():
         (lambda: GreedyPolicy(NAMES, np.zeros((3, 2)), np.arange(2)), "priority of shape"),
         (
             lambda: PessimisticPolicy(NAMES, np.zeros((3, 2)), np.zeros((3, 2)), np.ones(3), np.arange(3)),
-            "inverse, radius and priority",
+            r"inverse of shape \(3, 2\)",
         ),
         (lambda: TablePolicy(NAMES, np.eye(2), np.full((2, 2), 0.5)), "table of shape"),
         (lambda: TablePolicy(NAMES, np.eye(2), np.full((2, 3), 0.5)), "sums to 1.5"),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparing import Log, certified, confident
+from sparing import certified, confident
 from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
-from sparing.planning.planning import LEARNERS, MOST_CONTEXTS, Posterior, plan
+from sparing.planning.planning import LEARNERS, MOST_CONTEXTS, context_pool, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0
@@ -38,9 +38,9 @@ def planned(log):
 def test_worlds_have_the_posterior_mean_and_covariance(log):
     sums = Statistics.of(log)
     pull = NOISE**2 / PRIOR_SCALE**2
-    posterior = Posterior.of(confident(log, **BELIEFS), log.contexts, np.random.default_rng(0))
+    believed = confident(log, **BELIEFS)
     rng = np.random.default_rng(5)
-    draws = np.array([posterior.draw(rng).theta for _ in range(4000)])
+    draws = np.array([draw_world(believed, log.contexts, rng).theta for _ in range(4000)])
     for action in range(5):
         precision = (sums.gram[action] + pull * np.eye(3)) / NOISE**2
         covariance = np.linalg.inv(precision)
@@ -58,8 +58,7 @@ def test_worlds_have_the_posterior_mean_and_covariance(log):
 
 
 def test_worlds_meet_the_contexts_of_the_log_with_new_luck(log):
-    posterior = Posterior.of(confident(log, **BELIEFS), log.contexts, np.random.default_rng(0))
-    world = posterior.draw(np.random.default_rng(1))
+    world = draw_world(confident(log, **BELIEFS), log.contexts, np.random.default_rng(1))
     stream = world.live_stream(4000, np.random.default_rng(2))
     rows = [np.flatnonzero((log.contexts == x).all(axis=1))[0] for x in stream.contexts]
     counts = np.bincount(rows, minlength=log.n_rows)
@@ -74,13 +73,10 @@ def test_worlds_meet_the_contexts_of_the_log_with_new_luck(log):
 
 
 def test_a_long_log_lends_a_part_of_its_contexts():
-    rows = MOST_CONTEXTS + 1000
-    contexts = np.random.default_rng(0).random((rows, 2))
-    long = Log.from_arrays(contexts, np.arange(rows) % 4, contexts[:, 0])
-    posterior = Posterior.of(
-        confident(long, noise=1.0, prior_scale=1.0), long.contexts, np.random.default_rng(0)
-    )
-    assert len(posterior.pool) == len(np.unique(posterior.pool, axis=0)) == MOST_CONTEXTS
+    contexts = np.random.default_rng(0).random((MOST_CONTEXTS + 1000, 2))
+    pool = context_pool(contexts, np.random.default_rng(0))
+    assert len(pool) == len(np.unique(pool, axis=0)) == MOST_CONTEXTS
+    np.testing.assert_array_equal(context_pool(contexts[:100], np.random.default_rng(0)), contexts[:100])
 
 
 def test_intervals_hold_what_really_happens():
@@ -155,9 +151,9 @@ def test_limits_of_the_learners(planned):
 def test_greedy_is_the_ridge_policy_of_the_log(log):
     planned = plan(log, rounds=50, worlds=19, learners=["greedy"], seed=3, workers=1, **BELIEFS)
     policy = certified(log, noise=NOISE).policy()
-    posterior = Posterior.of(confident(log, **BELIEFS), log.contexts, np.random.default_rng([3, 0]))
+    believed = confident(log, **BELIEFS)
     for number in range(19):
-        world = posterior.draw(np.random.default_rng([3, 1, number]))
+        world = draw_world(believed, log.contexts, np.random.default_rng([3, 1, number]))
         stream = world.live_stream(50, np.random.default_rng([3, 2, number]))
         chosen = stream.means[np.arange(50), policy.actions(stream.contexts)]
         expected = (stream.means.max(axis=1) - chosen).sum()

@@ -54,7 +54,7 @@ def test_a_function_that_cannot_be_sent_is_refused_with_what_to_do():
 
 @pytest.mark.parametrize("workers", [0, -2])
 def test_fewer_than_one_worker_is_refused(workers):
-    with pytest.raises(SettingError, match=f"workers={workers}; must be 1 or more"):
+    with pytest.raises(SettingError, match=f"workers={workers}; must be a whole number, 1 or more"):
         run_many(fail_at_three, [1, 2], workers=workers)
 
 

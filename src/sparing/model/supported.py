@@ -78,6 +78,11 @@ def find_elbow(counts: np.ndarray, n_features: int) -> int | None:
     return int(ratio.argmax()) + 1 if len(ratio) and ratio.max() > 0 else None
 
 
+def better_half(counts: np.ndarray) -> int:
+    """How many actions the better logged half of the logged ones are: at least one."""
+    return max(1, int((counts > 0).sum()) // 2)
+
+
 def certified_within(error: float) -> Supported:
     """Actions whose proved error ρ_a·sqrt(λ_max(V_a⁻¹)) is at most `error`: honest, not generous."""
     positive("certified_within", error)

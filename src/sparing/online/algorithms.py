@@ -25,13 +25,13 @@ from sparing.settings import among, number, share, whole
 from sparing.settings import reward_range as known_range
 
 
-class Settings(TypedDict, total=False):
-    """Keywords that every algorithm takes.
+class Believed(TypedDict, total=False):
+    """What a learner takes for granted.
 
     noise σ, theta_bound S_θ, context_bound S_x: estimated from the log where not given. ridge λ (1.0),
     delta δ (0.05), radius `determinant`, `trace` or `paper`, radius_scale (1.0: the guarantees hold;
     smaller ones explore less and void them). reward_range: rewards lie in it, so σ is half of it
-    unless noise is given. seed: breaks ties and draws samples (0).
+    unless noise is given.
     """
 
     noise: float | None
@@ -42,6 +42,11 @@ class Settings(TypedDict, total=False):
     radius: str
     radius_scale: float
     reward_range: tuple[float, float] | None
+
+
+class Settings(Believed, total=False):
+    """Keywords that every algorithm takes; seed breaks ties and draws samples (0)."""
+
     seed: int
 
 

@@ -66,17 +66,13 @@ def _map(axes: "Axes", plan: Plan, calls: Sequence[Summary], regret: Sequence[Su
 
 
 def _intervals(axes: "Axes", plan: Plan, found: Sequence[Summary], label: str) -> None:
-    places = np.arange(len(found))
-    for place, summary, colour in zip(places, found, colours(plan), strict=True):
+    labels, stars = [], {option: " ◂ frontier" for option in plan.frontier}
+    for place, (option, summary, colour) in enumerate(zip(plan.options, found, colours(plan), strict=True)):
         axes.plot([summary.low, summary.high], [place, place], color=colour, linewidth=2.5, alpha=0.5)
         axes.plot(summary.mean, place, "o", color=colour, markersize=6)
         axes.plot(summary.median, place, "|", color="black", markersize=9)
-    frontier = plan.frontier
-    labels = [
-        f"{option.label}{' ◂ frontier' if option in frontier else ''}  {number}"
-        for number, option in enumerate(plan.options, start=1)
-    ]
-    axes.set_yticks(places, labels)
+        labels.append(f"{option.label}{stars.get(option, '')}  {place + 1}")
+    axes.set_yticks(range(len(found)), labels)
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.set_title(f"{label.capitalize()}: mean, median, {plan.coverage:.0%} interval")
     _scale(axes, "x", found, label)
@@ -141,8 +137,7 @@ def headline(plan: Plan) -> str:
 
 def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
-    drawn, frontier = draw(plan), plan.frontier
-    best = [number for number, option in enumerate(plan.options) if option in frontier]
+    drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
         f"Above: mean regret against mean reward calls after {plan.rounds:,} rounds; lower and further left is "
         f"better; bars are prediction intervals ({plan.coverage:.0%}) over {plan.worlds} worlds drawn from the log's "

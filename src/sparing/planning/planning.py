@@ -1,9 +1,8 @@
 """How many reward calls will it take? Simulate what the log leaves possible, and count."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +11,11 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Prior, empirical_prior
 from sparing.model.statistics import Statistics
-from sparing.model.supported import Supported, elbow, find_elbow, given, top
+from sparing.model.supported import Supported, better_half, elbow, find_elbow, given, top
 from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
+from sparing.settings import among, number, share, whole
 from sparing.simulation.loop import Progress, play
 from sparing.simulation.many import run_many
 from sparing.simulation.worlds import LinearWorld
@@ -39,21 +39,13 @@ SLACK = 1e-9
 """Keeps (W + 1)·α/2 from falling below a whole number by rounding."""
 
 
-class PlanSettings(TypedDict, total=False):
+class PlanSettings(algorithms.Believed, total=False):
     """How the planned learners are set, as in their factories.
 
     `skip_confidence` is the `confidence` of `confident`. `supported` is the set 𝓛 of `eps_moful`; else
     it is `elbow()`, or, where the counts have none, the better logged half of the logged actions.
     """
 
-    noise: float | None
-    theta_bound: float | None
-    context_bound: float | None
-    ridge: float
-    delta: float
-    radius: str
-    radius_scale: float
-    reward_range: tuple[float, float] | None
     prior_scale: float | None
     prior_mean: ArrayLike | None
     spot_check: float
@@ -64,12 +56,6 @@ class PlanSettings(TypedDict, total=False):
 
 OF_CONFIDENT = ("prior_scale", "prior_mean", "spot_check", "misfit")
 """Settings that only `confident` takes, under the same name."""
-
-NOT_COMMON = (*OF_CONFIDENT, "skip_confidence", "supported")
-"""Settings that only some learners take."""
-
-SKIP_CONFIDENCE = 0.95
-"""How sure `confident` is when it skips, where nothing else is said."""
 
 
 def plan(
@@ -99,18 +85,22 @@ def plan(
     `if __name__ == "__main__":`, or with `workers=1`, because the other processes import the script.
     """
     _check_log(log)
-    rank = _rank(_whole("worlds", worlds), confidence)
-    horizon = _whole("rounds", rounds)
-    _check_asked(regret, budget, seed)
+    rank = _rank(whole("worlds", worlds, least=1), share("confidence", confidence, hint=", such as 0.9"))
+    coverage = (worlds + 1 - 2 * rank) / (worlds + 1)
+    horizon, seed = whole("rounds", rounds, least=1), whole("seed", seed)
+    for name, value in (("regret", regret), ("budget", budget)):
+        if value is not None:
+            number(name, value, least=0, hint=", or None")
     chosen = [(name, level) for name in _names(learners) for level in _levels(name, tolerances)]
-    _check_settings(settings)
+    for name in settings:
+        among("setting", name, PlanSettings.__annotations__)
     believed = _started("confident", log, settings)
-    posterior = Posterior.of(believed, log.contexts, np.random.default_rng([seed, 0]))
+    pool = context_pool(log.contexts, np.random.default_rng([seed, 0]))
     starts = tuple(_started(name, log, settings, tolerance=level) for name, level in chosen)
     checkpoints = np.unique(np.ceil(horizon * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * horizon < SMALL:
         workers = 1
-    run = partial(_try, posterior, starts, checkpoints, int(seed))
+    run = partial(_try, partial(draw_world, believed, pool), starts, checkpoints, seed)
     results = np.array(run_many(run, range(worlds), workers=workers, progress=progress))
     options = tuple(
         Option(name, level, _detail(name, start), calls, lost, rank)
@@ -123,53 +113,45 @@ def plan(
         rounds=horizon,
         worlds=worlds,
         confidence=float(confidence),
-        coverage=(worlds + 1 - 2 * rank) / (worlds + 1),
+        coverage=coverage,
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
-        noise=posterior.noise,
+        noise=believed.assumptions.noise,
         prior_scale=prior.scale,
-        assumptions=(*_assumptions(log, believed, prior, settings), _reading(options, worlds, rank)),
+        assumptions=(*_assumptions(log, believed, prior), _reading(options, worlds, coverage)),
         regret=regret,
         budget=budget,
-        seed=int(seed),
+        seed=seed,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what `confident` believes at its start.
+def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Contexts to draw live ones from, (m, d): those of the log, or a random part of many."""
+    if len(contexts) <= MOST_CONTEXTS:
+        return contexts
+    return contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
 
-    theta (K, d) holds the means, root (K, d, d) a root of each covariance: root·rootᵀ = σ² V_a⁻¹.
-    pool (m, d) holds contexts of the log.
+
+def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
+    """A world of θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what `confident` believes at its start.
+
+    A live context that looks like a logged one is a new round, with new luck.
     """
-
-    theta: np.ndarray
-    root: np.ndarray
-    noise: float
-    pool: np.ndarray
-    action_names: tuple[Hashable, ...]
-
-    @classmethod
-    def of(cls, learner: Learner, contexts: np.ndarray, rng: np.random.Generator) -> "Posterior":
-        """Take the posterior of a `confident` learner that has seen its log and nothing else."""
-        noise = learner.assumptions.noise
-        if len(contexts) > MOST_CONTEXTS:
-            contexts = contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
-        root = noise * np.linalg.cholesky(learner.sets.inverse)
-        return cls(learner.sets.theta.copy(), root, noise, contexts, learner.action_names)
-
-    def draw(self, rng: np.random.Generator) -> LinearWorld:
-        """One world. A live context that looks like a logged one is a new round, with new luck."""
-        luck = rng.standard_normal(self.theta.shape)
-        theta = self.theta + np.einsum("kij,kj->ki", self.root, luck)
-        return LinearWorld(theta=theta, noise=self.noise, pool=self.pool, action_names=self.action_names)
+    noise, mean = believed.assumptions.noise, believed.sets.theta
+    root = noise * np.linalg.cholesky(believed.sets.inverse)
+    theta = mean + np.einsum("kij,kj->ki", root, rng.standard_normal(mean.shape))
+    return LinearWorld(theta=theta, noise=noise, pool=pool, action_names=believed.action_names)
 
 
 def _try(
-    posterior: Posterior, starts: tuple[Learner, ...], checkpoints: np.ndarray, seed: int, number: int
+    draw: Callable[[np.random.Generator], LinearWorld],
+    starts: tuple[Learner, ...],
+    checkpoints: np.ndarray,
+    seed: int,
+    number: int,
 ) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    world = posterior.draw(np.random.default_rng([seed, 1, number]))
+    world = draw(np.random.default_rng([seed, 1, number]))
     stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
@@ -183,21 +165,21 @@ def _try(
 
 def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | None = None) -> Learner:
     """A learner at its start on the log."""
-    common: Any = {key: value for key, value in settings.items() if key not in NOT_COMMON}
-    if name == "confident":
-        own: Any = {key: value for key, value in settings.items() if key in OF_CONFIDENT}
-        own["confidence"] = settings.get("skip_confidence", SKIP_CONFIDENCE)
-        learner = algorithms.confident(log, tolerance=tolerance or 0.0, **own, **common)
-    elif name == "certified":
-        learner = algorithms.certified(log, tolerance=tolerance or 0.0, **common)
-    elif name == "greedy":  # ε-mOFUL that trusts the log for all actions, and so never asks
-        theta = algorithms.warm_started(log, **common).sets.theta
-        points = given(dict(zip(log.action_names, theta, strict=True)))
-        learner = algorithms.eps_moful(log, supported=points, **common)
+    taken = algorithms.Believed.__annotations__
+    own: Any = {key: value for key, value in settings.items() if key in taken}
+    if name == "greedy":  # ε-mOFUL that trusts the log for all actions, and so never asks
+        theta = algorithms.warm_started(log, **own).sets.theta
+        own["supported"] = given(dict(zip(log.action_names, theta, strict=True)))
+        name = "eps_moful"
     elif name == "eps_moful":
-        learner = algorithms.eps_moful(log, supported=settings.get("supported") or _supported(log), **common)
-    else:
-        learner = {"warm_started": algorithms.warm_started, "moful": algorithms.moful}[name](log, **common)
+        own["supported"] = settings.get("supported") or _supported(log)
+    elif name == "confident":
+        own |= {key: value for key, value in settings.items() if key in OF_CONFIDENT}
+        if "skip_confidence" in settings:
+            own["confidence"] = settings["skip_confidence"]
+    if name in TOLERANT:
+        own["tolerance"] = tolerance or 0.0
+    learner: Learner = getattr(algorithms, name)(log, **own)
     # Simulated rewards are normal: a learner that refuses those out of range could not go on.
     learner.reward_range = None
     return learner
@@ -206,7 +188,7 @@ def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | 
 def _supported(log: Log) -> Supported:
     if find_elbow(log.counts, log.n_features) is not None:
         return elbow()
-    return top(max(1, int((log.counts > 0).sum()) // 2))
+    return top(better_half(log.counts))
 
 
 def _detail(name: str, learner: Learner) -> str:
@@ -218,22 +200,22 @@ def _prior(log: Log, believed: Learner, settings: PlanSettings) -> Prior:
     return empirical_prior(sums, ridge, scale=settings.get("prior_scale"), mean=settings.get("prior_mean"))
 
 
-def _reading(options: tuple[Option, ...], worlds: int, rank: int) -> str:
+def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
     """How to read the intervals and the means."""
-    share = (worlds + 1 - 2 * rank) / (worlds + 1)
+    rank = options[0].rank
     calls, regret = (
         max((found.error / found.mean for found in summaries if found.mean > 0), default=0.0)
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
         f"Intervals run from rank {rank} to rank {worlds + 1 - rank} of {worlds} worlds: a further world falls "
-        f"inside with probability {share:.1%}, for each learner alone, not for all at once. The standard errors "
+        f"inside with probability {coverage:.1%}, for each learner alone, not for all at once. The standard errors "
         f"of the means are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them: means closer than that "
         "may be in either order, on the frontier too. More worlds tell them apart."
     )
 
 
-def _assumptions(log: Log, believed: Learner, prior: Prior, settings: PlanSettings) -> tuple[str, ...]:
+def _assumptions(log: Log, believed: Learner, prior: Prior) -> tuple[str, ...]:
     """What the plan rests on, a sentence each."""
     given = believed.assumptions
     taught = f"learnt from {prior.actions} well-logged actions" if prior.actions else "given"
@@ -250,14 +232,12 @@ def _assumptions(log: Log, believed: Learner, prior: Prior, settings: PlanSettin
         f"Learners: radius {given.radius} × {given.radius_scale:g}"
         + (" (below 1: no worst-case guarantee)" if given.radius_scale < 1 else "")
         + f", ridge {given.ridge:g}, δ {given.delta:g}; confident skips at "
-        f"{settings.get('skip_confidence', SKIP_CONFIDENCE):g} and spot-checks {believed.spot_check:g} of the rounds.",
+        f"{believed.rules[0].header()['confidence']:g} and spot-checks {believed.spot_check:g} of the rounds.",
     )
 
 
 def _rank(worlds: int, confidence: float) -> int:
     """k of the prediction interval: the largest with (W + 1 − 2k)/(W + 1) ≥ confidence."""
-    if not 0 < confidence < 1:
-        raise SettingError(f"confidence={confidence}; must be in (0, 1), such as 0.9")
     rank = int((worlds + 1) * (1 - confidence) / 2 + SLACK)
     if rank < 1:
         needed = int(np.ceil(2 / (1 - confidence) - SLACK)) - 1
@@ -277,46 +257,19 @@ def _check_log(log: Log) -> None:
         )
 
 
-def _whole(name: str, value: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise SettingError(f"{name}={value!r}; must be a whole number, 1 or more")
-    return int(value)
-
-
-def _check_asked(regret: float | None, budget: float | None, seed: int) -> None:
-    for name, value in (("regret", regret), ("budget", budget)):
-        if value is not None and not (np.isfinite(value) and value >= 0):
-            raise SettingError(f"{name}={value}; must be a finite number, 0 or more, or None")
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise SettingError(f"seed={seed!r}; must be a whole number, 0 or more")
-
-
 def _names(names: Sequence[str]) -> tuple[str, ...]:
     """The learners to compare, each once; those that a plan cannot simulate are refused."""
     listed = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
     if not listed:
         raise SettingError(f"learners is empty; name some of {', '.join(LEARNERS)}")
-    if "eps_moful_ips" in listed:
-        raise SettingError(
-            "learners has 'eps_moful_ips', which answers contexts that stand in the log; a plan has new "
-            "contexts only, where it is eps_moful. Plan with 'eps_moful'"
-        )
-    unknown = [name for name in listed if name not in LEARNERS]
-    if unknown:
-        raise SettingError(f"learners has {unknown[0]!r}; must be some of {', '.join(LEARNERS)}")
-    return listed
+    ips = ". It answers contexts of the log, and a plan has new ones only: there it is eps_moful. Plan with 'eps_moful'"
+    hints = {"eps_moful_ips": ips}
+    return tuple(among("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
 
 
 def _levels(name: str, tolerances: Sequence[float]) -> tuple[float | None, ...]:
     """The tolerances to try a learner with, growing; None for one that takes none."""
-    listed = {float(value) for value in np.atleast_1d(tolerances)}
-    if not listed or not all(np.isfinite(value) and value >= 0 for value in listed):
-        raise SettingError(f"tolerances={tolerances!r}; must be finite numbers, 0 or more, one at least")
+    listed = {number("tolerances", value, least=0) for value in np.atleast_1d(tolerances)}
+    if not listed:
+        raise SettingError(f"tolerances={tolerances!r}; must be one at least")
     return tuple(sorted(listed)) if name in TOLERANT else (None,)
-
-
-def _check_settings(settings: PlanSettings) -> None:
-    unknown = sorted(set(settings) - set(PlanSettings.__annotations__))
-    if unknown:
-        known = ", ".join(PlanSettings.__annotations__)
-        raise SettingError(f"unknown setting {unknown[0]!r}; known are {known}")

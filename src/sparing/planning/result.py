@@ -1,6 +1,5 @@
 """What a plan says: calls and regret of each learner over the worlds, and what follows from them."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,14 +28,9 @@ class Summary:
         return cls(*map(float, found))
 
     @property
-    def interval(self) -> str:
-        """From the lower to the upper limit, for people."""
-        return f"{_number(self.low)}–{_number(self.high)}"
-
-    @property
     def cells(self) -> tuple[str, str, str]:
         """Mean, median and interval, for people."""
-        return _number(self.mean), _number(self.median), self.interval
+        return _number(self.mean), _number(self.median), f"{_number(self.low)}–{_number(self.high)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +64,8 @@ class Option:
         return {"calls": asdict(self.calls_at(checkpoint)), "regret": asdict(self.regret_at(checkpoint))}
 
     def __str__(self) -> str:
-        calls, regret = self.calls_at(), self.regret_at()
-        return (
-            f"{self.label} with {_number(calls.mean)} calls ({calls.interval}) and regret "
-            f"{_number(regret.mean)} ({regret.interval})"
-        )
+        (calls, _, between), (regret, _, within) = self.calls_at().cells, self.regret_at().cells
+        return f"{self.label} with {calls} calls ({between}) and regret {regret} ({within})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +90,15 @@ class Plan:
     seed: int = 0
 
     @property
+    def by_calls(self) -> list[Option]:
+        """The options by growing mean calls, then mean regret."""
+        return sorted(self.options, key=lambda option: (option.calls_at().mean, option.regret_at().mean))
+
+    @property
     def frontier(self) -> tuple[Option, ...]:
         """Options that no other beats in mean calls and mean regret at once, by growing calls."""
         best, found = np.inf, []
-        for option in _by_means(self.options):
+        for option in self.by_calls:
             if option.regret_at().mean < best:
                 best = option.regret_at().mean
                 found.append(option)
@@ -113,7 +109,7 @@ class Plan:
 
         `surely`: the upper limit of its regret's interval is at most `regret` too.
         """
-        for option in _by_means(self.options):
+        for option in self.by_calls:
             found = option.regret_at()
             if found.mean <= regret and (not surely or found.high <= regret):
                 return option
@@ -121,7 +117,7 @@ class Plan:
 
     def best_within(self, budget: float) -> Option | None:
         """The option with the least mean regret whose calls' upper limit is at most `budget`, or None."""
-        affordable = [option for option in _by_means(self.options) if option.calls_at().high <= budget]
+        affordable = [option for option in self.by_calls if option.calls_at().high <= budget]
         return min(affordable, key=lambda option: option.regret_at().mean, default=None)
 
     @property
@@ -131,40 +127,32 @@ class Plan:
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table's cells, under `HEADER`; an option on the frontier has a star."""
-        frontier = self.frontier
+        stars = {option: " *" for option in self.frontier}
         return [
-            (
-                option.label + (" *" if option in frontier else ""),
-                *option.calls_at().cells,
-                *option.regret_at().cells,
-            )
+            (option.label + stars.get(option, ""), *option.calls_at().cells, *option.regret_at().cells)
             for option in self.options
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as values that JSON can carry."""
-        frontier = self.frontier
         plain = ("rounds", "worlds", "confidence", "coverage", "seed", "noise", "prior_scale")
         return {
             **{name: getattr(self, name) for name in plain},
-            "options": [
-                {
-                    "label": option.label,
-                    "learner": option.name,
-                    "tolerance": option.tolerance,
-                    "frontier": option in frontier,
-                    **option.numbers(),
-                    "checkpoints": [
-                        {"round": round_, **option.numbers(place)}
-                        for place, round_ in enumerate(self.checkpoints)
-                    ],
-                }
-                for option in self.options
-            ],
-            "frontier": [option.label for option in frontier],
+            "options": [self._exported(option) for option in self.options],
+            "frontier": [option.label for option in self.frontier],
             "asked": self._asked(),
             "answers": list(self.answers),
             "assumptions": list(self.assumptions),
+        }
+
+    def _exported(self, option: Option) -> dict[str, Any]:
+        return {
+            "label": option.label,
+            "learner": option.name,
+            "tolerance": option.tolerance,
+            "frontier": option in self.frontier,
+            **option.numbers(),
+            "checkpoints": [{"round": t, **option.numbers(c)} for c, t in enumerate(self.checkpoints)],
         }
 
     def _asked(self) -> dict[str, Any]:
@@ -172,11 +160,8 @@ class Plan:
         asked: dict[str, Any] = {}
         if self.regret is not None:
             mean, sure = self.cheapest(self.regret), self.cheapest(self.regret, surely=True)
-            asked["regret"] = {
-                "at_most": self.regret,
-                "by_mean": mean and mean.label,
-                "by_upper_limit": sure and sure.label,
-            }
+            labels = {"by_mean": mean and mean.label, "by_upper_limit": sure and sure.label}
+            asked["regret"] = {"at_most": self.regret, **labels}
         if self.budget is not None:
             best = self.best_within(self.budget)
             asked["budget"] = {"at_most": self.budget, "option": best and best.label}
@@ -184,21 +169,16 @@ class Plan:
 
     def __str__(self) -> str:
         cells = [HEADER, *self.rows()]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(HEADER))]
+        first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
         lines = [
             "  ".join(
-                cell.ljust(width) if column == 0 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
+                [f"{name:{first}}", *(f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))]
+            )
+            for name, *row in cells
         ]
         title = f"{self.rounds:,} rounds in {self.worlds} worlds drawn from the log's posterior; {self.coverage:.0%} intervals"
         basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]
         return "\n".join([title, "", *lines, "", *self.answers, *basis])
-
-
-def _by_means(options: Sequence[Option]) -> list[Option]:
-    return sorted(options, key=lambda option: (option.calls_at().mean, option.regret_at().mean))
 
 
 def _number(value: float) -> str:

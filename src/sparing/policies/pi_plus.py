@@ -58,12 +58,11 @@ def clip_constant(log: Log, clip: float | str) -> float:
     try:
         value = float(clip)
     except (TypeError, ValueError):
-        raise SettingError(
-            f"clip={clip!r}; must be 'percentile-ratio', 'inf' or a number of 1 or more"
-        ) from None
+        value = np.nan
     if not value >= 1:
         raise SettingError(
-            f"clip={value}; must be 1 or more: with a smaller one no policy has π/μ ≤ clip and sums to 1"
+            f"clip={clip!r}; must be 'percentile-ratio', 'inf' or a number of 1 or more: with a smaller one no "
+            "policy has π/μ ≤ clip and sums to 1"
         )
     return value
 
@@ -83,20 +82,21 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
     if log.n_contexts == log.n_rows:
         most = log.support.sizes if log.support.known else log.n_actions
         more = (1 - propensities >= REST) & (most > np.int64(1))
-        return PiPlus(
-            bound,
-            log.groups,
-            *kernels.single_rows(log.groups, log.actions, log.rewards, propensities, more, bound),
+        own, offsets, actions, mass = kernels.single_rows(
+            log.groups, log.actions, log.rewards, propensities, more, bound
         )
-    starts, place_of_row, sorted_rows = kernels.by_context(
-        log.groups, log.n_contexts, log.actions, log.rewards, propensities
-    )
-    entry_at, offsets, actions, value, share = kernels.list_entries(
-        starts, sorted_rows, log.n_actions, _support_sizes(log, starts, place_of_row), REST
-    )
-    del sorted_rows  # half of the memory
-    mass, of_entry = kernels.give_out(offsets, actions, value, share, bound)
-    weights, thresholds = kernels.weigh(place_of_row, of_entry[entry_at], log.rewards, propensities, bound)
+    else:
+        starts, place_of_row, sorted_rows = kernels.by_context(
+            log.groups, log.n_contexts, log.actions, log.rewards, propensities
+        )
+        entry_at, offsets, actions, value, share = kernels.list_entries(
+            starts, sorted_rows, log.n_actions, _support_sizes(log, starts, place_of_row), REST
+        )
+        del sorted_rows  # half of the memory
+        mass, of_entry = kernels.give_out(offsets, actions, value, share, bound)
+        own = of_entry[entry_at][place_of_row]
+    weights = own / propensities
+    thresholds = log.rewards * np.minimum(weights, bound)
     return PiPlus(bound, log.groups, weights, thresholds, offsets, actions, mass)
 
 

@@ -148,22 +148,6 @@ def give_out(
 
 
 @compiled
-def weigh(
-    place_of_row: np.ndarray,
-    mass_at: np.ndarray,
-    rewards: np.ndarray,
-    propensities: np.ndarray,
-    bound: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """π⁺/μ of each row (n,), and r·min(π⁺/μ, M) (n,)."""
-    weights, thresholds = np.empty(len(rewards)), np.empty(len(rewards))
-    for row in range(len(rewards)):
-        weights[row] = mass_at[place_of_row[row]] / propensities[row]
-        thresholds[row] = rewards[row] * min(weights[row], bound)
-    return weights, thresholds
-
-
-@compiled
 def single_rows(
     groups: np.ndarray,
     actions: np.ndarray,
@@ -171,11 +155,11 @@ def single_rows(
     propensities: np.ndarray,
     more: np.ndarray,
     bound: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """π⁺ where every row is a context of its own: the same, row by row, without sorting.
 
-    `more` (n,) says where there are supported unlogged actions. Returns weights and thresholds (n,), offsets
-    (n + 1,), and the entries' actions and mass.
+    `more` (n,) says where there are supported unlogged actions. Returns the mass of each row's action (n,),
+    offsets (n + 1,), and the entries' actions and mass.
     """
     n = len(groups)
     offsets = np.zeros(n + 1, dtype=np.int64)
@@ -183,8 +167,7 @@ def single_rows(
         offsets[groups[row] + 1] = 2 if more[row] else 1
     for group in range(n):
         offsets[group + 1] += offsets[group]
-    weights, thresholds = np.empty(n), np.empty(n)
-    listed, mass = np.empty(offsets[n], dtype=np.int64), np.empty(offsets[n])
+    own, listed, mass = np.empty(n), np.empty(offsets[n], dtype=np.int64), np.empty(offsets[n])
     for row in range(n):
         propensity, place = propensities[row], offsets[groups[row]]
         cap = min(bound * propensity, 1.0)
@@ -192,12 +175,10 @@ def single_rows(
         caps = min(cap + unlogged, 1.0)
         cap, unlogged = cap / caps, unlogged / caps
         first = not more[row] or rewards[row] / propensity >= 0.0
-        own = min(1.0 if first else max(1.0 - unlogged, 0.0), cap)
-        weights[row] = own / propensity
-        thresholds[row] = rewards[row] * min(weights[row], bound)
-        listed[place if first else place + 1], mass[place if first else place + 1] = actions[row], own
+        own[row] = min(1.0 if first else max(1.0 - unlogged, 0.0), cap)
+        logged, rest = (place, place + 1) if first else (place + 1, place)
+        listed[logged], mass[logged] = actions[row], own[row]
         if more[row]:
-            rest = place + 1 if first else place
             listed[rest] = UNLOGGED
             mass[rest] = min(max(1.0 - cap, 0.0) if first else 1.0, unlogged)
-    return weights, thresholds, offsets, listed, mass
+    return own, offsets, listed, mass

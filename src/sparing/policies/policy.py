@@ -10,13 +10,11 @@ import numpy as np
 from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
+from sparing.log.support import SUM_TOLERANCE
 from sparing.model.ellipsoids import widths
 
 LARGEST = 1e150
 """Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
-
-SUM_TOLERANCE = 1e-6
-"""How far a policy's probabilities may be from summing to 1."""
 
 
 class Policy(Protocol):
@@ -40,6 +38,7 @@ class SupportModel(Protocol):
         """Boolean (n, K) for contexts (n, d), with at least one action in each row."""
 
 
+@dataclass(frozen=True, eq=False)
 class Certain(ABC):
     """A policy that knows its action: all mass is on it."""
 
@@ -54,6 +53,7 @@ class Certain(ABC):
         return one_hot(self.actions(contexts), len(self.action_names))
 
 
+@dataclass(frozen=True, eq=False)
 class Drawn(ABC):
     """A policy that draws its actions."""
 
@@ -71,40 +71,97 @@ class Drawn(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class GreedyPolicy(Certain):
+class Linear:
+    """A policy by parameters theta (K, d), with other arrays beside them, one entry an action."""
+
+    action_names: tuple[Hashable, ...]
+    theta: np.ndarray
+
+    def __post_init__(self) -> None:
+        k, d = len(self.action_names), np.shape(self.theta)[-1:]
+        shapes = {"theta": (k, *d), "inverse": (k, *d, *d), "radius": (k,), "priority": (k,)}
+        for name, shape in shapes.items():
+            array = getattr(self, name, None)
+            if array is not None and (np.shape(array) != shape or not np.isfinite(array).all()):
+                raise SettingError(
+                    f"{name} of shape {np.shape(array)} for {k} actions; expected finite numbers of shape {shape}"
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class GreedyPolicy(Linear, Certain):
     """argmax_a x·θ_a, ties to the action with the smallest priority number; theta (K, d).
 
     With `support` the argmax runs over each context's supported actions only.
     """
 
-    action_names: tuple[Hashable, ...]
-    theta: np.ndarray
     priority: np.ndarray
     support: SupportModel | None = None
     method: str = "greedy"
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        checked_parameters(self.theta, self.action_names)
-        if np.shape(self.priority) != (len(self.action_names),):
-            raise SettingError(
-                f"priority of shape {np.shape(self.priority)} for {len(self.action_names)} actions; "
-                "expected one number an action"
-            )
-
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The best action by the estimates, (n,)."""
         x = checked_contexts(contexts, self.theta.shape[1])
-        # Not a matrix product: BLAS rounds edge columns differently, so equal parameters would not tie.
-        scores = np.einsum("nd,kd->nk", x, self.theta)
-        return best_actions(scores, self.priority, None if self.support is None else self.support(x))
+        return best_actions(_scores(x, self.theta), self.priority, _mask(self.support, x))
+
+
+@dataclass(frozen=True, eq=False)
+class PessimisticPolicy(Linear, Certain):
+    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x): the best of the lower limits.
+
+    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a; ties to the smallest priority number.
+    """
+
+    inverse: np.ndarray
+    radius: np.ndarray
+    priority: np.ndarray
+    support: SupportModel | None = None
+    method: str = "pessimistic"
+    notes: tuple[str, ...] = ()
+
+    def low(self, contexts: np.ndarray) -> np.ndarray:
+        """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
+        x = checked_contexts(contexts, self.theta.shape[1])
+        return _scores(x, self.theta) - self.radius * widths(self.inverse, x)
+
+    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The action with the best lower limit, (n,)."""
+        return best_actions(self.low(contexts), self.priority, _mask(self.support, contexts))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxPolicy(Linear, Drawn):
+    """π(a|x) ∝ exp(x·θ_a/temperature) over the supported actions, 0 elsewhere; theta (K, d)."""
+
+    temperature: float = 1.0
+    support: SupportModel | None = None
+    method: str = "softmax"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = np.abs(self.theta).max(initial=0)
+        if not (
+            np.isfinite(self.temperature)
+            and self.temperature > 0
+            and most <= LARGEST * min(self.temperature, 1)
+        ):
+            raise SettingError(
+                f"temperature={self.temperature} for parameters up to {most:.4g}; must be a finite number "
+                f"above 0, and their ratio none beyond {LARGEST:g}"
+            )
+
+    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        """π(a|x), (n, K)."""
+        x = checked_contexts(contexts, self.theta.shape[1])
+        return softmax(x @ self.theta.T / self.temperature, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False)
 class UniformPolicy(Drawn):
     """Every action with probability 1/K, whatever the context."""
 
-    action_names: tuple[Hashable, ...]
     method: str = "uniform"
     notes: tuple[str, ...] = ()
 
@@ -118,7 +175,6 @@ class UniformPolicy(Drawn):
 class ConstantPolicy(Certain):
     """Always one action, given by its label."""
 
-    action_names: tuple[Hashable, ...]
     action: Hashable
     method: str = "constant"
     notes: tuple[str, ...] = ()
@@ -132,69 +188,13 @@ class ConstantPolicy(Certain):
         return np.full(len(checked_contexts(contexts)), self.action_names.index(self.action))
 
 
-@dataclass(frozen=True, eq=False)
-class SoftmaxPolicy(Drawn):
-    """π(a|x) ∝ exp(x·θ_a/temperature) over the supported actions, 0 elsewhere; theta (K, d)."""
-
-    action_names: tuple[Hashable, ...]
-    theta: np.ndarray
-    temperature: float = 1.0
-    support: SupportModel | None = None
-    method: str = "softmax"
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        checked_parameters(self.theta, self.action_names)
-        if not (np.isfinite(self.temperature) and self.temperature > 0):
-            raise SettingError(f"temperature={self.temperature}; must be a finite number above 0")
-        if np.abs(self.theta).max(initial=0) > LARGEST * min(self.temperature, 1):
-            raise SettingError(
-                f"temperature={self.temperature} for such a theta; their ratio is beyond {LARGEST:g}"
-            )
-
-    def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """π(a|x), (n, K)."""
-        x = checked_contexts(contexts, self.theta.shape[1])
-        mask = None if self.support is None else self.support(x)
-        return softmax(x @ self.theta.T / self.temperature, mask)
+def _scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """x·θ_a, (n, K). Not a matrix product: BLAS rounds edge columns differently, and equal parameters must tie."""
+    return np.einsum("nd,kd->nk", x, theta)
 
 
-@dataclass(frozen=True, eq=False)
-class PessimisticPolicy(Certain):
-    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x): the best of the lower limits.
-
-    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a; ties to the smallest priority number.
-    """
-
-    action_names: tuple[Hashable, ...]
-    theta: np.ndarray
-    inverse: np.ndarray
-    radius: np.ndarray
-    priority: np.ndarray
-    support: SupportModel | None = None
-    method: str = "pessimistic"
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        checked_parameters(self.theta, self.action_names)
-        k, d = self.theta.shape
-        shapes = (self.inverse.shape, self.radius.shape, self.priority.shape)
-        if shapes != ((k, d, d), (k,), (k,)):
-            raise SettingError(
-                f"inverse, radius and priority of shapes {shapes}; expected {((k, d, d), (k,), (k,))}"
-            )
-        if not (np.isfinite(self.inverse).all() and np.isfinite(self.radius).all()):
-            raise SettingError("inverse or radius is not finite; expected V_a⁻¹ and ρ_a of a regression")
-
-    def low(self, contexts: np.ndarray) -> np.ndarray:
-        """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
-        x = checked_contexts(contexts, self.theta.shape[1])
-        return np.einsum("nd,kd->nk", x, self.theta) - self.radius * widths(self.inverse, x)
-
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The action with the best lower limit, (n,)."""
-        mask = None if self.support is None else self.support(contexts)
-        return best_actions(self.low(contexts), self.priority, mask)
+def _mask(support: SupportModel | None, contexts: np.ndarray) -> np.ndarray | None:
+    return None if support is None else support(contexts)
 
 
 def sample(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -235,14 +235,6 @@ def checked_contexts(contexts: Any, n_features: int | None = None) -> np.ndarray
     return x
 
 
-def checked_parameters(theta: np.ndarray, action_names: tuple[Hashable, ...]) -> None:
-    """Refuse parameters that are not one finite vector an action."""
-    if np.ndim(theta) != 2 or len(theta) != len(action_names) or not np.isfinite(theta).all():
-        raise SettingError(
-            f"theta of shape {np.shape(theta)} for {len(action_names)} actions; expected finite (K, d)"
-        )
-
-
 def softmax(scores: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     """exp(score) over the allowed actions of each row, normalised; exactly 0 elsewhere, (n, K)."""
     allowed = scores if mask is None else np.where(mask, scores, -np.inf)
@@ -267,8 +259,7 @@ def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice
         sums = chances @ np.ones(log.n_actions)
         off = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
         if off.any() or chances.min() < 0:
-            off |= (chances < 0).any(axis=1)
-            row = int(np.flatnonzero(off)[0])
+            row = int((off | (chances < 0).any(axis=1)).argmax())
             raise SettingError(
                 f"the policy's probabilities at row {rows.start + row} sum to {sums[row]:.6g} (smallest "
                 f"{chances[row].min():.4g}); they must be 0 or more and sum to 1"
@@ -281,7 +272,7 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
     if isinstance(policy, np.ndarray):
         if policy.shape != (log.n_rows, log.n_actions):
             raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
-        return (lambda rows: policy[rows]), list(range(log.n_actions))
+        return policy.__getitem__, list(range(log.n_actions))
     place = {name: i for i, name in enumerate(log.action_names)}
     unknown = [name for name in policy.action_names if name not in place]
     if unknown:
@@ -289,6 +280,5 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
             f"the policy knows action {unknown[0]!r}, the log does not; name every action when the log is "
             "read (actions=[...]), so that what it never tried is counted"
         )
-    return (lambda rows: policy.probabilities(log.contexts[rows])), [
-        place[name] for name in policy.action_names
-    ]
+    places = [place[name] for name in policy.action_names]
+    return (lambda rows: policy.probabilities(log.contexts[rows])), places

@@ -32,18 +32,10 @@ ARRAYS: dict[type, tuple[str, ...]] = {
     UniformPolicy: (),
     ConstantPolicy: (),
 }
-"""The arrays of each kind of policy; its other fields go into the header."""
+"""The arrays of each kind of policy."""
 
-NOT_WHOLE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""What reading a forged header or array may raise."""
+SCALARS: dict[type, tuple[str, ...]] = {SoftmaxPolicy: ("temperature",), ConstantPolicy: ("action",)}
+"""What goes into the header beside the fields that all have."""
 
 CLASSES = {kind.__name__: kind for kind in ARRAYS}
 SETS = ("contexts", "sets", "elsewhere")
@@ -61,12 +53,10 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
 
 def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
     """Read a policy that `save_policy` wrote; `support` stands in for a support function left out of it."""
-    try:
+    with archive.understanding(path, "policy"):
         header, arrays = archive.read(path, KIND, VERSION)
         saved = header["policy"]
         omitted, names = _omits(saved), _names(saved)
-    except NOT_WHOLE as error:
-        raise FileError(f"{path} does not hold a whole policy: {error!r}") from None
     if omitted and support is None:
         raise FileError(
             f"{path} holds a policy whose support is a function that was not saved. Pass it again: "
@@ -75,10 +65,8 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
     if support is not None and not omitted:
         raise SettingError(f"{path} holds a policy that is whole without support=...; leave it out")
     given = support_function(support, names) if omitted else None
-    try:
+    with archive.understanding(path, "policy"):
         return _decoded(saved, "", arrays, given)
-    except NOT_WHOLE as error:
-        raise FileError(f"{path} does not hold a whole policy: {error!r}") from None
 
 
 def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -95,10 +83,7 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
         "notes": list(policy.notes),
     }
     arrays = {prefix + name: _numbers(name, getattr(policy, name)) for name in ARRAYS[kind]}
-    if kind is SoftmaxPolicy:
-        header["temperature"] = policy.temperature
-    if kind is ConstantPolicy:
-        header["action"] = labels.to_json(policy.action)
+    header |= {name: labels.to_json(getattr(policy, name)) for name in SCALARS.get(kind, ())}
     if getattr(policy, "otherwise", None) is not None:
         header["otherwise"], more = _encoded(policy.otherwise, f"{prefix}otherwise/", omit)
         arrays |= more
@@ -129,26 +114,37 @@ def _decoded(
 ) -> Policy:
     kind, names = CLASSES[header["kind"]], _names(header)
     fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in ARRAYS[kind]}
-    width = next((fields[name].shape[1] for name in ("theta", "contexts") if name in fields), None)
-    if kind is SoftmaxPolicy:
-        fields["temperature"] = header["temperature"]
-    if kind is ConstantPolicy:
-        fields["action"] = labels.from_json(header["action"])
+    fields |= {name: labels.from_json(header[name]) for name in SCALARS.get(kind, ())}
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
-        if fields["otherwise"].action_names != names or _width(fields["otherwise"]) not in (width, None):
-            raise ValueError("the policy for other contexts has other actions or features")
     if header.get("support") == "known":
-        fields["support"] = _known_support(arrays, f"{prefix}support/", (len(names), width))
+        fields["support"] = KnownSupport(*(arrays[f"{prefix}support/{name}"] for name in SETS))
     elif header.get("support") == "given":
         fields["support"] = given
     words = [header["method"], *header["notes"]]
     if not all(isinstance(word, str) for word in words):
         raise TypeError("the method and the notes must be texts")
     policy: Policy = kind(names, **fields, method=words[0], notes=tuple(words[1:]))
+    _check_parts(policy)
+    return policy
+
+
+def _check_parts(policy: Any) -> None:
+    """Refuse parts that do not fit each other: sets, the policy for other contexts, a context listed twice."""
     if isinstance(policy, TablePolicy):
         _ = policy.index  # refuses a context that is listed twice
-    return policy
+        other = policy.otherwise
+        names = policy.action_names
+        if other and (other.action_names != names or _width(other) not in (_width(policy), None)):
+            raise ValueError("the policy for other contexts has other actions or features")
+    support = getattr(policy, "support", None)
+    if isinstance(support, KnownSupport):
+        _ = support.index
+        k = len(policy.action_names)
+        if (len(support.elsewhere), _width(support)) != (k, _width(policy)):
+            raise ValueError(f"supported sets of {len(support.elsewhere)} actions for a policy of {k}")
+        if not np.unpackbits(support.sets, axis=1, count=k).any(axis=1).all():
+            raise ValueError("a context supports no action")
 
 
 def _numbers(name: str, array: Any) -> np.ndarray:
@@ -158,18 +154,6 @@ def _numbers(name: str, array: Any) -> np.ndarray:
     if numbers.dtype.kind not in "iuf" or not (np.abs(numbers.astype(float)) <= limit).all():
         raise SettingError(f"{name} of type {numbers.dtype}; must be finite numbers, none beyond {limit:g}")
     return numbers
-
-
-def _known_support(arrays: dict[str, np.ndarray], prefix: str, shape: tuple[int, int | None]) -> KnownSupport:
-    """The saved sets, which must fit the policy's (actions, features) and allow some action everywhere."""
-    contexts, sets, elsewhere = (arrays[prefix + name] for name in SETS)
-    model = KnownSupport(contexts, sets, elsewhere)
-    if sets.dtype != np.uint8 or (len(elsewhere), contexts.shape[1]) != shape:
-        raise ValueError(f"supported sets of {len(elsewhere)} actions for a policy of {shape[0]}")
-    if not np.unpackbits(sets, axis=1, count=len(elsewhere)).any(axis=1).all():
-        raise ValueError("a context supports no action")
-    _ = model.index  # refuses a context that is listed twice
-    return model
 
 
 def _width(policy: Any) -> int | None:

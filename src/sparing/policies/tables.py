@@ -14,8 +14,30 @@ from sparing.log.support import check_distribution
 from sparing.policies.policy import LARGEST, Drawn, Policy, SupportModel, checked_contexts
 
 
+class ByContext:
+    """What is known of contexts (m, d), which are distinct: looked up byte by byte."""
+
+    contexts: np.ndarray
+
+    def __post_init__(self) -> None:
+        known = self.contexts
+        if known.ndim != 2 or known.dtype != np.float64 or not (np.abs(known) <= LARGEST).all():
+            raise SettingError(
+                f"known contexts of shape {known.shape} and type {known.dtype}; expected float64 (m, d), "
+                f"finite and none beyond {LARGEST:g}"
+            )
+
+    @cached_property
+    def index(self) -> ContextIndex:
+        """Where each known context stands."""
+        index = ContextIndex(self.contexts)
+        if index.repeats:
+            raise SettingError("a context is listed twice; each may have one set or one distribution")
+        return index
+
+
 @dataclass(frozen=True, eq=False)
-class KnownSupport:
+class KnownSupport(ByContext):
     """Sets by exact context; contexts (m, d) are distinct, sets (m, ceil(K/8)) their sets as packed bits.
 
     Any other context gets the set `elsewhere` (K,). With m = 0 that is one set for all contexts.
@@ -26,11 +48,12 @@ class KnownSupport:
     elsewhere: np.ndarray
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         k = len(self.elsewhere)
-        _check_keys(self.contexts)
-        if self.sets.shape != (len(self.contexts), (k + 7) // 8) or self.elsewhere.dtype != bool:
+        packed = self.sets.dtype == np.uint8 and self.sets.shape == (len(self.contexts), (k + 7) // 8)
+        if not packed or self.elsewhere.dtype != bool:
             raise SettingError(
-                f"sets of shape {self.sets.shape} for {len(self.contexts)} contexts, {k} actions; expected "
+                f"sets of shape {self.sets.shape} and type {self.sets.dtype} for {len(self.contexts)} contexts, {k} actions; expected "
                 "one packed row for each context and a boolean for each action"
             )
         if not self.elsewhere.any():
@@ -53,11 +76,6 @@ class KnownSupport:
         union = np.zeros((len(first), log.n_actions), dtype=bool)
         np.logical_or.at(union, group, mask)
         return cls(log.contexts[first], np.packbits(union, axis=1), anywhere)
-
-    @cached_property
-    def index(self) -> ContextIndex:
-        """Where each known context stands."""
-        return _index(self.contexts)
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
         """Boolean (n, K): the known set, else `elsewhere`."""
@@ -94,22 +112,6 @@ class GivenSupport:
                 "it must allow at least one"
             )
         return mask
-
-
-def _check_keys(contexts: np.ndarray) -> None:
-    """Refuse contexts that no other could equal byte for byte, or that make scores overflow."""
-    if contexts.ndim != 2 or contexts.dtype != np.float64 or not (np.abs(contexts) <= LARGEST).all():
-        raise SettingError(
-            f"known contexts of shape {contexts.shape} and type {contexts.dtype}; expected float64 (m, d), "
-            f"finite and none beyond {LARGEST:g}"
-        )
-
-
-def _index(contexts: np.ndarray) -> ContextIndex:
-    index = ContextIndex(contexts)
-    if index.repeats:
-        raise SettingError("a context is listed twice; each may have one set or one distribution")
-    return index
 
 
 def given_support(log: Log, support: Any) -> SupportModel:
@@ -186,13 +188,12 @@ def _model(log: Log, support: Any) -> SupportModel:
 
 
 @dataclass(frozen=True, eq=False)
-class TablePolicy(Drawn):
+class TablePolicy(ByContext, Drawn):
     """Distributions by exact context; contexts (m, d) are distinct, table (m, K) their distributions.
 
     Any other context is left to `otherwise`, and is an error where that is None.
     """
 
-    action_names: tuple[Hashable, ...]
     contexts: np.ndarray
     table: np.ndarray
     otherwise: Policy | None = None
@@ -200,18 +201,13 @@ class TablePolicy(Drawn):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.contexts.ndim != 2 or self.table.shape != (len(self.contexts), len(self.action_names)):
+        super().__post_init__()
+        if self.table.shape != (len(self.contexts), len(self.action_names)):
             raise SettingError(
                 f"table of shape {self.table.shape} for contexts of shape {self.contexts.shape} and "
                 f"{len(self.action_names)} actions; expected (m, K) for (m, d)"
             )
-        _check_keys(self.contexts)
         check_distribution(self.table)
-
-    @cached_property
-    def index(self) -> ContextIndex:
-        """Where each known context stands."""
-        return _index(self.contexts)
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x), (n, K): from the table where the context is in it."""

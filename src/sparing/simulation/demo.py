@@ -1,10 +1,8 @@
 """The demonstration: a real data set, classes the log never tried, and what each learner makes of it."""
 
-import itertools
 import os
-from collections.abc import Callable
+from collections import defaultdict
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import numpy as np
 from sparing.auditing import Audit, audit
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.supported import top
+from sparing.model.supported import better_half, top
 from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.report import figures, page
@@ -46,20 +44,16 @@ class DemoSetting:
     radius_scale: float = 0.2
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
 
-    def learners(self, log: Log, seed: int) -> dict[str, Callable[[], Learner]]:
-        """How to start each learner on a log, by the name it is shown under."""
+    def learners(self, log: Log, seed: int) -> dict[str, Learner]:
+        """Each learner at its start on a log, by the name it is shown under."""
         common: Any = {"ridge": self.ridge, "radius_scale": self.radius_scale, "seed": seed}
-        trusted = max(1, int((log.counts > 0).sum()) // 2)
+        trusted = better_half(log.counts)
         return {
-            "mOFUL, cold": partial(algorithms.moful, log, **common),
-            f"ε-mOFUL, {trusted} trusted": partial(
-                algorithms.eps_moful, log, supported=top(trusted), **common
-            ),
-            "warm-started": partial(algorithms.warm_started, log, **common),
-            "certified": partial(algorithms.certified, log, tolerance=self.tolerance, **common),
-            "confident": partial(
-                algorithms.confident, log, tolerance=self.tolerance, ridge=self.ridge, seed=seed
-            ),
+            "mOFUL, cold": algorithms.moful(log, **common),
+            f"ε-mOFUL, {trusted} trusted": algorithms.eps_moful(log, supported=top(trusted), **common),
+            "warm-started": algorithms.warm_started(log, **common),
+            "certified": algorithms.certified(log, tolerance=self.tolerance, **common),
+            "confident": algorithms.confident(log, tolerance=self.tolerance, **common),
         }
 
 
@@ -96,14 +90,9 @@ class DemoResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, the curves left out."""
-        return {
-            "setting": asdict(self.setting),
-            "dataset": self.dataset,
-            "source": self.source,
-            "rounds": self.rounds,
-            "audit": self.audit.to_dict(),
-            "learners": [outcome.to_dict() for outcome in self.outcomes],
-        }
+        plain = {name: getattr(self, name) for name in ("dataset", "source", "rounds")}
+        learners = [outcome.to_dict() for outcome in self.outcomes]
+        return {"setting": asdict(self.setting), **plain, "audit": self.audit.to_dict(), "learners": learners}
 
 
 def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | None = None) -> DemoResult:
@@ -115,22 +104,17 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
             f"never={list(never)}; {dataset.name} has the classes {', '.join(dataset.classes)}, "
             "and at least three must be logged"
         )
-    worlds = [ClassificationWorld(dataset, seed=seed) for seed in setting.seeds]
-    logs = [
-        draw_log(world, never=never, seed=seed) for world, seed in zip(worlds, setting.seeds, strict=True)
-    ]
-    done = itertools.count(1)
-    runs: dict[str, list[tuple[float, float, np.ndarray]]] = {}
-    for world, log, seed in zip(worlds, logs, setting.seeds, strict=True):
-        learners = setting.learners(log, seed)
-        runs.setdefault(LOG_ALONE, []).append(_without_calls(world, learners["warm-started"]()))
-        for name, start in learners.items():
-            learner = start()
+    logs, runs = [], defaultdict(list)
+    for number, seed in enumerate(setting.seeds):
+        world = ClassificationWorld(dataset, seed=seed)
+        logs.append(draw_log(world, never=never, seed=seed))
+        learners = setting.learners(logs[-1], seed)
+        runs[LOG_ALONE].append(_without_calls(world, learners["warm-started"]))
+        for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
             trace = simulate(learner, world, seed=seed)
-            run = (float(trace.losses.mean()), world.error(learner.policy()), trace.calls)
-            runs.setdefault(name, []).append(run)
+            runs[name].append((float(trace.losses.mean()), world.error(learner.policy()), trace.calls))
             if progress is not None:
-                progress(next(done), len(setting.seeds) * len(learners))
+                progress(done, len(setting.seeds) * len(learners))
     outcomes = tuple(Outcome(name, *map(np.array, zip(*found, strict=True))) for name, found in runs.items())
     rounds = outcomes[0].calls_over_time.shape[1]
     return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), outcomes)
@@ -193,10 +177,8 @@ def draw(result: DemoResult) -> "Figure":
             _curve(left, outcome, colour, dashed=number % 4 == 3)
             _point(right, outcome, colour)
         left.set(xlabel="live rounds", ylabel="reward calls so far", title="Calls paid for")
-        right.set(
-            xlabel="reward calls", ylabel="share wrong on held-out contexts", title="What the calls bought"
-        )
-        right.set_ylim(bottom=0)
+        right.set(xlabel="reward calls", ylabel="share wrong on held-out contexts")
+        right.set(title="What the calls bought", ylim=(0, None))
         for axis in (left.xaxis, left.yaxis, right.xaxis):
             axis.set_major_formatter("{x:,.0f}")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -8,6 +8,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log, Support
 from sparing.policies.policy import Drawn, Policy, sample, softmax
+from sparing.settings import among, share, whole
 from sparing.simulation.worlds import World
 
 SAMPLE = 4096
@@ -21,7 +22,6 @@ TRAINING = 50
 class LoggingPolicy(Drawn):
     """A policy given by its table of probabilities; an action of probability 0 is unsupported."""
 
-    action_names: tuple[Hashable, ...]
     table: Callable[[np.ndarray], np.ndarray]
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
@@ -116,11 +116,8 @@ LOGGING = {
 
 def logging_policy(support: str, world: World, *, unsupported: float, seed: int = 0) -> LoggingPolicy:
     """The named logging policy, with this mean share n^UA of unsupported actions."""
-    if support not in LOGGING:
-        raise SettingError(f"support={support!r}; must be one of {', '.join(LOGGING)}")
-    if not 0 <= unsupported < 1:
-        raise SettingError(f"unsupported={unsupported}; must be in [0, 1)")
-    return LOGGING[support](world, unsupported, np.random.default_rng([seed, 1]))
+    share("unsupported", unsupported, zero=True)
+    return LOGGING[among("support", support, LOGGING)](world, unsupported, np.random.default_rng([seed, 1]))
 
 
 def draw_log(
@@ -140,9 +137,7 @@ def draw_log(
     """
     if never is not None and policy is not None:
         raise SettingError("got never and policy; give one of them, a policy says itself what it never does")
-    if seed < 0:
-        raise SettingError(f"seed={seed}; must be 0 or more")
-    rng = np.random.default_rng([seed, 2])
+    rng = np.random.default_rng([whole("seed", seed), 2])
     if never is not None:
         policy = without(world, never)
     elif policy is None:

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from sparing.online.decision import Decision
 from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
 from sparing.online.rules import REASONS
+from sparing.settings import among, share, whole
 from sparing.simulation.worlds import Stream, World
 
 Progress = Callable[[int, int], None]
@@ -89,27 +90,20 @@ def simulate(
     (0: before the first round). Rewards come `delay` rounds after their call; a share `missing` of them never
     comes, and is forgotten then.
     """
-    if stream not in ("fresh", "in-log"):
-        raise SettingError(f"stream={stream!r}; must be 'fresh' or 'in-log'")
+    among("stream", stream, ("fresh", "in-log"))
     if stream == "in-log" and log is None:
         raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
-    if seed < 0:
-        raise SettingError(f"seed={seed}; must be 0 or more")
-    if rounds is not None and rounds < 0:
-        raise SettingError(f"rounds={rounds}; must be 0 or more")
-    if call_budget is not None and call_budget < 0:
-        raise SettingError(f"call_budget={call_budget}; must be 0 or more, or None for no limit")
-    if delay < 0 or not 0 <= missing <= 1:
-        raise SettingError(
-            f"delay={delay}, missing={missing}; must be 0 or more rounds, and a share from 0 to 1"
-        )
+    whole("seed", seed)
+    whole("delay", delay)
+    for name, value in (("rounds", rounds), ("call_budget", call_budget)):
+        if value is not None:
+            whole(name, value, hint=", or None for no limit")
+    share("missing", missing, zero=True, one=True)
     replayed = log if stream == "in-log" else None
     _check_shapes(learner, world, replayed)
     live = world.live_stream(rounds, np.random.default_rng([seed, 3]), replayed)
-    post = None
-    if delay or missing:
-        post = Post(delay, np.random.default_rng([seed, 5]).random(len(live)) < missing)
-    return play(learner, live, call_budget=call_budget, post=post, progress=progress)
+    lost = np.random.default_rng([seed, 5]).random(len(live)) < missing if missing else None
+    return play(learner, live, call_budget=call_budget, delay=delay, lost=lost, progress=progress)
 
 
 def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
@@ -126,47 +120,26 @@ def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
         )
 
 
-@dataclass
-class Post:
-    """How rewards travel: so many rounds, and which rounds' get lost, (T,)."""
-
-    delay: int
-    lost: np.ndarray
-    bag: deque[tuple[int, Decision, float]] = field(default_factory=deque)
-
-    def send(self, t: int, decision: Decision, reward: float) -> None:
-        """Take the reward of round t on its way."""
-        self.bag.append((t, decision, reward))
-
-    def deliver(self, t: int, learner: Learner) -> None:
-        """Hand over what has arrived by the end of round t; what was lost is forgotten."""
-        while self.bag and self.bag[0][0] + self.delay <= t:
-            sent, decision, reward = self.bag.popleft()
-            if self.lost[sent]:
-                learner.forget(decision)
-            else:
-                learner.update(decision, reward)
-
-
 def play(
     learner: Learner,
     stream: Stream,
     *,
     call_budget: int | None = None,
-    post: Post | None = None,
+    delay: int = 0,
+    lost: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> Trace:
-    """Play a stream of rounds, with rewards at once unless they come by post.
+    """Play a stream of rounds; rewards come `delay` rounds after their call, or never where `lost` (T,) says so.
 
     Compiled code takes many rounds at a time where it can, and one by one they are taken elsewhere:
     the decisions are the same.
     """
     total = len(stream)
     rounds: _Compiled | _OneByOne
-    if post is None and _compiles(learner, stream):
+    if not delay and lost is None and _compiles(learner, stream):
         rounds = _Compiled(learner, stream)
     else:
-        rounds = _OneByOne(learner, stream, post or Post(0, np.zeros(total, dtype=np.bool_)))
+        rounds = _OneByOne(learner, stream, delay, lost)
     done, left = 0, UNLIMITED if call_budget is None else call_budget
     chunk = CHUNK if progress is None else REPORT_EVERY
     while done < total and left != 0:
@@ -193,26 +166,36 @@ class _Rounds:
 class _OneByOne(_Rounds):
     """Rounds as a live program plays them: decide, earn, learn."""
 
-    def __init__(self, learner: Learner, stream: Stream, post: Post) -> None:
+    def __init__(self, learner: Learner, stream: Stream, delay: int, lost: np.ndarray | None) -> None:
         super().__init__(learner, stream)
-        self.post = post
+        self.delay, self.lost = delay, lost
+        self.sent: deque[tuple[int, Decision, float]] = deque()
         self.ids = [None] * len(stream) if stream.context_ids is None else stream.context_ids.tolist()
         self.index = {name: i for i, name in enumerate(learner.action_names)}
 
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
         """Play rounds from start up to stop, or until no call is left; rounds done and calls left."""
-        learner, stream, post = self.learner, self.stream, self.post
+        learner, stream = self.learner, self.stream
         for t in range(start, stop):
             decision = learner.decide(stream.contexts[t], context_id=self.ids[t])
             self.actions[t] = self.index[decision.action]
             self.called[t], self.reasons[t] = decision.needs_reward, decision.reason
             if decision.needs_reward:
-                post.send(t, decision, stream.reward(t, self.actions[t]))
+                self.sent.append((t, decision, stream.reward(t, self.actions[t])))
                 left -= 1
-            post.deliver(t, learner)
+            self._deliver(t)
             if left == 0:
                 return t + 1, 0
         return stop, left
+
+    def _deliver(self, t: int) -> None:
+        """Hand over the rewards that have come by the end of round t; what was lost is forgotten."""
+        while self.sent and self.sent[0][0] + self.delay <= t:
+            called, decision, reward = self.sent.popleft()
+            if self.lost is not None and self.lost[called]:
+                self.learner.forget(decision)
+            else:
+                self.learner.update(decision, reward)
 
 
 class _Compiled(_Rounds):

@@ -11,6 +11,7 @@ from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 from sparing.errors import SettingError, SparingError
+from sparing.settings import whole
 from sparing.simulation.loop import Progress
 
 Item = TypeVar("Item")
@@ -32,11 +33,11 @@ def run_many(
     `each` is given the place and the result of every item as soon as it is there, in this process. An
     interruption or an error ends the other processes at once.
     """
-    if workers is not None and workers < 1:
-        raise SettingError(f"workers={workers}; must be 1 or more, or None for one a core")
+    if workers is None:
+        workers = os.cpu_count() or 1
     listed = list(items)
     results: list[Any] = [None] * len(listed)
-    count = min(len(listed), workers or os.cpu_count() or 1)
+    count = min(len(listed), whole("workers", workers, least=1, hint=", or None for one a core"))
     arriving = _here(run, listed) if count <= 1 else _in_processes(run, listed, count)
     with contextlib.closing(arriving):
         for done, (place, result) in enumerate(arriving, start=1):
@@ -93,16 +94,14 @@ def _one_thread_each() -> Iterator[None]:
     It also makes the last digits the same for any number of processes.
     """
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
+    before = {name: os.environ[name] for name in names if name in os.environ}
     os.environ.update(dict.fromkeys(names, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in names:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _deaf() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.policies.policy import Policy
+from sparing.settings import among, number, whole
 from sparing.simulation.datasets import Dataset
 
 NOT_LOGGED = -1
@@ -84,16 +85,12 @@ class LinearWorld:
         pool: np.ndarray | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> None:
-        if n_actions < 1 or n_features < 1 or not (np.isfinite(noise) and noise >= 0):
-            raise SettingError(
-                f"n_actions={n_actions}, n_features={n_features}, noise={noise}; must be at least 1, 1 and 0"
-            )
-        if not np.isfinite(offset):
-            raise SettingError(f"offset={offset}; must be a finite number")
+        shape = whole("n_actions", n_actions, least=1), whole("n_features", n_features, least=1)
+        self.noise, self.offset = number("noise", noise, least=0), number("offset", offset)
         if theta is None:
-            theta = np.random.default_rng(seed).standard_normal((n_actions, n_features))
+            theta = np.random.default_rng(seed).standard_normal(shape)
             theta[:, -1] += offset
-        self.theta, self.noise, self.offset = np.array(theta, dtype=np.float64), float(noise), float(offset)
+        self.theta = np.array(theta, dtype=np.float64)
         if self.theta.ndim != 2 or not self.theta.size or not np.isfinite(self.theta).all():
             raise SettingError(f"theta of shape {self.theta.shape}; expected finite (actions, features)")
         self.n_features = self.theta.shape[1]
@@ -121,14 +118,12 @@ class LinearWorld:
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
         """Rounds to log, numbered."""
-        if rows is None or rows < 0:
-            raise SettingError(f"rows={rows}; say how many rows, 0 or more, a linear world should log")
+        rows = whole("rows", rows, hint="; say how many a linear world should log")
         return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
         """Fresh contexts; or a log's, in random order, and fresh ones when those run out."""
-        if rounds is None or rounds < 0:
-            raise SettingError(f"rounds={rounds}; say how many rounds, 0 or more, to play in a linear world")
+        rounds = whole("rounds", rounds, hint="; say how many to play in a linear world")
         contexts = self.contexts(rounds, rng)
         ids = np.full(rounds, NOT_LOGGED)
         if log is not None:
@@ -154,15 +149,13 @@ class ClassificationWorld:
     def __init__(
         self, dataset: Dataset, *, noisy: bool = False, split: str = "default", seed: int = 0
     ) -> None:
-        if split not in SPLITS:
-            raise SettingError(f"split={split!r}; must be one of {', '.join(SPLITS)}")
+        to_log, to_play = SPLITS[among("split", split, SPLITS)]
         self.name, self.noisy = dataset.name, noisy
         self.features, self.labels = prepared(dataset.features), dataset.labels
         self.classes = self.action_names = dataset.classes
         self.n_features = self.features.shape[1]
         n = len(self.labels)
         order = np.random.default_rng(seed).permutation(n)
-        to_log, to_play = SPLITS[split]
         first, second = round(n * to_log), round(n * (to_log + to_play))
         self.log_rows, self.live_rows, self.held_out_rows = order[:first], order[first:second], order[second:]
 
