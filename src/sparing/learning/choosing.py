@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.evaluation.estimators import ips
 from sparing.evaluation.ingredients import Ingredients
-from sparing.evaluation.intervals import limits
+from sparing.evaluation.intervals import closed_form
 from sparing.learning.material import Material, Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
@@ -46,8 +46,7 @@ def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
     """
     bound = ips(Ingredients(log, table, reward_range=(lowest, lowest))).low
     assert bound is not None
-    nothing_drawn = np.random.default_rng(0)
-    return limits(bound, interval="normal", confidence=CONFIDENCE, rng=nothing_drawn)[0]
+    return closed_form(bound, "normal", CONFIDENCE)[0]
 
 
 def choose(
