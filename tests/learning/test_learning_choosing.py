@@ -117,21 +117,21 @@ def test_the_best_setting_wins_and_held_out_contexts_are_not_learnt_from():
 
     def fit(part, setting):
         seen.append(set(map(bytes, part.log.contexts)))
-        return np.array([[setting["ridge"]]])
+        return np.array([[setting["l2"]]])
 
     progress = Progress(lambda done, total: reports.append((done, total)))
     request = Request(log, folds=4, reward_range=(-5.0, 5.0), progress=progress)
-    settings = grid(ridge=(None, (1.0, 0.0)))
+    settings = grid(l2=(None, (1.0, 0.0)))
     chosen, notes = choose(request, material, settings, fit, always)
-    assert chosen == {"ridge": 0.0}
+    assert chosen == {"l2": 0.0}
     assert "does not show it to be better than the logging policy" in notes[1]
-    assert "ridge = 0 of 2 settings" in notes[0]
+    assert "l2 = 0 of 2 settings" in notes[0]
     assert reports == [(step, 9) for step in range(1, 9)]
     everything = set(map(bytes, log.contexts))
     assert [len(everything - part) for part in seen] == [75] * 8
     assert set.union(*(everything - part for part in seen[:4])) == everything
     chosen, notes = choose(Request(log, folds=4), material, settings, fit, always)
-    assert chosen == {"ridge": 1.0}
+    assert chosen == {"l2": 1.0}
     assert len(notes) == 1
 
 

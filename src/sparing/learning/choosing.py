@@ -66,7 +66,7 @@ def choose(
     if fold_of is None:
         return settings[0], (f"one context only, none to hold out: {said(settings[0])} taken unseen",)
     parts = [(material.take(fold_of != fold), fold_of == fold) for fold in np.unique(fold_of)]
-    request.progress.plan(len(settings) * len(parts))
+    request.progress.total = len(settings) * len(parts) + 1
     scores, lowest = [], request.lowest
     table = np.empty((material.log.n_rows, material.log.n_actions))
     for setting in settings:
@@ -123,9 +123,7 @@ def _held_out(request: Request, log: Log, settings: Sequence[Setting]) -> np.nda
     sums = [Statistics.of(part) for part in parts]
     predicted = np.empty((len(settings), log.n_rows))
     for held, part in enumerate(parts):
-        others = Statistics.zero(log.n_actions, log.n_features)
-        for number, one in enumerate(sums):
-            others = others if number == held else others + one
+        others = sum(sums[:held] + sums[held + 1 :], Statistics.zero(log.n_actions, log.n_features))
         for choice, setting in enumerate(settings):
             theta = reward_parameters(others, setting["ridge"])[part.actions]
             predicted[choice, fold_of == held] = np.einsum("nd,nd->n", theta, part.contexts)
@@ -146,7 +144,7 @@ def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = 
 
     Learnt from all rows or, `crossfitted`, without the fold of the row's context if there is another.
     """
-    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    best = choose_ridge(request, log, grid(ridge=(ridge, RIDGES)))[0]["ridge"]
     folds = min(request.folds, log.n_contexts) if crossfitted and log.n_contexts > 1 else None
     return fitted_rewards(log, ridge=best, folds=folds, seed=request.seed)
 
@@ -154,14 +152,6 @@ def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = 
 def crossfitted_scores(log: Log, ridge: Any, request: Request) -> np.ndarray:
     """Γ (n, K): rewards by a cross-fitted model, which the log corrects."""
     return completed_rewards(log, reward_model(log, ridge, request, crossfitted=True))
-
-
-def ridge_grid(ridge: Any) -> list[Setting]:
-    """The ridges to try: the one given, those given, or the default ones."""
-    settings = grid(ridge=(ridge, RIDGES))
-    for setting in settings:
-        positive("ridge", setting["ridge"])
-    return settings
 
 
 def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
@@ -193,4 +183,6 @@ def _number(name: str, value: Any) -> float:
         number = np.nan
     if np.isnan(number) or (number < 0 and name != "k") or (np.isinf(number) and name != "clip"):
         raise SettingError(f"{name}={value!r}; must be a finite number{'' if name == 'k' else ', 0 or more'}")
+    if name in ("ridge", "epsilon"):
+        positive(name, number)
     return number

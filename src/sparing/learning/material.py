@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparing.errors import LogError, SettingError
+from sparing.errors import LogError
 from sparing.log import Log, Support
 from sparing.policies.policy import SupportModel
 from sparing.policies.tables import KnownSupport, given_support, log_support
+from sparing.settings import reward_range as known_range
+from sparing.settings import whole
 
 WITHOUT_PROPENSITIES = ("greedy", "pessimistic")
 """Methods that never divide by a propensity."""
@@ -24,15 +26,13 @@ ROUNDING = 1e-12
 Within = Literal["supported", "logged"]
 
 
+@dataclass
 class Progress:
-    """Tells a caller's function how many of the planned steps are done."""
+    """Tells a caller's function how many of all steps are done."""
 
-    def __init__(self, report: Callable[[int, int], None] | None = None) -> None:
-        self.report, self.done, self.total = report, 0, 1
-
-    def plan(self, steps: int) -> None:
-        """Expect this many steps before the last one."""
-        self.total = steps + 1
+    report: Callable[[int, int], None] | None = None
+    done: int = 0
+    total: int = 1
 
     def step(self) -> None:
         """One more is done."""
@@ -53,17 +53,9 @@ class Request:
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.seed, int | np.integer) and self.seed >= 0):
-            raise SettingError(f"seed={self.seed!r}; must be a whole number, 0 or more")
-        if not (isinstance(self.folds, int) and self.folds >= 2):
-            raise SettingError(f"folds={self.folds!r}; must be a whole number, 2 or more")
-        if self.reward_range is not None:
-            ends = np.asarray(self.reward_range)
-            fits = ends.shape == (2,) and ends.dtype.kind in "iuf" and np.isfinite(ends).all()
-            if not (fits and ends[0] <= ends[1]):
-                raise SettingError(
-                    f"reward_range={self.reward_range!r}; must be (lowest, highest), both finite"
-                )
+        whole("seed", self.seed)
+        whole("folds", self.folds, least=2)
+        known_range(self.reward_range)
 
     @property
     def lowest(self) -> float:

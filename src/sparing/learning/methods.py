@@ -15,7 +15,7 @@ import numpy as np
 from sparing.errors import LogError, SettingError
 from sparing.learning import objectives
 from sparing.learning.choosing import (
-    Act,
+    RIDGES,
     Setting,
     choose,
     choose_ridge,
@@ -23,7 +23,6 @@ from sparing.learning.choosing import (
     greedily,
     grid,
     reward_model,
-    ridge_grid,
 )
 from sparing.learning.material import Material, Progress, Request, gather
 from sparing.learning.objectives import Objective, completed_rewards, maximise
@@ -33,16 +32,9 @@ from sparing.model.crossfitting import reward_parameters
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.policies.pi_plus import pi_plus
-from sparing.policies.policy import (
-    GreedyPolicy,
-    PessimisticPolicy,
-    Policy,
-    SoftmaxPolicy,
-    softmax,
-)
+from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy, softmax
 from sparing.policies.tables import KnownSupport, TablePolicy
-
-SCORES = ("argmax", "squared-error", "support-aware")
+from sparing.settings import among, number, whole
 
 BASELINES = (0.0, -0.7, 0.7)
 """k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
@@ -57,8 +49,6 @@ WIDTHS = (1.0, 0.5, 3.0)
 """ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
 beside scores that grow by ‖x‖², decides which path θ takes."""
 
-COMPLETIONS = ("dr", "ips")
-
 Fit = Callable[[Material, Setting], np.ndarray]
 """Learns θ (K, d) from rows under a setting."""
 
@@ -70,9 +60,8 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> Gre
     shifted and scaled, to which an argmax is blind; `score="squared-error"` takes them as they are, and
     `score="support-aware"` judges the policies instead, which is noisier and needs propensities.
     """
-    material, settings = gather(request, "greedy", "logged"), ridge_grid(ridge)
-    if score not in SCORES:
-        raise SettingError(f"score={score!r}; must be one of {', '.join(SCORES)}")
+    material, settings = gather(request, "greedy", "logged"), grid(ridge=(ridge, RIDGES))
+    among("score", score, ("argmax", "squared-error", "support-aware"))
     if score == "support-aware" and request.log.propensities is None:
         raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
 
@@ -80,10 +69,9 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> Gre
         return reward_parameters(Statistics.of(part.log), setting["ridge"])
 
     if score == "support-aware":
-        chosen, notes = choose(request, material, settings, fit, greedily(request.priority))
-    else:
-        chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
-    return _greedy_policy("greedy", request, material, fit(material, chosen), notes)
+        return _greedy_policy("greedy", request, material, settings, fit)
+    chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
+    return _greedy_policy("greedy", request, material, [chosen], fit, notes)
 
 
 def pessimistic(
@@ -101,8 +89,7 @@ def pessimistic(
 
     The ridge is not chosen from the data: the radius is proved for one that was fixed beforehand.
     """
-    log, material = request.log, gather(request, "pessimistic", "logged")
-    sums = Statistics.of(log)
+    material, sums = gather(request, "pessimistic", "logged"), Statistics.of(request.log)
     assumptions = Assumptions.resolve(
         sums,
         noise=noise,
@@ -113,16 +100,15 @@ def pessimistic(
         radius=radius,
         radius_scale=radius_scale,
     )
-    sets = Ellipsoids(sums, assumptions)
+    sets, names = Ellipsoids(sums, assumptions), request.log.action_names
     return PessimisticPolicy(
-        log.action_names,
+        names,
         sets.theta,
         sets.inverse,
         sets.radius,
         request.priority,
         material.model,
-        "pessimistic",
-        (*material.notes, str(assumptions)),
+        notes=(*material.notes, str(assumptions)),
     )
 
 
@@ -138,7 +124,7 @@ def pi_plus_policy(
     by_features = replace(log, context_ids=None)
     plus = pi_plus(by_features, clip)
     first = np.unique(plus.groups, return_index=True)[1]
-    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    best = choose_ridge(request, log, grid(ridge=(ridge, RIDGES)))[0]["ridge"]
     theta = reward_parameters(Statistics.of(log), best)
     elsewhere, whose = material.model, "its supported actions"
     if request.support is None:
@@ -150,14 +136,9 @@ def pi_plus_policy(
     ]
     if material.supported is None:
         notes.append("support unknown: mass on a context's unlogged actions goes to those logged elsewhere")
-    return TablePolicy(
-        log.action_names,
-        log.contexts[first],
-        plus.table(_shares(by_features, material)),
-        GreedyPolicy(log.action_names, theta, request.priority, elsewhere),
-        "pi-plus",
-        tuple(notes),
-    )
+    table = plus.table(_shares(by_features, material))
+    fallback = GreedyPolicy(log.action_names, theta, request.priority, elsewhere)
+    return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", tuple(notes))
 
 
 def _shares(log: Log, material: Material) -> np.ndarray:
@@ -190,18 +171,13 @@ def opr_dlm(
     from sparing.learning.kernels import descend
 
     log, material = request.log, gather(request, "opr-dlm", "supported")
-    if completion not in COMPLETIONS:
-        raise SettingError(f"completion={completion!r}; must be one of {', '.join(COMPLETIONS)}")
-    if not (isinstance(epochs, int) and epochs >= 1):
-        raise SettingError(f"epochs={epochs!r}; must be a whole number, 1 or more")
+    among("completion", completion, ("dr", "ips"))
+    whole("epochs", epochs, least=1)
+    number("epsilon_decay", epsilon_decay, least=0)
+    number("eta_decay", eta_decay, least=0)
     positive("eta", eta)
     size = float((log.contexts**2).sum(axis=1).mean()) or 1.0
     settings = grid(epsilon=(epsilon, np.array(WIDTHS) * np.sqrt(eta * size / request.unit)))
-    for setting in settings:
-        positive("epsilon", setting["epsilon"])
-    for name, value in (("epsilon_decay", epsilon_decay), ("eta_decay", eta_decay)):
-        if not 0 <= value < np.inf:
-            raise SettingError(f"{name}={value}; must be a finite number, 0 or more")
 
     def fit(part: Material, setting: Setting) -> np.ndarray:
         if completion == "dr":
@@ -217,22 +193,18 @@ def opr_dlm(
         )
         return theta
 
-    theta, notes = _best(request, material, settings, fit, greedily(request.priority))
-    return _greedy_policy("opr-dlm", request, material, theta, notes)
+    return _greedy_policy("opr-dlm", request, material, settings, fit)
 
 
 def opr(request: Request, *, k: Any = None, l2: Any = None) -> SoftmaxPolicy:
     """Policy restriction: minimise mean[(k − r)·w] over softmax policies on each context's support."""
     material = gather(request, "opr", "supported")
-    baselines = request.unit * np.array(BASELINES)
-    settings = grid(k=(k, baselines), l2=(l2, _strengths(request)))
-    return _softmax_policy(
-        "opr",
-        request,
-        material,
-        settings,
-        lambda part, setting: objectives.restricted(part.log, setting["k"]),
-    )
+    settings = grid(k=(k, request.unit * np.array(BASELINES)), l2=(l2, _strengths(request)))
+
+    def objective(part: Material, setting: Setting) -> Objective:
+        return objectives.restricted(part.log, setting["k"])
+
+    return _softmax_policy("opr", request, material, settings, objective)
 
 
 def poem(request: Request, *, clip: Any = None, penalty: Any = None, l2: Any = None) -> SoftmaxPolicy:
@@ -276,9 +248,8 @@ def caipwl(request: Request, *, l2: Any = None, ridge: Any = None) -> GreedyPoli
     def objective(part: Material, setting: Setting) -> Objective:
         return objectives.scored(crossfitted_scores(part.log, ridge, request))
 
-    fit, settings = _maximising(objective), grid(l2=(l2, _strengths(request)))
-    theta, notes = _best(request, material, settings, fit, greedily(request.priority))
-    return _greedy_policy("caipwl", request, material, theta, notes)
+    settings = grid(l2=(l2, _strengths(request)))
+    return _greedy_policy("caipwl", request, material, settings, _maximising(objective))
 
 
 def _poem(
@@ -291,13 +262,11 @@ def _poem(
     # No weight exceeds 1/μ, so a clip at or above the largest changes nothing.
     clips = (np.inf, high) if high < largest.max() else (np.inf,)
     settings = grid(clip=(clip, clips), penalty=(penalty, PENALTIES), l2=(l2, _strengths(request)))
-    return _softmax_policy(
-        method,
-        request,
-        material,
-        settings,
-        lambda part, setting: family(part.log, clip=setting["clip"], penalty=setting["penalty"]),
-    )
+
+    def objective(part: Material, setting: Setting) -> Objective:
+        return family(part.log, clip=setting["clip"], penalty=setting["penalty"])
+
+    return _softmax_policy(method, request, material, settings, objective)
 
 
 def _softmax_policy(
@@ -310,15 +279,24 @@ def _softmax_policy(
     def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
         return softmax(contexts @ theta.T, allowed)
 
-    theta, notes = _best(request, material, settings, _maximising(objective), act)
-    return SoftmaxPolicy(request.log.action_names, theta, 1.0, material.model, method, material.notes + notes)
+    fit = _maximising(objective)
+    chosen, notes = choose(request, material, settings, fit, act)
+    names, theta = request.log.action_names, fit(material, chosen)
+    return SoftmaxPolicy(names, theta, 1.0, material.model, method, material.notes + notes)
 
 
 def _greedy_policy(
-    method: str, request: Request, material: Material, theta: np.ndarray, notes: tuple[str, ...]
+    method: str,
+    request: Request,
+    material: Material,
+    settings: list[Setting],
+    fit: Fit,
+    notes: tuple[str, ...] = (),
 ) -> GreedyPolicy:
     names, priority = request.log.action_names, request.priority
-    return GreedyPolicy(names, theta, priority, material.model, method, material.notes + notes)
+    chosen, how = choose(request, material, settings, fit, greedily(priority))
+    notes = material.notes + notes + how
+    return GreedyPolicy(names, fit(material, chosen), priority, material.model, method, notes)
 
 
 def _maximising(objective: Callable[[Material, Setting], Objective]) -> Fit:
@@ -329,14 +307,6 @@ def _maximising(objective: Callable[[Material, Setting], Objective]) -> Fit:
         return maximise(log.contexts, part.allowed, goal, l2=setting["l2"], n_actions=log.n_actions)
 
     return fit
-
-
-def _best(
-    request: Request, material: Material, settings: list[Setting], fit: Fit, act: Act
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """θ (K, d) under the best setting, and how that was chosen."""
-    chosen, notes = choose(request, material, settings, fit, act)
-    return fit(material, chosen), notes
 
 
 def _strengths(request: Request) -> np.ndarray:
@@ -375,11 +345,8 @@ def learn(
     the support-aware lower limit; the policy's `notes` say which. `progress(done, total)` is called on
     the way.
     """
-    if method not in METHODS:
-        close = difflib.get_close_matches(str(method), METHODS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise SettingError(f"method={method!r}; must be one of {', '.join(METHODS)}.{hint}")
-    learner = METHODS[method]
+    close = difflib.get_close_matches(str(method), METHODS, n=1)
+    learner = METHODS[among("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")]
     own = list(inspect.signature(learner).parameters)[1:]
     unknown = [name for name in options if name not in (*SHARED, *own)]
     if unknown:
