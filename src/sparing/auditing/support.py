@@ -61,10 +61,10 @@ class SupportEstimate:
         fit, calibration = self.propensities, None
         if fit is not None:
             calibration = {
-                "error": fit.calibration_error,
+                "error": fit.calibration.error,
                 "relative_error": fit.relative_error,
                 "temperature": fit.temperature,
-                "reliability": fit.reliability.tolist(),
+                "reliability": fit.calibration.bins.tolist(),
             }
         return {
             "bar": self.bar,
@@ -108,7 +108,7 @@ class SupportEstimate:
             fit = self.propensities
             lines.append(
                 f"The propensities are estimated (cross-fitted multinomial regression, temperature "
-                f"{fit.temperature:.2f}): calibration error {fit.calibration_error:.4f}, median standard error "
+                f"{fit.temperature:.2f}): calibration error {fit.calibration.error:.4f}, median standard error "
                 f"{fit.relative_error:.0%} of the propensity."
             )
         elif self.propensities_missing:
@@ -244,7 +244,7 @@ def _agreement(log: Log, fit: PropensityFit, seed: int) -> tuple[float, float, f
         group * log.n_actions + log.actions[rows], return_index=True, return_counts=True
     )
     equal = np.bincount(group[pair], weights=times * (times - 1.0), minlength=len(taken))
-    table = fit.models.table(rows)
+    table = fit.table(rows)
     chance = np.bincount(group, weights=np.einsum("nk,nk->n", table, table), minlength=len(taken))
     expected = pairs * chance / sizes[taken]
     deviation = equal - expected

@@ -10,7 +10,7 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.support import chunks
 from sparing.model.assumptions import Assumptions
-from sparing.model.crossfitting import fitted_propensities, held_out_sums
+from sparing.model.crossfitting import fit_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_constant
@@ -110,9 +110,8 @@ class Ingredients:
     @cached_property
     def fitted_weights(self) -> np.ndarray:
         """w_i with a fitted propensity in the place of the logged one (MLIPS)."""
-        chances = fitted_propensities(self.log, folds=self.folds, seed=self.seed)
-        picked = chances[np.arange(self.log.n_rows), self.log.actions]
-        return self.target / np.maximum(picked, 1e-6)
+        fit, rows = fit_propensities(self.log, folds=self.folds, seed=self.seed), np.arange(self.log.n_rows)
+        return self.target / np.maximum(fit.table(rows)[rows, self.log.actions], 1e-6)
 
     @cached_property
     def model(self) -> "Model":
