@@ -5,7 +5,7 @@ import pytest
 
 from sparing.evaluation import intervals as module
 from sparing.evaluation import resampling_kernels as kernels
-from sparing.evaluation.intervals import BLOCKS, INTERVALS, RESAMPLES, Limits, Resampling, Terms
+from sparing.evaluation.intervals import BLOCKS, INTERVALS, RESAMPLES, Limits, Terms
 
 BOOTSTRAPS = ["bootstrap", "block-bootstrap"]
 SPREAD = 4 * np.sqrt(1 / (2 * RESAMPLES))
@@ -27,7 +27,7 @@ def limits(terms, *, interval, confidence, rng):
 
 
 def replicates(*terms, blocks=False, seed=0):
-    sample = Resampling(rng(seed), blocks=blocks)
+    sample = Limits("block-bootstrap" if blocks else "bootstrap", 0.95, rng(seed))
     for one in terms:
         sample.add(one)
     return sample.replicates()

@@ -69,59 +69,41 @@ def closed_form(terms: Terms, interval: str, confidence: float) -> tuple[float, 
 
 
 class Limits:
-    """Two-sided limits of several statistics of the same rows, by one of `INTERVALS`.
+    """Two-sided limits of several statistics of the same n rows, by one of `INTERVALS`.
 
-    Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples once for
-    all of them.
+    Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples the rows
+    once for all of them. The block bootstrap cuts more than `BLOCKS` rows into random blocks, which are
+    resampled whole; only the blocks' sums are kept.
     """
 
     def __init__(self, interval: str, confidence: float, rng: np.random.Generator) -> None:
-        self.interval, self.confidence = interval, confidence
-        self._resampling = Resampling(rng, blocks=interval == "block-bootstrap")
+        self.interval, self.confidence, self._rng = interval, confidence, rng
         self._found: list[tuple[float, float]] = []
-
-    def add(self, terms: Terms) -> int:
-        """Take a statistic; returns its place in what is found."""
-        if "bootstrap" in self.interval and len(terms.base) > 1:
-            return self._resampling.add(terms)
-        self._found.append(closed_form(terms, self.interval, self.confidence))
-        return len(self._found) - 1
-
-    def found(self) -> list[tuple[float, float]]:
-        """The limits, in the order in which the statistics were added."""
-        if self._found:
-            return self._found
-        tail = (1 - self.confidence) / 2
-        low, high = np.quantile(self._resampling.replicates(), [tail, 1 - tail], axis=1)
-        return list(zip(low.tolist(), high.tolist(), strict=True))
-
-
-class Resampling:
-    """Collects statistics of the same n rows, then resamples the rows for all of them.
-
-    With `blocks` a sample of more than `BLOCKS` rows is cut into random blocks, which are resampled whole;
-    only the blocks' sums are kept.
-    """
-
-    def __init__(self, rng: np.random.Generator, *, blocks: bool) -> None:
-        self._rng, self._blocks = rng, blocks
         self._block_of_row: np.ndarray | None = None
         self._columns: list[np.ndarray] = []
         self._recipes: list[tuple[int | float, int | float, int | float, float]] = []
         self._n = 0
 
     def add(self, terms: Terms) -> int:
-        """Take one more statistic, as the columns it is made of, and its factor; returns its place.
-
-        A number stands for a column that is that number everywhere.
-        """
+        """Take a statistic; returns its place in what is found."""
         self._n = len(terms.base)
+        if self._n < 2 or "bootstrap" not in self.interval:
+            self._found.append(closed_form(terms, self.interval, self.confidence))
+            return len(self._found) - 1
         above: int | float = 0.0
         below: int | float = 1.0
         if terms.numerator is not None and terms.denominator is not None:
             above, below = self._column(terms.numerator), self._column(terms.denominator)
         self._recipes.append((self._column(terms.base), above, below, terms.factor))
         return len(self._recipes) - 1
+
+    def found(self) -> list[tuple[float, float]]:
+        """The limits, in the order in which the statistics were added."""
+        if self._found:
+            return self._found
+        tail = (1 - self.confidence) / 2
+        low, high = np.quantile(self.replicates(), [tail, 1 - tail], axis=1)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def replicates(self) -> np.ndarray:
         """The statistics in each resample, (statistics, RESAMPLES).
@@ -141,10 +123,10 @@ class Resampling:
         return values
 
     def _column(self, values: np.ndarray) -> int | float:
-        """The number of this column among those kept, or its value where it is constant."""
+        """The number of this column among those kept, or, where it is constant, its value as a float."""
         if values[0] == values[-1] and (values == values[0]).all():
             return float(values[0])
-        if self._blocks and self._n > BLOCKS:
+        if self.interval == "block-bootstrap" and self._n > BLOCKS:
             if self._block_of_row is None:
                 self._block_of_row = self._rng.integers(BLOCKS, size=self._n)
             values = np.bincount(self._block_of_row, values, BLOCKS)
@@ -158,7 +140,7 @@ class Resampling:
         """Σ count·column (columns, RESAMPLES) and Σ count (RESAMPLES,) over the rows."""
         if not self._columns:
             return np.empty((0, RESAMPLES)), np.ones(RESAMPLES)
-        if self._n > BLOCKS and not self._blocks:
+        if self.interval == "bootstrap" and self._n > BLOCKS:
             return _poisson(np.array(self._columns), self._rng)
         sizes = np.ones(self._n)
         if self._block_of_row is not None:
