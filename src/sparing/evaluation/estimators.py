@@ -158,13 +158,5 @@ def _modelled(
 
 
 ESTIMATORS: dict[str, Callable[[Ingredients], Parts]] = {
-    "dm": dm,
-    "ips": ips,
-    "clipped": clipped,
-    "snips": snips,
-    "dr": dr,
-    "sndr": sndr,
-    "cab": cab,
-    "mlips": mlips,
-    "aipw": aipw,
+    estimator.__name__: estimator for estimator in (dm, ips, clipped, snips, dr, sndr, cab, mlips, aipw)
 }

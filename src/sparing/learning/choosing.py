@@ -16,26 +16,16 @@ from sparing.log import Log
 from sparing.model.assumptions import positive
 from sparing.model.crossfitting import context_folds, fitted_rewards, reward_parameters
 from sparing.model.statistics import Statistics
-from sparing.policies.policy import best_actions, one_hot
+from sparing.policies.policy import Policy
 
 Setting = dict[str, float]
-Act = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
-"""Maps θ (K, d), contexts (n, d) and allowed actions (n, K) to the policy's π (n, K)."""
+Learner = Callable[[Material, Setting], Policy]
+"""Learns a policy from rows under a setting."""
 
 CONFIDENCE = 0.95
 """Of the interval by whose lower end policies are compared."""
 
 RIDGES = (1.0, 0.1, 10.0, 100.0)
-
-
-def greedily(priority: np.ndarray) -> Act:
-    """Act by argmax_a x·θ_a over the allowed actions."""
-
-    def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
-        scores = np.einsum("nd,kd->nk", contexts, theta)
-        return one_hot(best_actions(scores, priority, allowed), len(priority))
-
-    return act
 
 
 def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
@@ -50,11 +40,7 @@ def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
 
 
 def choose(
-    request: Request,
-    material: Material,
-    settings: Sequence[Setting],
-    fit: Callable[[Material, Setting], np.ndarray],
-    act: Act,
+    request: Request, material: Material, settings: Sequence[Setting], learner: Learner
 ) -> tuple[Setting, tuple[str, ...]]:
     """The setting whose policies, each learnt without a fold of contexts, have the best limit on it.
 
@@ -71,8 +57,7 @@ def choose(
     table = np.empty((material.log.n_rows, material.log.n_actions))
     for setting in settings:
         for part, held in parts:
-            allowed = None if material.allowed is None else material.allowed[held]
-            table[held] = act(fit(part, setting), material.log.contexts[held], allowed)
+            table[held] = learner(part, setting).probabilities(material.log.contexts[held])
             request.progress.step()
         scores.append(support_aware_limit(table, material.log, lowest))
     best = int(np.argmax(scores))

@@ -8,7 +8,7 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from sparing.learning.choosing import (
     choose,
     choose_ridge,
     crossfitted_scores,
-    greedily,
     grid,
     reward_model,
 )
@@ -32,7 +31,7 @@ from sparing.model.crossfitting import reward_parameters
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.policies.pi_plus import pi_plus
-from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy, softmax
+from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.tables import KnownSupport, TablePolicy
 from sparing.settings import among, number, whole
 
@@ -49,8 +48,7 @@ WIDTHS = (1.0, 0.5, 3.0)
 """ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
 beside scores that grow by ‖x‖², decides which path θ takes."""
 
-Fit = Callable[[Material, Setting], np.ndarray]
-"""Learns θ (K, d) from rows under a setting."""
+Learnt = TypeVar("Learnt", GreedyPolicy, SoftmaxPolicy)
 
 
 def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> GreedyPolicy:
@@ -65,50 +63,33 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> Gre
     if score == "support-aware" and request.log.propensities is None:
         raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
 
-    def fit(part: Material, setting: Setting) -> np.ndarray:
-        return reward_parameters(Statistics.of(part.log), setting["ridge"])
+    def learner(part: Material, setting: Setting) -> GreedyPolicy:
+        theta = reward_parameters(Statistics.of(part.log), setting["ridge"])
+        return _greedy("greedy", request, part, theta)
 
     if score == "support-aware":
-        return _greedy_policy("greedy", request, material, settings, fit)
+        return _best(request, material, settings, learner)
     chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
-    return _greedy_policy("greedy", request, material, [chosen], fit, notes)
+    return _best(request, replace(material, notes=material.notes + notes), [chosen], learner)
 
 
-def pessimistic(
-    request: Request,
-    *,
-    ridge: float = 1.0,
-    radius: str = "determinant",
-    radius_scale: float = 1.0,
-    noise: float | None = None,
-    theta_bound: float | None = None,
-    context_bound: float | None = None,
-    delta: float = 0.05,
-) -> PessimisticPolicy:
+def pessimistic(request: Request, **assumptions: Any) -> PessimisticPolicy:
     """argmax_a x·θ̂_a − ρ_a·width_a(x): the lower confidence limit, ρ_a as in the online learners.
 
-    The ridge is not chosen from the data: the radius is proved for one that was fixed beforehand.
+    The options are those of `Assumptions.resolve`. The ridge is not chosen from the data: the radius is
+    proved for one that was fixed beforehand.
     """
     material, sums = gather(request, "pessimistic", "logged"), Statistics.of(request.log)
-    assumptions = Assumptions.resolve(
-        sums,
-        noise=noise,
-        theta_bound=theta_bound,
-        context_bound=context_bound,
-        ridge=ridge,
-        delta=delta,
-        radius=radius,
-        radius_scale=radius_scale,
-    )
-    sets, names = Ellipsoids(sums, assumptions), request.log.action_names
+    resolved = Assumptions.resolve(sums, **assumptions)
+    sets = Ellipsoids(sums, resolved)
     return PessimisticPolicy(
-        names,
+        request.log.action_names,
         sets.theta,
         sets.inverse,
         sets.radius,
         request.priority,
         material.model,
-        notes=(*material.notes, str(assumptions)),
+        notes=(*material.notes, str(resolved)),
     )
 
 
@@ -179,7 +160,7 @@ def opr_dlm(
     size = float((log.contexts**2).sum(axis=1).mean()) or 1.0
     settings = grid(epsilon=(epsilon, np.array(WIDTHS) * np.sqrt(eta * size / request.unit)))
 
-    def fit(part: Material, setting: Setting) -> np.ndarray:
+    def learner(part: Material, setting: Setting) -> GreedyPolicy:
         if completion == "dr":
             rewards = crossfitted_scores(part.log, ridge, request)
         else:
@@ -188,12 +169,12 @@ def opr_dlm(
         rng = np.random.default_rng([request.seed, 22])
         order = np.concatenate([rng.permutation(part.log.n_rows) for _ in range(epochs)])
         schedule = (setting["epsilon"], epsilon_decay, float(eta), eta_decay)
-        theta: np.ndarray = descend(
+        theta = descend(
             part.log.contexts, part.allowed, -rewards, order, request.priority, *map(float, schedule)
         )
-        return theta
+        return _greedy("opr-dlm", request, part, theta)
 
-    return _greedy_policy("opr-dlm", request, material, settings, fit)
+    return _best(request, material, settings, learner)
 
 
 def opr(request: Request, *, k: Any = None, l2: Any = None) -> SoftmaxPolicy:
@@ -201,10 +182,10 @@ def opr(request: Request, *, k: Any = None, l2: Any = None) -> SoftmaxPolicy:
     material = gather(request, "opr", "supported")
     settings = grid(k=(k, request.unit * np.array(BASELINES)), l2=(l2, _strengths(request)))
 
-    def objective(part: Material, setting: Setting) -> Objective:
-        return objectives.restricted(part.log, setting["k"])
+    def learner(part: Material, setting: Setting) -> SoftmaxPolicy:
+        return _softmax("opr", part, objectives.restricted(part.log, setting["k"]), setting["l2"])
 
-    return _softmax_policy("opr", request, material, settings, objective)
+    return _best(request, material, settings, learner)
 
 
 def poem(request: Request, *, clip: Any = None, penalty: Any = None, l2: Any = None) -> SoftmaxPolicy:
@@ -229,12 +210,12 @@ def extrapolation(request: Request, *, l2: Any = None, ridge: Any = None) -> Sof
     note = "it may take unsupported actions, where only the reward model speaks for them"
     material = Material(known.log, notes=(note,))
 
-    def objective(part: Material, setting: Setting) -> Objective:
+    def learner(part: Material, setting: Setting) -> SoftmaxPolicy:
         assert part.supported is not None
-        return objectives.extrapolated(part.log, reward_model(part.log, ridge, request), ~part.supported)
+        goal = objectives.extrapolated(part.log, reward_model(part.log, ridge, request), ~part.supported)
+        return _softmax("extrapolation", part, goal, setting["l2"])
 
-    settings = grid(l2=(l2, _strengths(request)))
-    return _softmax_policy("extrapolation", request, material, settings, objective)
+    return _best(request, material, grid(l2=(l2, _strengths(request))), learner)
 
 
 def caipwl(request: Request, *, l2: Any = None, ridge: Any = None) -> GreedyPolicy:
@@ -245,11 +226,11 @@ def caipwl(request: Request, *, l2: Any = None, ridge: Any = None) -> GreedyPoli
     """
     material = gather(request, "caipwl", "supported")
 
-    def objective(part: Material, setting: Setting) -> Objective:
-        return objectives.scored(crossfitted_scores(part.log, ridge, request))
+    def learner(part: Material, setting: Setting) -> GreedyPolicy:
+        goal = objectives.scored(crossfitted_scores(part.log, ridge, request))
+        return _greedy("caipwl", request, part, _softmax("caipwl", part, goal, setting["l2"]).theta)
 
-    settings = grid(l2=(l2, _strengths(request)))
-    return _greedy_policy("caipwl", request, material, settings, _maximising(objective))
+    return _best(request, material, grid(l2=(l2, _strengths(request))), learner)
 
 
 def _poem(
@@ -263,50 +244,33 @@ def _poem(
     clips = (np.inf, high) if high < largest.max() else (np.inf,)
     settings = grid(clip=(clip, clips), penalty=(penalty, PENALTIES), l2=(l2, _strengths(request)))
 
-    def objective(part: Material, setting: Setting) -> Objective:
-        return family(part.log, clip=setting["clip"], penalty=setting["penalty"])
+    def learner(part: Material, setting: Setting) -> SoftmaxPolicy:
+        goal = family(part.log, clip=setting["clip"], penalty=setting["penalty"])
+        return _softmax(method, part, goal, setting["l2"])
 
-    return _softmax_policy(method, request, material, settings, objective)
+    return _best(request, material, settings, learner)
 
 
-def _softmax_policy(
-    method: str,
+def _greedy(method: str, request: Request, part: Material, theta: np.ndarray) -> GreedyPolicy:
+    return GreedyPolicy(part.log.action_names, theta, request.priority, part.model, method)
+
+
+def _softmax(method: str, part: Material, objective: Objective, l2: float) -> SoftmaxPolicy:
+    """The softmax-linear policy that an objective likes best."""
+    log = part.log
+    theta = maximise(log.contexts, part.allowed, objective, l2=l2, n_actions=log.n_actions)
+    return SoftmaxPolicy(log.action_names, theta, 1.0, part.model, method)
+
+
+def _best(
     request: Request,
     material: Material,
     settings: list[Setting],
-    objective: Callable[[Material, Setting], Objective],
-) -> SoftmaxPolicy:
-    def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
-        return softmax(contexts @ theta.T, allowed)
-
-    fit = _maximising(objective)
-    chosen, notes = choose(request, material, settings, fit, act)
-    names, theta = request.log.action_names, fit(material, chosen)
-    return SoftmaxPolicy(names, theta, 1.0, material.model, method, material.notes + notes)
-
-
-def _greedy_policy(
-    method: str,
-    request: Request,
-    material: Material,
-    settings: list[Setting],
-    fit: Fit,
-    notes: tuple[str, ...] = (),
-) -> GreedyPolicy:
-    names, priority = request.log.action_names, request.priority
-    chosen, how = choose(request, material, settings, fit, greedily(priority))
-    notes = material.notes + notes + how
-    return GreedyPolicy(names, fit(material, chosen), priority, material.model, method, notes)
-
-
-def _maximising(objective: Callable[[Material, Setting], Objective]) -> Fit:
-    """Learn the softmax-linear policy that an objective likes best."""
-
-    def fit(part: Material, setting: Setting) -> np.ndarray:
-        log, goal = part.log, objective(part, setting)
-        return maximise(log.contexts, part.allowed, goal, l2=setting["l2"], n_actions=log.n_actions)
-
-    return fit
+    learner: Callable[[Material, Setting], Learnt],
+) -> Learnt:
+    """The policy learnt under the best setting; its notes say how that was chosen."""
+    chosen, notes = choose(request, material, settings, learner)
+    return replace(learner(material, chosen), notes=material.notes + notes)
 
 
 def _strengths(request: Request) -> np.ndarray:
@@ -347,7 +311,8 @@ def learn(
     """
     close = difflib.get_close_matches(str(method), METHODS, n=1)
     learner = METHODS[among("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")]
-    own = list(inspect.signature(learner).parameters)[1:]
+    taker = Assumptions.resolve if learner is pessimistic else learner
+    own = list(inspect.signature(taker).parameters)[1:]
     unknown = [name for name in options if name not in (*SHARED, *own)]
     if unknown:
         raise SettingError(
