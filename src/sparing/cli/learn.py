@@ -43,7 +43,7 @@ def learn(
     """
     from sparing.cli import terminal
     from sparing.learning import learn as learn_policy
-    from sparing.learning import save_policy
+    from sparing.policies.saving import save_policy
 
     table = reading.read(
         log,

@@ -76,15 +76,19 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """A log, the actions that the policy may take in its rows, (n, K) (None: any), and what says so elsewhere.
+    """A log, and which actions the policy may take in a context (None: any).
 
     The log's support is what it could have taken, by its own account or by the caller's.
     """
 
     log: Log
-    allowed: np.ndarray | None = None
     model: SupportModel | None = None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def allowed(self) -> np.ndarray | None:
+        """The actions that the policy may take in each row, (n, K); None where it may take any."""
+        return None if self.model is None else self.model(self.log.contexts)
 
     @cached_property
     def supported(self) -> np.ndarray | None:
@@ -99,8 +103,7 @@ class Material:
 
     def take(self, rows: np.ndarray) -> "Material":
         """The same for some of the rows (a boolean mask)."""
-        allowed = None if self.allowed is None else self.allowed[rows]
-        return Material(self.log.take(rows), allowed, self.model)
+        return replace(self, log=self.log.take(rows))
 
 
 def gather(request: Request, method: str, within: Within) -> Material:
@@ -119,15 +122,14 @@ def gather(request: Request, method: str, within: Within) -> Material:
         )
     if request.support is not None:
         given = given_support(log, request.support)
-        allowed = given(log.contexts)
         if log.support.kind != "exact":
-            sets = np.packbits(allowed, axis=1)
+            sets = np.packbits(given(log.contexts), axis=1)
             log = replace(log, support=Support("exact", log.n_rows, log.n_actions, sets))
-        return Material(log, allowed, given)
+        return Material(log, given)
     if within == "supported":
         model, note = log_support(log, method)
-        return Material(log, model(log.contexts), model, (note,))
+        return Material(log, model, (note,))
     model = KnownSupport.fixed(log.counts > 0, log.n_features)
     never = int((log.counts == 0).sum())
     notes = (f"{never} actions that were never logged are never chosen",) if never else ()
-    return Material(log, model(log.contexts), model, notes)
+    return Material(log, model, notes)

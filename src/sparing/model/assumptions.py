@@ -108,6 +108,14 @@ def positive(name: str, value: float) -> None:
         )
 
 
+def vector(name: str, values: ArrayLike, d: int) -> np.ndarray:
+    """Parameters of the caller's, (d,), as finite numbers."""
+    given = np.array(values, dtype=np.float64)
+    if given.shape != (d,) or not np.isfinite(given).all():
+        raise SettingError(f"{name} of shape {given.shape}; expected {d} finite numbers")
+    return given
+
+
 @dataclass(frozen=True, eq=False)
 class Prior:
     """θ_a ~ N(mean, scale²·I) for every action, logged or not; `actions` says how many taught it."""
@@ -129,9 +137,7 @@ def empirical_prior(
     """
     d = sums.n_features
     known = np.flatnonzero(sums.counts >= 2 * d)
-    center = None if mean is None else np.array(mean, dtype=np.float64)
-    if center is not None and (center.shape != (d,) or not np.isfinite(center).all()):
-        raise SettingError(f"prior_mean of shape {center.shape}; expected {d} finite numbers")
+    center = None if mean is None else vector("prior_mean", mean, d)
     enough = len(known) >= LEAST_ACTIONS
     taught = enough and (scale is None or center is None)
     theta = least_squares(sums, ridge)[known] if taught else np.zeros((1, d))

@@ -1,6 +1,6 @@
 """The set 𝓛 of ε-supported actions: those whose parameters the log has taught well enough to trust."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions, positive
+from sparing.model.assumptions import Assumptions, positive, vector
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics, least_squares, ridge_regression
 
@@ -102,8 +102,9 @@ def given(actions: Mapping[Any, Any] | Iterable[Any]) -> Supported:
         fitted = _fitted(numbers, sums, assumptions, f"given({len(numbers)} actions)")
         for row, action in enumerate(numbers):
             name = log.action_names[action]
-            if parameters[name] is not None:
-                fitted.theta[row] = _checked(name, parameters[name], sums.n_features)
+            theta = parameters[name]
+            if theta is not None:
+                fitted.theta[row] = vector(f"theta of {name!r}", theta, sums.n_features)
             elif sums.counts[action] == 0:
                 raise SettingError(f"given action {name!r} has no rows to fit; give its parameters")
         return fitted
@@ -113,12 +114,3 @@ def given(actions: Mapping[Any, Any] | Iterable[Any]) -> Supported:
 
 def _fitted(actions: np.ndarray, sums: Statistics, assumptions: Assumptions, how: str) -> SupportedSet:
     return SupportedSet(actions, least_squares(sums, assumptions.ridge)[actions], how)
-
-
-def _checked(name: Hashable, parameters: Any, d: int) -> np.ndarray:
-    theta = np.asarray(parameters, dtype=np.float64)
-    if theta.shape != (d,) or not np.isfinite(theta).all():
-        raise SettingError(
-            f"given parameters of {name!r} have shape {theta.shape}; expected {d} finite numbers"
-        )
-    return theta
