@@ -104,7 +104,7 @@ def given(actions: Mapping[Any, Any] | Iterable[Any]) -> Supported:
             name = log.action_names[action]
             theta = parameters[name]
             if theta is not None:
-                fitted.theta[row] = vector(f"theta of {name!r}", theta, sums.n_features)
+                fitted.theta[row] = vector(f"theta given for {name!r}", theta, sums.n_features)
             elif sums.counts[action] == 0:
                 raise SettingError(f"given action {name!r} has no rows to fit; give its parameters")
         return fitted
