@@ -5,7 +5,7 @@ import pytest
 
 from sparing.evaluation import intervals as module
 from sparing.evaluation import resampling_kernels as kernels
-from sparing.evaluation.intervals import BLOCKS, INTERVALS, RESAMPLES, Limits, Resampling, Terms, limits
+from sparing.evaluation.intervals import BLOCKS, INTERVALS, RESAMPLES, Limits, Terms
 
 BOOTSTRAPS = ["bootstrap", "block-bootstrap"]
 SPREAD = 4 * np.sqrt(1 / (2 * RESAMPLES))
@@ -19,8 +19,15 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
+def limits(terms, *, interval, confidence, rng):
+    """The limits of one statistic."""
+    both = Limits(interval, confidence, rng)
+    both.add(terms)
+    return both.found()[0]
+
+
 def replicates(*terms, blocks=False, seed=0):
-    sample = Resampling(rng(seed), blocks=blocks)
+    sample = Limits("block-bootstrap" if blocks else "bootstrap", 0.95, rng(seed))
     for one in terms:
         sample.add(one)
     return sample.replicates()

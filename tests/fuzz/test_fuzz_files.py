@@ -16,7 +16,7 @@ import sparing
 from fuzz import acting, mutating
 from fuzz.victims import LEARNERS, POLICIES, SEED, learner
 from sparing.errors import FileError
-from sparing.learning import save_policy
+from sparing.policies.saving import save_policy
 
 CASES = float(os.environ.get("SPARING_FUZZ", "1"))
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from sparing.errors import DecisionError, LogError, SettingError, SparingError
-from sparing.learning import (
-    KnownSupport,
+from sparing.log import Log
+from sparing.policies.policy import (
+    ConstantPolicy,
+    GreedyPolicy,
     PessimisticPolicy,
     SoftmaxPolicy,
-    TablePolicy,
-    policy_from_table,
+    UniformPolicy,
 )
-from sparing.log import Log
-from sparing.policies.policy import ConstantPolicy, GreedyPolicy, UniformPolicy
+from sparing.policies.tables import KnownSupport, TablePolicy, policy_from_table
 
 NAMES = ("a", "b", "c")
 

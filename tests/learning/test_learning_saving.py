@@ -7,9 +7,9 @@ import pytest
 
 from sparing import archive
 from sparing.errors import FileError, SettingError
-from sparing.learning import METHODS, SoftmaxPolicy, learn, load_policy, save_policy
-from sparing.policies.policy import ConstantPolicy, UniformPolicy
-from sparing.policies.saving import KIND, VERSION
+from sparing.learning import METHODS, learn
+from sparing.policies.policy import ConstantPolicy, SoftmaxPolicy, UniformPolicy
+from sparing.policies.saving import KIND, VERSION, load_policy, save_policy
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging import draw_log, logging_policy
 

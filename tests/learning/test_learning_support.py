@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from sparing.errors import LogError, SettingError
-from sparing.learning import GivenSupport, KnownSupport, learn
+from sparing.learning import learn
 from sparing.log import Log, Support
 from sparing.policies.policy import UniformPolicy
+from sparing.policies.tables import GivenSupport, KnownSupport
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging import draw_log, logging_policy
 

@@ -1,12 +1,14 @@
 """Fitted propensities: cross-fitted, calibrated, inside the support, and honest about their error."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from sparing.log import Log
 from sparing.model import crossfitting as module
-from sparing.model.crossfitting import calibration, fit_propensities, fitted_propensities, share_limits
+from sparing.model.crossfitting import calibration, fit_propensities, share_limits
 from sparing.simulation import LinearWorld, draw_log
 
 
@@ -19,6 +21,10 @@ def logged(rows=4000, *, k=5, d=3, sharp=1.5, seed=0):
     )
     actions = (chances.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1)
     return Log.from_arrays(contexts, actions, rng.normal(size=rows), action_names=range(k)), chances
+
+
+def fitted_propensities(log, **options):
+    return fit_propensities(log, **options).table(np.arange(log.n_rows))
 
 
 def test_true_propensities_are_recovered():
@@ -35,7 +41,7 @@ def test_logged_propensities_are_the_table_at_the_logged_actions():
     fit = fit_propensities(log, seed=3)
     table = fitted_propensities(log, seed=3)
     np.testing.assert_array_equal(fit.logged, table[np.arange(600), log.actions])
-    np.testing.assert_allclose(fit.models.table(np.array([5, 3])), table[[5, 3]], rtol=1e-12)
+    np.testing.assert_allclose(fit.table(np.array([5, 3])), table[[5, 3]], rtol=1e-12)
 
 
 def test_a_row_does_not_teach_its_own_propensity():
@@ -46,7 +52,7 @@ def test_a_row_does_not_teach_its_own_propensity():
     changed = actions.copy()
     changed[:3] = (actions[0] + 1) % 5
     before, after = (
-        module.CrossFit.of(Log.from_arrays(contexts, a, np.zeros(300), action_names=range(5)), 5, 0)
+        fit_propensities(Log.from_arrays(contexts, a, np.zeros(300), action_names=range(5)))
         for a in (actions, changed)
     )
     fold = before.fold_of[0]
@@ -66,17 +72,16 @@ def test_calibrated_predictions_have_a_small_calibration_error():
     covered = (table[:, 2] <= table[:, 0]) & (table[:, 0] <= table[:, 3])
     assert covered.sum() >= stats.binom.ppf(1e-4, len(table), 0.95)
     fit = fit_propensities(log)
-    assert fit.calibration_error < 2 * noise
-    assert (np.diff(fit.reliability[:, 0]) > 0).all()
+    assert fit.calibration.error < 2 * noise
+    assert (np.diff(fit.calibration.bins[:, 0]) > 0).all()
 
 
 def test_the_temperature_mends_scores_that_are_too_sharp():
     """Models whose weights are tripled are cooled by about three, and the propensities stay."""
     log, _ = logged(4000)
-    fit = module.CrossFit.of(log, 5, 0)
-    sharp = module.CrossFit(log, fit.fold_of, 3 * fit.theta, 3 * fit.offset, fit.rows_trained)
-    temperature = sharp._best_temperature(np.arange(4000))
-    assert temperature == pytest.approx(3 * fit.temperature, rel=1e-3)
+    fit = fit_propensities(log)
+    sharp = replace(fit, theta=3 * fit.theta, offset=3 * fit.offset, checked=np.arange(4000))
+    assert sharp.cooled().temperature == pytest.approx(3 * fit.temperature, rel=1e-3)
 
 
 def test_the_relative_error_is_of_the_size_of_the_true_error():
@@ -131,7 +136,7 @@ def test_one_or_two_actions(kinds):
 def test_large_logs_are_sampled(monkeypatch):
     monkeypatch.setattr(module, "TRAINING_ROWS", 500)
     log, truth = logged(3000)
-    fit = module.CrossFit.of(log, 5, 0)
+    fit = fit_propensities(log)
     assert fit.rows_trained == 500
     assert np.abs(fit.table(np.arange(3000)) - truth).mean() < 0.06
 

@@ -142,7 +142,7 @@ class Audit:
             "smallest_propensity": None if overlap is None else overlap.smallest,
             "percentile_ratio": None if overlap is None else overlap.percentile_ratio,
             "effective_sample_size": None if overlap is None else overlap.effective_sample_size,
-            "calibration_error": None if fit is None else fit.calibration_error,
+            "calibration_error": None if fit is None else fit.calibration.error,
             "smallest_certified_error": float(np.min(errors)) if errors else None,
             "largest_certified_error": float(np.max(errors)) if errors else None,
             "certified_actions": len(self.certified) if errors else None,

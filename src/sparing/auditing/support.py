@@ -49,10 +49,10 @@ class SupportEstimate:
         """The estimate in types that JSON has."""
         fit = self.propensities
         calibration = fit and {
-            "error": fit.calibration_error,
+            "error": fit.calibration.error,
             "relative_error": fit.relative_error,
             "temperature": fit.temperature,
-            "reliability": fit.reliability.tolist(),
+            "reliability": fit.calibration.bins.tolist(),
         }
         told = ("bar", "confidence", "undecided_share", "agreement")
         return {name: getattr(self, name) for name in told} | {"calibration": calibration}
@@ -91,7 +91,7 @@ class SupportEstimate:
             fit = self.propensities
             lines.append(
                 f"The propensities are estimated (cross-fitted multinomial regression, temperature "
-                f"{fit.temperature:.2f}): calibration error {fit.calibration_error:.4f}, median standard error "
+                f"{fit.temperature:.2f}): calibration error {fit.calibration.error:.4f}, median standard error "
                 f"{fit.relative_error:.0%} of the propensity."
             )
         elif self.propensities_missing:
@@ -223,7 +223,7 @@ def _agreement(log: Log, fit: PropensityFit, seed: int) -> tuple[float, float, f
         group * log.n_actions + log.actions[rows], return_index=True, return_counts=True
     )
     equal = np.bincount(group[pair], weights=times * (times - 1.0), minlength=len(taken))
-    table = fit.models.table(rows)
+    table = fit.table(rows)
     chance = np.bincount(group, weights=np.einsum("nk,nk->n", table, table), minlength=len(taken))
     expected = pairs * chance / sizes[taken]
     deviation = equal - expected

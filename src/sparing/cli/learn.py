@@ -35,7 +35,7 @@ def learn(
     """
     from sparing.cli import terminal
     from sparing.learning import learn as learn_policy
-    from sparing.learning import save_policy
+    from sparing.policies.saving import save_policy
 
     table = log.read()
     with terminal.progress_bar(f"learning {method}") as progress:

@@ -156,10 +156,10 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
 def read_policy(word: str, log: "Log") -> "Policy":
     """A policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner."""
     from sparing.errors import KindError, SettingError
-    from sparing.learning import load_policy
     from sparing.online.saving import KIND as LEARNER
     from sparing.online.saving import load
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
+    from sparing.policies.saving import load_policy
 
     if word == "uniform":
         return UniformPolicy(log.action_names)

@@ -32,13 +32,11 @@ class Parts:
 
 def dm(of: Ingredients) -> Parts:
     """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval."""
-    total, _ = of.direct(of.model)
-    weights = np.ones(of.log.n_rows)
-    plain = Terms(total + of.influence(within_support=False))
-    if of.unsupported is None:
-        return Parts(plain, None, None, None, weights)
-    inside = total - of.fitted(of.unsupported, of.model) + of.influence(within_support=True)
-    return _bounded(of, plain, Terms(inside), weights)
+
+    def terms(base: np.ndarray, within: bool) -> Terms:
+        return Terms(base + of.influence(within_support=within))
+
+    return _modelled(of, of.model, terms, np.ones(of.log.n_rows))
 
 
 def ips(of: Ingredients) -> Parts:
@@ -77,50 +75,45 @@ def _missing(
 
 def clipped(of: Ingredients) -> Parts:
     """Clipped IPS: mean min(w, M)·r; what clipping takes away is missing too."""
-    kept = np.minimum(of.weights, of.clip)
+    kept, away = np.minimum(of.weights, of.cap), of.clipped_away
     terms = kept * of.log.rewards
     low_end, high_end = of.reward_range
-    reach = of.clip * (max(0.0, high_end) - min(0.0, low_end))
+    reach = of.cap * (max(0.0, high_end) - min(0.0, low_end))
     span = reach if np.isfinite(reach) else None
     wide = None if span is None else span + max(abs(low_end), abs(high_end))
     missing, _, _, notes = _missing(of, of.weights)
-    away = of.clipped_away
     if away is None:
         lack = 1 - kept
         low, high = lack * low_end, lack * high_end
-        notes += (
-            "what clipping takes away is estimated from the weights: μ is known of logged actions only",
-        )
+        note = "what clipping takes away is estimated from the weights: μ is known of logged actions only"
+        notes += (note,)
     else:
         lack, low, high = away.mass, away.low, away.high
-    return Parts(
-        Terms(terms, span=span),
-        Terms(terms + low, span=wide),
-        Terms(terms + high, span=wide),
-        missing,
-        kept,
-        notes,
-        lack - missing,
-    )
+    lower, upper = (Terms(terms + worth, span=wide) for worth in (low, high))
+    return Parts(Terms(terms, span=span), lower, upper, missing, kept, notes, lack - missing)
+
+
+def cab(of: Ingredients) -> Parts:
+    """Clipped weights, and r̂ for what they leave: mean[Σ_a max(0, π − Mμ)·r̂ + min(w, M)·r]."""
+    away = of.clipped_away
+    if away is None:
+        raise LogError("cab needs μ of every action, not only of the logged ones (columns p_<action>)")
+    kept, missing = np.minimum(of.weights, of.cap), _missing(of, of.weights)[0]
+    terms = kept * of.log.rewards
+    plain, low, high = (Terms(terms + worth) for worth in (of.model.worth(away), away.low, away.high))
+    return Parts(plain, low, high, missing, kept, clipped=away.mass - missing)
 
 
 def snips(of: Ingredients) -> Parts:
     """Self-normalised IPS: Σwr/Σw; bounds (1 − ū)·SNIPS + ū·[r_min, r_max]."""
-    zero = np.zeros(of.log.n_rows)
-    numerator = of.weights * of.log.rewards
+    zero, numerator = np.zeros(of.log.n_rows), of.weights * of.log.rewards
     missing, low, high, notes = _missing(of, of.weights)
     share = float(np.clip(missing.mean(), 0, 1))
-    worth = float(low.mean()), float(high.mean())
+    worth = [float(low.mean()), float(high.mean())]
     if not of.log.support.known:  # an estimate of the mass, which luck can take below 0
-        worth = share * of.reward_range[0], share * of.reward_range[1]
-    return Parts(
-        Terms(zero, numerator, of.weights),
-        Terms(zero + worth[0], numerator, of.weights, 1 - share),
-        Terms(zero + worth[1], numerator, of.weights, 1 - share),
-        missing,
-        of.weights,
-        notes,
-    )
+        worth = [share * end for end in of.reward_range]
+    lower, upper = (Terms(zero + each, numerator, of.weights, 1 - share) for each in worth)
+    return Parts(Terms(zero, numerator, of.weights), lower, upper, missing, of.weights, notes)
 
 
 def dr(of: Ingredients) -> Parts:
@@ -134,60 +127,36 @@ def aipw(of: Ingredients) -> Parts:
 
 
 def _doubly_robust(of: Ingredients, model: Model) -> Parts:
-    total, logged = of.direct(model)
-    correction = of.weights * (of.log.rewards - logged)
-    plain = Terms(total + correction)
-    if of.unsupported is None:
-        return Parts(plain, None, None, None, of.weights)
-    inside = total - of.fitted(of.unsupported, model) + correction
-    return _bounded(of, plain, Terms(inside), of.weights)
+    correction = of.weights * (of.log.rewards - model.direct[1])
+    return _modelled(of, model, lambda base, within: Terms(base + correction), of.weights)
 
 
 def sndr(of: Ingredients) -> Parts:
     """Self-normalised doubly robust: DM + Σw(r − r̂)/Σw; in the bounds the ratio counts 1 − ū."""
-    total, logged = of.direct(of.model)
-    numerator = of.weights * (of.log.rewards - logged)
-    plain = Terms(total, numerator, of.weights)
-    if of.unsupported is None:
-        return Parts(plain, None, None, None, of.weights)
-    inside, factor = total - of.fitted(of.unsupported, of.model), 1 - float(of.unsupported.mass.mean())
-    return _bounded(of, plain, Terms(inside, numerator, of.weights, factor), of.weights)
+    numerator, outside = of.weights * (of.log.rewards - of.model.direct[1]), of.unsupported
+
+    def terms(base: np.ndarray, within: bool) -> Terms:
+        factor = 1 - float(outside.mass.mean()) if within and outside is not None else 1.0
+        return Terms(base, numerator, of.weights, factor)
+
+    return _modelled(of, of.model, terms, of.weights)
 
 
-def _bounded(of: Ingredients, plain: Terms, inside: Terms, weights: np.ndarray) -> Parts:
-    """What the policy earns inside the support, and the least and the most it may earn outside."""
-    outside = of.unsupported
-    assert outside is not None
+def _modelled(
+    of: Ingredients, model: Model, terms: Callable[[np.ndarray, bool], Terms], weights: np.ndarray
+) -> Parts:
+    """What the model says of all actions, and of those within the support, each made into terms.
+
+    The bounds add to the latter the least and the most that the policy may earn outside.
+    """
+    plain, outside = terms(model.direct[0], False), of.unsupported
+    if outside is None or model.inside is None:
+        return Parts(plain, None, None, None, weights)
+    inside = terms(model.inside, True)
     low, high = (replace(inside, base=inside.base + worth) for worth in (outside.low, outside.high))
     return Parts(plain, low, high, outside.mass, weights)
 
 
-def cab(of: Ingredients) -> Parts:
-    """Clipped weights, and r̂ for what they leave: mean[Σ_a max(0, π − Mμ)·r̂ + min(w, M)·r]."""
-    away = of.clipped_away
-    if away is None:
-        raise LogError("cab needs μ of every action, not only of the logged ones (columns p_<action>)")
-    kept = np.minimum(of.weights, of.clip)
-    terms = kept * of.log.rewards
-    missing = _missing(of, of.weights)[0]
-    return Parts(
-        Terms(terms + of.fitted(away, of.model)),
-        Terms(terms + away.low),
-        Terms(terms + away.high),
-        missing,
-        kept,
-        clipped=away.mass - missing,
-    )
-
-
 ESTIMATORS: dict[str, Callable[[Ingredients], Parts]] = {
-    "dm": dm,
-    "ips": ips,
-    "clipped": clipped,
-    "snips": snips,
-    "dr": dr,
-    "sndr": sndr,
-    "cab": cab,
-    "mlips": mlips,
-    "aipw": aipw,
+    estimator.__name__: estimator for estimator in (dm, ips, clipped, snips, dr, sndr, cab, mlips, aipw)
 }

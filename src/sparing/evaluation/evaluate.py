@@ -1,7 +1,8 @@
 """`evaluate`: what a policy would have earned, and how much of that the log can support."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.log import Log
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import Policy
+from sparing.settings import among, share
+from sparing.settings import reward_range as known_range
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
@@ -133,13 +136,14 @@ def evaluate(
     `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
     faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
     """
-    _check_kinds(log, policy)
+    _check(log, policy, interval, band)
+    share("confidence", confidence)
+    share("flag_mass", flag_mass, zero=True, one=True)
     chosen = _methods(methods)
-    _check_settings(log, interval, confidence, band, flag_mass)
     of = Ingredients(
         log,
         policy,
-        reward_range=_range(log, reward_range, interval),
+        _range(log, reward_range, interval),
         band=band,
         clip=clip,
         ridge=ridge,
@@ -150,7 +154,7 @@ def evaluate(
         delta=delta,
     )
     if log.propensities is not None:
-        _ = of.clip  # a wrong clip is refused, whatever the methods
+        _ = of.cap  # a wrong clip is refused, whatever the methods
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     pending, unusable = [], {}
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
@@ -175,7 +179,7 @@ def evaluate(
 
 def _pending(
     name: str, parts: Parts, of: Ingredients, limits: Limits, flag_mass: float
-) -> tuple[Estimate, list[int]]:
+) -> tuple[partial[Estimate], list[int]]:
     """An estimate that only lacks its limits, and the places of those: of its value's and its bounds' terms."""
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
@@ -192,13 +196,10 @@ def _pending(
             "no estimate here knows their rewards, and no interval counts them"
         )
     mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
-    estimate = Estimate(
+    estimate = partial(
+        Estimate,
         method=name,
         value=parts.plain.value,
-        low=np.nan,
-        high=np.nan,
-        support_low=None,
-        support_high=None,
         unsupported_mass=mass,
         clipped_mass=0.0 if parts.clipped is None else max(0.0, float(parts.clipped.mean())),
         effective_sample_size=effective_sample_size(parts.weights),
@@ -210,20 +211,25 @@ def _pending(
     return estimate, [limits.add(terms) for terms in wanted]
 
 
-def _limited(estimate: Estimate, found: Sequence[tuple[float, float]]) -> Estimate:
+def _limited(estimate: partial[Estimate], found: Sequence[tuple[float, float]]) -> Estimate:
     """The estimate with its limits: the value's and, where it has bounds, the lower of one, the upper of the other."""
     (low, high), *bounds = found
-    if not bounds:
-        return replace(estimate, low=low, high=high)
-    return replace(estimate, low=low, high=high, support_low=bounds[0][0], support_high=bounds[1][1])
+    ends = (bounds[0][0], bounds[1][1]) if bounds else (None, None)
+    return estimate(low=low, high=high, support_low=ends[0], support_high=ends[1])
 
 
-def _check_kinds(log: Log, policy: Policy | np.ndarray) -> None:
+def _check(log: Log, policy: Policy | np.ndarray, interval: str, band: str) -> None:
     if not isinstance(log, Log):
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     if not isinstance(policy, np.ndarray) and not hasattr(policy, "probabilities"):
         hint = "pass learner.policy()" if hasattr(policy, "policy") else "give it probabilities(contexts)"
         raise SettingError(f"got a {type(policy).__name__}; expected a policy or a table (n, K): {hint}")
+    if not log.n_rows:
+        raise SettingError("the log has no rows; there is nothing to evaluate on")
+    among("interval", interval, INTERVALS)
+    among("band", band, ("range", "model"))
+    if interval == "bernstein" and band == "model":
+        raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
 
 
 def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
@@ -235,28 +241,12 @@ def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
     return chosen
 
 
-def _check_settings(log: Log, interval: str, confidence: float, band: str, flag_mass: float) -> None:
-    if not log.n_rows:
-        raise SettingError("the log has no rows; there is nothing to evaluate on")
-    if interval not in INTERVALS:
-        raise SettingError(f"interval={interval!r}; must be one of {', '.join(INTERVALS)}")
-    if interval == "bernstein" and band == "model":
-        raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
-    if band not in ("range", "model"):
-        raise SettingError(f"band={band!r}; must be 'range' or 'model'")
-    if not 0 < confidence < 1:
-        raise SettingError(f"confidence={confidence}; must be in (0, 1)")
-    if not 0 <= flag_mass <= 1:
-        raise SettingError(f"flag_mass={flag_mass}; must be in [0, 1]")
-
-
 def _range(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
-    low, high = (log.rewards.min(), log.rewards.max()) if given is None else map(float, given)
-    if not (np.isfinite([low, high]).all() and low <= high):
-        raise SettingError(f"reward_range={given}; must be two finite numbers, the smaller first")
-    if interval == "bernstein" and (log.rewards.min() < low or log.rewards.max() > high):
+    seen = float(log.rewards.min()), float(log.rewards.max())
+    low, high = known_range(given) or seen
+    if interval == "bernstein" and (seen[0] < low or seen[1] > high):
         raise SettingError(
             f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
-            f"{log.rewards.min():.4g} to {log.rewards.max():.4g}"
+            f"{seen[0]:.4g} to {seen[1]:.4g}"
         )
-    return float(low), float(high)
+    return low, high

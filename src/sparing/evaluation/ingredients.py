@@ -1,9 +1,8 @@
 """What every estimator is made of: a few numbers for each row, gathered block by block."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
-from sparing.model.crossfitting import fitted_propensities, held_out_sums
+from sparing.model.crossfitting import fit_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_constant
@@ -19,21 +18,6 @@ from sparing.policies.policy import Policy, policy_blocks
 
 KEPT_CELLS = 2**25
 """(row, action) pairs of a policy that are kept: a quarter of a gigabyte."""
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """Rewards r̂(x, a) = x·θ_a of an in-sample fit, or of the fold that has not seen the row."""
-
-    theta: np.ndarray
-    fold_of: np.ndarray | None = None
-
-    def predict(self, log: Log, rows: slice) -> np.ndarray:
-        """r̂(x_i, a), (rows, K)."""
-        x = log.contexts[rows]
-        if self.fold_of is None:
-            return x @ self.theta.T
-        return np.einsum("ij,ikj->ik", x, self.theta[self.fold_of[rows]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,39 +33,25 @@ class Part:
     high: np.ndarray
 
 
+@dataclass(eq=False)
 class Ingredients:
-    """Lazily computed per-row quantities of a policy on a log; all (n,) unless said otherwise."""
+    """Lazily computed per-row quantities of a policy on a log; all (n,) unless said otherwise.
 
-    def __init__(
-        self,
-        log: Log,
-        policy: Policy | np.ndarray,
-        *,
-        reward_range: tuple[float, float],
-        band: str = "range",
-        clip: float | str = "percentile-ratio",
-        ridge: float = 1.0,
-        folds: int = 5,
-        seed: int = 0,
-        **assumptions: Any,
-    ) -> None:
-        self.log, self.policy = log, policy
-        self.reward_range, self.band = reward_range, band
-        self.ridge, self.folds, self.seed = ridge, folds, seed
-        self._clip, self._settings = clip, assumptions
-        self._table: np.ndarray | None = None
-        self._direct: dict[Model, tuple[np.ndarray, np.ndarray]] = {}
-        self._fitted: dict[tuple[Part, Model], np.ndarray] = {}
+    The settings are those of `evaluate`.
+    """
 
-    @cached_property
-    def clip(self) -> float:
-        """M."""
-        return clip_constant(self.log, self._clip)
-
-    @cached_property
-    def sums(self) -> Statistics:
-        """The log's per-action sums."""
-        return Statistics.of(self.log)
+    log: Log
+    policy: Policy | np.ndarray
+    reward_range: tuple[float, float]
+    band: str = "range"
+    clip: float | str = "percentile-ratio"
+    ridge: float = 1.0
+    folds: int = 5
+    seed: int = 0
+    noise: float | None = None
+    theta_bound: float | None = None
+    delta: float = 0.05
+    _table: np.ndarray | None = field(default=None, init=False)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Row slices and the policy's probabilities there, checked the first time.
@@ -92,15 +62,26 @@ class Ingredients:
             for rows in Blocks.of(self.log.n_rows, self.log.n_actions):
                 yield rows, self._table[rows]
             return
-        kept = []
+        given = isinstance(self.policy, np.ndarray)
+        small, kept = self.log.n_rows * self.log.n_actions <= KEPT_CELLS, []
         for rows, chances in policy_blocks(self.log, self.policy):
-            if self.log.n_rows * self.log.n_actions <= KEPT_CELLS and not isinstance(self.policy, np.ndarray):
+            if small and not given:
                 kept.append(chances)
             yield rows, chances
-        if isinstance(self.policy, np.ndarray):
-            self._table = self.policy
+        if given:
+            self._table = np.asarray(self.policy)
         elif kept:
             self._table = np.concatenate(kept)
+
+    @cached_property
+    def cap(self) -> float:
+        """M, at which weights are clipped."""
+        return clip_constant(self.log, self.clip)
+
+    @cached_property
+    def sums(self) -> Statistics:
+        """The log's per-action sums."""
+        return Statistics.of(self.log)
 
     @cached_property
     def target(self) -> np.ndarray:
@@ -122,43 +103,26 @@ class Ingredients:
     @cached_property
     def weights(self) -> np.ndarray:
         """w_i = π(a_i|x_i)/μ(a_i|x_i)."""
-        return self.target / self.propensities
-
-    @property
-    def propensities(self) -> np.ndarray:
-        """μ(a_i|x_i) as logged."""
         if self.log.propensities is None:
             raise LogError("the log has no propensities; use dm or mlips, or log them")
-        return self.log.propensities
+        return self.target / self.log.propensities
 
     @cached_property
     def fitted_weights(self) -> np.ndarray:
         """w_i with a fitted propensity in the place of the logged one (MLIPS)."""
-        chances = fitted_propensities(self.log, folds=self.folds, seed=self.seed)
-        picked = chances[np.arange(self.log.n_rows), self.log.actions]
-        return self.target / np.maximum(picked, 1e-6)
+        fit, rows = fit_propensities(self.log, folds=self.folds, seed=self.seed), np.arange(self.log.n_rows)
+        return self.target / np.maximum(fit.table(rows)[rows, self.log.actions], 1e-6)
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> "Model":
         """The reward model fitted to all rows."""
-        return Model(ridge_regression(self.sums, self.ridge))
+        return Model(self, ridge_regression(self.sums, self.ridge))
 
     @cached_property
-    def cross_fitted(self) -> Model:
+    def cross_fitted(self) -> "Model":
         """The reward model of each row's own fold."""
         fold_of, others = held_out_sums(self.log, self.folds, self.seed)
-        return Model(np.array([ridge_regression(sums, self.ridge) for sums in others]), fold_of)
-
-    def direct(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """Σ_a π(a|x_i)·r̂(x_i, a) over all actions, and r̂(x_i, a_i)."""
-        if model not in self._direct:
-            total, logged = np.empty(self.log.n_rows), np.empty(self.log.n_rows)
-            for rows, chances in self.blocks():
-                predicted = model.predict(self.log, rows)
-                total[rows] = np.einsum("ik,ik->i", chances, predicted)
-                logged[rows] = predicted[np.arange(len(predicted)), self.log.actions[rows]]
-            self._direct[model] = total, logged
-        return self._direct[model]
+        return Model(self, np.array([ridge_regression(sums, self.ridge) for sums in others]), fold_of)
 
     @cached_property
     def unsupported(self) -> Part | None:
@@ -181,7 +145,7 @@ class Ingredients:
         def excess(rows: slice, chances: np.ndarray) -> np.ndarray:
             known = support.distribution(rows)
             assert known is not None
-            capped = np.where(known > 0, known * min(self.clip, 1e300), 0.0)
+            capped = np.where(known > 0, known * min(self.cap, 1e300), 0.0)
             return np.maximum(chances - capped, 0.0)
 
         return self._part(excess)
@@ -203,30 +167,63 @@ class Ingredients:
     @cached_property
     def _ellipsoids(self) -> Ellipsoids:
         """The linear model's confidence band."""
-        return Ellipsoids(self.sums, Assumptions.resolve(self.sums, ridge=self.ridge, **self._settings))
+        assumptions = Assumptions.resolve(
+            self.sums, ridge=self.ridge, noise=self.noise, theta_bound=self.theta_bound, delta=self.delta
+        )
+        return Ellipsoids(self.sums, assumptions)
 
-    def fitted(self, part: Part, model: Model) -> np.ndarray:
-        """What the model says that a part of the policy is worth, Σ_a part(a|x_i)·r̂(x_i, a)."""
-        if (part, model) not in self._fitted:
-            worth = np.zeros(self.log.n_rows)
-            for rows, chances in self.blocks() if part.mass.any() else ():
-                if part.mass[rows].any():
-                    chosen = part.select(rows, chances)
-                    worth[rows] = np.einsum("ik,ik->i", chosen, model.predict(self.log, rows))
-            self._fitted[part, model] = worth
-        return self._fitted[part, model]
-
-    def influence(self, within_support: bool) -> np.ndarray:
+    def influence(self, *, within_support: bool) -> np.ndarray:
         """What a row's residual adds to the direct method through the fit, centred: n·g_aᵀV_a⁻¹x_i·e_i.
 
         g_a is the mean of π(a|x)·x, over supported pairs only if `within_support`.
         """
-        log, model = self.log, self.model
+        log = self.log
         pull = np.zeros((log.n_actions, log.n_features))
         for rows, chances in self.blocks():
             used = np.where(log.support.mask(rows), chances, 0.0) if within_support else chances
             pull += used.T @ log.contexts[rows]
         lever = times_inverse(self.sums, self.ridge, pull)
-        residual = log.rewards - np.einsum("ij,ij->i", log.contexts, model.theta[log.actions])
+        residual = log.rewards - np.einsum("ij,ij->i", log.contexts, self.model.theta[log.actions])
         added = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
         return added - added.mean()
+
+
+@dataclass(eq=False)
+class Model:
+    """Rewards r̂(x, a) = x·θ_a of an in-sample fit, or of the fold that has not seen the row."""
+
+    of: Ingredients
+    theta: np.ndarray
+    fold_of: np.ndarray | None = None
+
+    def predict(self, rows: slice) -> np.ndarray:
+        """r̂(x_i, a), (rows, K)."""
+        x = self.of.log.contexts[rows]
+        if self.fold_of is None:
+            return x @ self.theta.T
+        return np.einsum("ij,ikj->ik", x, self.theta[self.fold_of[rows]])
+
+    @cached_property
+    def direct(self) -> tuple[np.ndarray, np.ndarray]:
+        """Σ_a π(a|x_i)·r̂(x_i, a) over all actions, and r̂(x_i, a_i)."""
+        log = self.of.log
+        total, logged = np.empty((2, log.n_rows))
+        for rows, chances in self.of.blocks():
+            predicted = self.predict(rows)
+            total[rows] = np.einsum("ik,ik->i", chances, predicted)
+            logged[rows] = predicted[np.arange(len(predicted)), log.actions[rows]]
+        return total, logged
+
+    @cached_property
+    def inside(self) -> np.ndarray | None:
+        """Σ_a π(a|x_i)·r̂(x_i, a) over the supported actions; None where the support is unknown."""
+        outside = self.of.unsupported
+        return None if outside is None else self.direct[0] - self.worth(outside)
+
+    def worth(self, part: Part) -> np.ndarray:
+        """What the model says that a part of the policy is worth, Σ_a part(a|x_i)·r̂(x_i, a)."""
+        worth = np.zeros(len(part.mass))
+        for rows, chances in self.of.blocks() if part.mass.any() else ():
+            if part.mass[rows].any():
+                worth[rows] = np.einsum("ik,ik->i", part.select(rows, chances), self.predict(rows))
+        return worth

@@ -50,100 +50,60 @@ class Terms:
         return self.base + self.factor * (ratio + slope)
 
 
-class Limits:
-    """Two-sided limits of several statistics of the same rows, by one of `INTERVALS`.
+def closed_form(terms: Terms, interval: str, confidence: float) -> tuple[float, float]:
+    """value ± half: `normal`, half = z·sd/√n of the linearised rows; or `bernstein`, for bounded rows.
 
-    Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples once for
-    all of them.
+    Empirical Bernstein: half = sqrt(2·V·ln(4/α)/n) + 7·span·ln(4/α)/(3(n−1)).
     """
-
-    def __init__(self, interval: str, confidence: float, rng: np.random.Generator) -> None:
-        self.interval, self.confidence = interval, confidence
-        self._resampling = None
-        if interval in ("bootstrap", "block-bootstrap"):
-            self._resampling = Resampling(rng, blocks=interval == "block-bootstrap")
-        self._found: list[tuple[float, float] | None] = []
-
-    def add(self, terms: Terms) -> int:
-        """Take a statistic; returns its place in what is found."""
-        pair: tuple[float, float] | None = None
-        if len(terms.base) < 2:
-            pair = float("-inf"), float("inf")
-        elif self._resampling is None:
-            pair = CLOSED_FORMS[self.interval](terms, self.confidence)
-        else:
-            self._resampling.add(terms)
-        self._found.append(pair)
-        return len(self._found) - 1
-
-    def found(self) -> list[tuple[float, float]]:
-        """The limits, in the order in which the statistics were added."""
-        if self._resampling is None or None not in self._found:
-            return [pair for pair in self._found if pair is not None]
-        tail = (1 - self.confidence) / 2
-        low, high = np.quantile(self._resampling.replicates(), [tail, 1 - tail], axis=1)
-        return list(zip(low.tolist(), high.tolist(), strict=True))
-
-
-def limits(
-    terms: Terms, *, interval: str, confidence: float, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Two-sided limits of one statistic."""
-    both = Limits(interval, confidence, rng)
-    both.add(terms)
-    return both.found()[0]
-
-
-def normal(terms: Terms, confidence: float) -> tuple[float, float]:
-    """value ± z·sd/√n of the linearised rows."""
-    rows, value = terms.linearised(), terms.value
-    half = float(ndtri((1 + confidence) / 2) * rows.std(ddof=1) / np.sqrt(len(rows)))
-    return value - half, value + half
-
-
-def bernstein(terms: Terms, confidence: float) -> tuple[float, float]:
-    """Empirical Bernstein: value ± (sqrt(2·V·ln(4/α)/n) + 7·span·ln(4/α)/(3(n−1))), for bounded rows."""
-    if terms.span is None:
+    n = len(terms.base)
+    if n < 2:
+        return -np.inf, np.inf
+    if interval == "normal":
+        half = float(ndtri((1 + confidence) / 2) * terms.linearised().std(ddof=1) / np.sqrt(n))
+    elif terms.span is None:
         raise SettingError("interval='bernstein' needs bounded terms: use it with the method `clipped`")
-    n, level = len(terms.base), np.log(4 / (1 - confidence))
-    variance = float(terms.base.var(ddof=1))
-    half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
+    else:
+        level, variance = np.log(4 / (1 - confidence)), float(terms.base.var(ddof=1))
+        half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
     return terms.value - half, terms.value + half
 
 
-CLOSED_FORMS = {"normal": normal, "bernstein": bernstein}
+class Limits:
+    """Two-sided limits of several statistics of the same n rows, by one of `INTERVALS`.
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """Which columns a statistic is made of; a number stands for a column that is that number everywhere."""
-
-    base: int | float
-    ratio: tuple[int | float, int | float] | None
-    factor: float
-
-
-class Resampling:
-    """Collects statistics of the same n rows, then resamples the rows for all of them.
-
-    With `blocks` a sample of more than `BLOCKS` rows is cut into random blocks, which are resampled whole;
-    only the blocks' sums are kept.
+    Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples the rows
+    once for all of them. The block bootstrap cuts more than `BLOCKS` rows into random blocks, which are
+    resampled whole; only the blocks' sums are kept.
     """
 
-    def __init__(self, rng: np.random.Generator, *, blocks: bool) -> None:
-        self._rng, self._blocks = rng, blocks
+    def __init__(self, interval: str, confidence: float, rng: np.random.Generator) -> None:
+        self.interval, self.confidence, self._rng = interval, confidence, rng
+        self._found: list[tuple[float, float]] = []
         self._block_of_row: np.ndarray | None = None
         self._columns: list[np.ndarray] = []
-        self._recipes: list[Recipe] = []
+        self._recipes: list[tuple[int | float, int | float, int | float, float]] = []
         self._n = 0
 
-    def add(self, terms: Terms) -> None:
-        """Take one more statistic."""
+    def add(self, terms: Terms) -> int:
+        """Take a statistic; returns its place in what is found."""
         self._n = len(terms.base)
-        ratio = None
+        if self._n < 2 or "bootstrap" not in self.interval:
+            self._found.append(closed_form(terms, self.interval, self.confidence))
+            return len(self._found) - 1
+        above: int | float = 0.0
+        below: int | float = 1.0
         if terms.numerator is not None and terms.denominator is not None:
-            ratio = self._column(terms.numerator), self._column(terms.denominator)
-        self._recipes.append(Recipe(self._column(terms.base), ratio, terms.factor))
+            above, below = self._column(terms.numerator), self._column(terms.denominator)
+        self._recipes.append((self._column(terms.base), above, below, terms.factor))
+        return len(self._recipes) - 1
+
+    def found(self) -> list[tuple[float, float]]:
+        """The limits, in the order in which the statistics were added."""
+        if self._found:
+            return self._found
+        tail = (1 - self.confidence) / 2
+        low, high = np.quantile(self.replicates(), [tail, 1 - tail], axis=1)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def replicates(self) -> np.ndarray:
         """The statistics in each resample, (statistics, RESAMPLES).
@@ -156,19 +116,17 @@ class Resampling:
             return sums[column] if isinstance(column, int) else column * taken
 
         values = np.empty((len(self._recipes), RESAMPLES))
-        for place, recipe in enumerate(self._recipes):
-            values[place] = total(recipe.base) / taken
-            if recipe.ratio is not None:
-                above, below = map(total, recipe.ratio)
-                some = below > 0
-                values[place] += recipe.factor * np.divide(above, below, where=some, out=np.zeros(RESAMPLES))
+        for place, (base, above, below, factor) in enumerate(self._recipes):
+            parts = total(below)
+            ratio = np.divide(total(above), parts, where=parts > 0, out=np.zeros(RESAMPLES))
+            values[place] = total(base) / taken + factor * ratio
         return values
 
     def _column(self, values: np.ndarray) -> int | float:
-        """The number of this column among those kept, or its value where it is constant."""
+        """The number of this column among those kept, or, where it is constant, its value as a float."""
         if values[0] == values[-1] and (values == values[0]).all():
             return float(values[0])
-        if self._blocks and self._n > BLOCKS:
+        if self.interval == "block-bootstrap" and self._n > BLOCKS:
             if self._block_of_row is None:
                 self._block_of_row = self._rng.integers(BLOCKS, size=self._n)
             values = np.bincount(self._block_of_row, values, BLOCKS)
@@ -182,10 +140,10 @@ class Resampling:
         """Σ count·column (columns, RESAMPLES) and Σ count (RESAMPLES,) over the rows."""
         if not self._columns:
             return np.empty((0, RESAMPLES)), np.ones(RESAMPLES)
-        if self._n > BLOCKS and not self._blocks:
+        if self.interval == "bootstrap" and self._n > BLOCKS:
             return _poisson(np.array(self._columns), self._rng)
         sizes = np.ones(self._n)
-        if self._n > BLOCKS and self._block_of_row is not None:
+        if self._block_of_row is not None:
             sizes = np.bincount(self._block_of_row, minlength=BLOCKS).astype(float)
         units = len(sizes)
         counts = self._rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)

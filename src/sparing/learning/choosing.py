@@ -9,33 +9,23 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.evaluation.estimators import ips
 from sparing.evaluation.ingredients import Ingredients
-from sparing.evaluation.intervals import limits
+from sparing.evaluation.intervals import closed_form
 from sparing.learning.material import Material, Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.assumptions import positive
 from sparing.model.crossfitting import context_folds, fitted_rewards, reward_parameters
 from sparing.model.statistics import Statistics
-from sparing.policies.policy import best_actions, one_hot
+from sparing.policies.policy import Policy
 
 Setting = dict[str, float]
-Act = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]
-"""Maps θ (K, d), contexts (n, d) and allowed actions (n, K) to the policy's π (n, K)."""
+Learner = Callable[[Material, Setting], Policy]
+"""Learns a policy from rows under a setting."""
 
 CONFIDENCE = 0.95
 """Of the interval by whose lower end policies are compared."""
 
 RIDGES = (1.0, 0.1, 10.0, 100.0)
-
-
-def greedily(priority: np.ndarray) -> Act:
-    """Act by argmax_a x·θ_a over the allowed actions."""
-
-    def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
-        scores = np.einsum("nd,kd->nk", contexts, theta)
-        return one_hot(best_actions(scores, priority, allowed), len(priority))
-
-    return act
 
 
 def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
@@ -46,16 +36,11 @@ def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
     """
     bound = ips(Ingredients(log, table, reward_range=(lowest, lowest))).low
     assert bound is not None
-    nothing_drawn = np.random.default_rng(0)
-    return limits(bound, interval="normal", confidence=CONFIDENCE, rng=nothing_drawn)[0]
+    return closed_form(bound, "normal", CONFIDENCE)[0]
 
 
 def choose(
-    request: Request,
-    material: Material,
-    settings: Sequence[Setting],
-    fit: Callable[[Material, Setting], np.ndarray],
-    act: Act,
+    request: Request, material: Material, settings: Sequence[Setting], learner: Learner
 ) -> tuple[Setting, tuple[str, ...]]:
     """The setting whose policies, each learnt without a fold of contexts, have the best limit on it.
 
@@ -67,13 +52,12 @@ def choose(
     if fold_of is None:
         return settings[0], (f"one context only, none to hold out: {said(settings[0])} taken unseen",)
     parts = [(material.take(fold_of != fold), fold_of == fold) for fold in np.unique(fold_of)]
-    request.progress.plan(len(settings) * len(parts))
+    request.progress.total = len(settings) * len(parts) + 1
     scores, lowest = [], request.lowest
     table = np.empty((material.log.n_rows, material.log.n_actions))
     for setting in settings:
         for part, held in parts:
-            allowed = None if material.allowed is None else material.allowed[held]
-            table[held] = act(fit(part, setting), material.log.contexts[held], allowed)
+            table[held] = learner(part, setting).probabilities(material.log.contexts[held])
             request.progress.step()
         scores.append(support_aware_limit(table, material.log, lowest))
     best = int(np.argmax(scores))
@@ -124,9 +108,7 @@ def _held_out(request: Request, log: Log, settings: Sequence[Setting]) -> np.nda
     sums = [Statistics.of(part) for part in parts]
     predicted = np.empty((len(settings), log.n_rows))
     for held, part in enumerate(parts):
-        others = Statistics.zero(log.n_actions, log.n_features)
-        for number, one in enumerate(sums):
-            others = others if number == held else others + one
+        others = sum(sums[:held] + sums[held + 1 :], Statistics.zero(log.n_actions, log.n_features))
         for choice, setting in enumerate(settings):
             theta = reward_parameters(others, setting["ridge"])[part.actions]
             predicted[choice, fold_of == held] = np.einsum("nd,nd->n", theta, part.contexts)
@@ -147,7 +129,7 @@ def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = 
 
     Learnt from all rows or, `crossfitted`, without the fold of the row's context if there is another.
     """
-    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    best = choose_ridge(request, log, grid(ridge=(ridge, RIDGES)))[0]["ridge"]
     folds = min(request.folds, log.n_contexts) if crossfitted and log.n_contexts > 1 else None
     return fitted_rewards(log, ridge=best, folds=folds, seed=request.seed)
 
@@ -155,14 +137,6 @@ def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = 
 def crossfitted_scores(log: Log, ridge: Any, request: Request) -> np.ndarray:
     """Γ (n, K): rewards by a cross-fitted model, which the log corrects."""
     return completed_rewards(log, reward_model(log, ridge, request, crossfitted=True))
-
-
-def ridge_grid(ridge: Any) -> list[Setting]:
-    """The ridges to try: the one given, those given, or the default ones."""
-    settings = grid(ridge=(ridge, RIDGES))
-    for setting in settings:
-        positive("ridge", setting["ridge"])
-    return settings
 
 
 def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
@@ -194,4 +168,6 @@ def _number(name: str, value: Any) -> float:
         number = np.nan
     if np.isnan(number) or (number < 0 and name != "k") or (np.isinf(number) and name != "clip"):
         raise SettingError(f"{name}={value!r}; must be a finite number{'' if name == 'k' else ', 0 or more'}")
+    if name in ("ridge", "epsilon"):
+        positive(name, number)
     return number

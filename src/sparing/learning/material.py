@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparing.errors import LogError, SettingError
+from sparing.errors import LogError
 from sparing.log import Log, Support
 from sparing.policies.policy import SupportModel
 from sparing.policies.tables import KnownSupport, given_support, log_support
+from sparing.settings import reward_range as known_range
+from sparing.settings import whole
 
 WITHOUT_PROPENSITIES = ("greedy", "pessimistic")
 """Methods that never divide by a propensity."""
@@ -24,15 +26,13 @@ ROUNDING = 1e-12
 Within = Literal["supported", "logged"]
 
 
+@dataclass
 class Progress:
-    """Tells a caller's function how many of the planned steps are done."""
+    """Tells a caller's function how many of all steps are done."""
 
-    def __init__(self, report: Callable[[int, int], None] | None = None) -> None:
-        self.report, self.done, self.total = report, 0, 1
-
-    def plan(self, steps: int) -> None:
-        """Expect this many steps before the last one."""
-        self.total = steps + 1
+    report: Callable[[int, int], None] | None = None
+    done: int = 0
+    total: int = 1
 
     def step(self) -> None:
         """One more is done."""
@@ -53,17 +53,9 @@ class Request:
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.seed, int | np.integer) and self.seed >= 0):
-            raise SettingError(f"seed={self.seed!r}; must be a whole number, 0 or more")
-        if not (isinstance(self.folds, int) and self.folds >= 2):
-            raise SettingError(f"folds={self.folds!r}; must be a whole number, 2 or more")
-        if self.reward_range is not None:
-            ends = np.asarray(self.reward_range)
-            fits = ends.shape == (2,) and ends.dtype.kind in "iuf" and np.isfinite(ends).all()
-            if not (fits and ends[0] <= ends[1]):
-                raise SettingError(
-                    f"reward_range={self.reward_range!r}; must be (lowest, highest), both finite"
-                )
+        whole("seed", self.seed)
+        whole("folds", self.folds, least=2)
+        known_range(self.reward_range)
 
     @property
     def lowest(self) -> float:
@@ -84,15 +76,19 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """A log, the actions that the policy may take in its rows, (n, K) (None: any), and what says so elsewhere.
+    """A log, and which actions the policy may take in a context (None: any).
 
     The log's support is what it could have taken, by its own account or by the caller's.
     """
 
     log: Log
-    allowed: np.ndarray | None = None
     model: SupportModel | None = None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def allowed(self) -> np.ndarray | None:
+        """The actions that the policy may take in each row, (n, K); None where it may take any."""
+        return None if self.model is None else self.model(self.log.contexts)
 
     @cached_property
     def supported(self) -> np.ndarray | None:
@@ -107,8 +103,7 @@ class Material:
 
     def take(self, rows: np.ndarray) -> "Material":
         """The same for some of the rows (a boolean mask)."""
-        allowed = None if self.allowed is None else self.allowed[rows]
-        return Material(self.log.take(rows), allowed, self.model)
+        return replace(self, log=self.log.take(rows))
 
 
 def gather(request: Request, method: str, within: Within) -> Material:
@@ -123,19 +118,18 @@ def gather(request: Request, method: str, within: Within) -> Material:
     if log.propensities is None and method not in WITHOUT_PROPENSITIES:
         raise LogError(
             f"method {method!r} divides by propensities, and the log has none. Log them (column `propensity`), "
-            f"estimate them with fitted_propensities, or use {' or '.join(WITHOUT_PROPENSITIES)}"
+            f"estimate them with fit_propensities, or use {' or '.join(WITHOUT_PROPENSITIES)}"
         )
     if request.support is not None:
         given = given_support(log, request.support)
-        allowed = given(log.contexts)
         if log.support.kind != "exact":
-            sets = np.packbits(allowed, axis=1)
+            sets = np.packbits(given(log.contexts), axis=1)
             log = replace(log, support=Support("exact", log.n_rows, log.n_actions, sets))
-        return Material(log, allowed, given)
+        return Material(log, given)
     if within == "supported":
         model, note = log_support(log, method)
-        return Material(log, model(log.contexts), model, (note,))
+        return Material(log, model, (note,))
     model = KnownSupport.fixed(log.counts > 0, log.n_features)
     never = int((log.counts == 0).sum())
     notes = (f"{never} actions that were never logged are never chosen",) if never else ()
-    return Material(log, model(log.contexts), model, notes)
+    return Material(log, model, notes)

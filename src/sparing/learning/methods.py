@@ -8,22 +8,20 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sparing.errors import LogError, SettingError
 from sparing.learning import objectives
 from sparing.learning.choosing import (
-    Act,
+    RIDGES,
     Setting,
     choose,
     choose_ridge,
     crossfitted_scores,
-    greedily,
     grid,
     reward_model,
-    ridge_grid,
 )
 from sparing.learning.material import Material, Progress, Request, gather
 from sparing.learning.objectives import Objective, completed_rewards, maximise
@@ -33,16 +31,9 @@ from sparing.model.crossfitting import reward_parameters
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.policies.pi_plus import pi_plus
-from sparing.policies.policy import (
-    GreedyPolicy,
-    PessimisticPolicy,
-    Policy,
-    SoftmaxPolicy,
-    softmax,
-)
+from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.tables import KnownSupport, TablePolicy
-
-SCORES = ("argmax", "squared-error", "support-aware")
+from sparing.settings import among, number, whole
 
 BASELINES = (0.0, -0.7, 0.7)
 """k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
@@ -57,10 +48,7 @@ WIDTHS = (1.0, 0.5, 3.0)
 """ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
 beside scores that grow by ‖x‖², decides which path θ takes."""
 
-COMPLETIONS = ("dr", "ips")
-
-Fit = Callable[[Material, Setting], np.ndarray]
-"""Learns θ (K, d) from rows under a setting."""
+Learnt = TypeVar("Learnt", GreedyPolicy, SoftmaxPolicy)
 
 
 def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> GreedyPolicy:
@@ -70,59 +58,38 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> Gre
     shifted and scaled, to which an argmax is blind; `score="squared-error"` takes them as they are, and
     `score="support-aware"` judges the policies instead, which is noisier and needs propensities.
     """
-    material, settings = gather(request, "greedy", "logged"), ridge_grid(ridge)
-    if score not in SCORES:
-        raise SettingError(f"score={score!r}; must be one of {', '.join(SCORES)}")
+    material, settings = gather(request, "greedy", "logged"), grid(ridge=(ridge, RIDGES))
+    among("score", score, ("argmax", "squared-error", "support-aware"))
     if score == "support-aware" and request.log.propensities is None:
         raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
 
-    def fit(part: Material, setting: Setting) -> np.ndarray:
-        return reward_parameters(Statistics.of(part.log), setting["ridge"])
+    def learner(part: Material, setting: Setting) -> GreedyPolicy:
+        theta = reward_parameters(Statistics.of(part.log), setting["ridge"])
+        return _greedy("greedy", request, part, theta)
 
     if score == "support-aware":
-        chosen, notes = choose(request, material, settings, fit, greedily(request.priority))
-    else:
-        chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
-    return _greedy_policy("greedy", request, material, fit(material, chosen), notes)
+        return _best(request, material, settings, learner)
+    chosen, notes = choose_ridge(request, request.log, settings, to_rank=score == "argmax")
+    return _best(request, replace(material, notes=material.notes + notes), [chosen], learner)
 
 
-def pessimistic(
-    request: Request,
-    *,
-    ridge: float = 1.0,
-    radius: str = "determinant",
-    radius_scale: float = 1.0,
-    noise: float | None = None,
-    theta_bound: float | None = None,
-    context_bound: float | None = None,
-    delta: float = 0.05,
-) -> PessimisticPolicy:
+def pessimistic(request: Request, **assumptions: Any) -> PessimisticPolicy:
     """argmax_a x·θ̂_a − ρ_a·width_a(x): the lower confidence limit, ρ_a as in the online learners.
 
-    The ridge is not chosen from the data: the radius is proved for one that was fixed beforehand.
+    The options are those of `Assumptions.resolve`. The ridge is not chosen from the data: the radius is
+    proved for one that was fixed beforehand.
     """
-    log, material = request.log, gather(request, "pessimistic", "logged")
-    sums = Statistics.of(log)
-    assumptions = Assumptions.resolve(
-        sums,
-        noise=noise,
-        theta_bound=theta_bound,
-        context_bound=context_bound,
-        ridge=ridge,
-        delta=delta,
-        radius=radius,
-        radius_scale=radius_scale,
-    )
-    sets = Ellipsoids(sums, assumptions)
+    material, sums = gather(request, "pessimistic", "logged"), Statistics.of(request.log)
+    resolved = Assumptions.resolve(sums, **assumptions)
+    sets = Ellipsoids(sums, resolved)
     return PessimisticPolicy(
-        log.action_names,
+        request.log.action_names,
         sets.theta,
         sets.inverse,
         sets.radius,
         request.priority,
         material.model,
-        "pessimistic",
-        (*material.notes, str(assumptions)),
+        notes=(*material.notes, str(resolved)),
     )
 
 
@@ -138,7 +105,7 @@ def pi_plus_policy(
     by_features = replace(log, context_ids=None)
     plus = pi_plus(by_features, clip)
     first = np.unique(plus.groups, return_index=True)[1]
-    best = choose_ridge(request, log, ridge_grid(ridge))[0]["ridge"]
+    best = choose_ridge(request, log, grid(ridge=(ridge, RIDGES)))[0]["ridge"]
     theta = reward_parameters(Statistics.of(log), best)
     elsewhere, whose = material.model, "its supported actions"
     if request.support is None:
@@ -150,14 +117,9 @@ def pi_plus_policy(
     ]
     if material.supported is None:
         notes.append("support unknown: mass on a context's unlogged actions goes to those logged elsewhere")
-    return TablePolicy(
-        log.action_names,
-        log.contexts[first],
-        plus.table(_shares(by_features, material)),
-        GreedyPolicy(log.action_names, theta, request.priority, elsewhere),
-        "pi-plus",
-        tuple(notes),
-    )
+    table = plus.table(_shares(by_features, material))
+    fallback = GreedyPolicy(log.action_names, theta, request.priority, elsewhere)
+    return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", tuple(notes))
 
 
 def _shares(log: Log, material: Material) -> np.ndarray:
@@ -190,20 +152,15 @@ def opr_dlm(
     from sparing.learning.kernels import descend
 
     log, material = request.log, gather(request, "opr-dlm", "supported")
-    if completion not in COMPLETIONS:
-        raise SettingError(f"completion={completion!r}; must be one of {', '.join(COMPLETIONS)}")
-    if not (isinstance(epochs, int) and epochs >= 1):
-        raise SettingError(f"epochs={epochs!r}; must be a whole number, 1 or more")
+    among("completion", completion, ("dr", "ips"))
+    whole("epochs", epochs, least=1)
+    number("epsilon_decay", epsilon_decay, least=0)
+    number("eta_decay", eta_decay, least=0)
     positive("eta", eta)
     size = float((log.contexts**2).sum(axis=1).mean()) or 1.0
     settings = grid(epsilon=(epsilon, np.array(WIDTHS) * np.sqrt(eta * size / request.unit)))
-    for setting in settings:
-        positive("epsilon", setting["epsilon"])
-    for name, value in (("epsilon_decay", epsilon_decay), ("eta_decay", eta_decay)):
-        if not 0 <= value < np.inf:
-            raise SettingError(f"{name}={value}; must be a finite number, 0 or more")
 
-    def fit(part: Material, setting: Setting) -> np.ndarray:
+    def learner(part: Material, setting: Setting) -> GreedyPolicy:
         if completion == "dr":
             rewards = crossfitted_scores(part.log, ridge, request)
         else:
@@ -212,27 +169,23 @@ def opr_dlm(
         rng = np.random.default_rng([request.seed, 22])
         order = np.concatenate([rng.permutation(part.log.n_rows) for _ in range(epochs)])
         schedule = (setting["epsilon"], epsilon_decay, float(eta), eta_decay)
-        theta: np.ndarray = descend(
+        theta = descend(
             part.log.contexts, part.allowed, -rewards, order, request.priority, *map(float, schedule)
         )
-        return theta
+        return _greedy("opr-dlm", request, part, theta)
 
-    theta, notes = _best(request, material, settings, fit, greedily(request.priority))
-    return _greedy_policy("opr-dlm", request, material, theta, notes)
+    return _best(request, material, settings, learner)
 
 
 def opr(request: Request, *, k: Any = None, l2: Any = None) -> SoftmaxPolicy:
     """Policy restriction: minimise mean[(k − r)·w] over softmax policies on each context's support."""
     material = gather(request, "opr", "supported")
-    baselines = request.unit * np.array(BASELINES)
-    settings = grid(k=(k, baselines), l2=(l2, _strengths(request)))
-    return _softmax_policy(
-        "opr",
-        request,
-        material,
-        settings,
-        lambda part, setting: objectives.restricted(part.log, setting["k"]),
-    )
+    settings = grid(k=(k, request.unit * np.array(BASELINES)), l2=(l2, _strengths(request)))
+
+    def learner(part: Material, setting: Setting) -> SoftmaxPolicy:
+        return _softmax("opr", part, objectives.restricted(part.log, setting["k"]), setting["l2"])
+
+    return _best(request, material, settings, learner)
 
 
 def poem(request: Request, *, clip: Any = None, penalty: Any = None, l2: Any = None) -> SoftmaxPolicy:
@@ -257,12 +210,12 @@ def extrapolation(request: Request, *, l2: Any = None, ridge: Any = None) -> Sof
     note = "it may take unsupported actions, where only the reward model speaks for them"
     material = Material(known.log, notes=(note,))
 
-    def objective(part: Material, setting: Setting) -> Objective:
+    def learner(part: Material, setting: Setting) -> SoftmaxPolicy:
         assert part.supported is not None
-        return objectives.extrapolated(part.log, reward_model(part.log, ridge, request), ~part.supported)
+        goal = objectives.extrapolated(part.log, reward_model(part.log, ridge, request), ~part.supported)
+        return _softmax("extrapolation", part, goal, setting["l2"])
 
-    settings = grid(l2=(l2, _strengths(request)))
-    return _softmax_policy("extrapolation", request, material, settings, objective)
+    return _best(request, material, grid(l2=(l2, _strengths(request))), learner)
 
 
 def caipwl(request: Request, *, l2: Any = None, ridge: Any = None) -> GreedyPolicy:
@@ -273,12 +226,11 @@ def caipwl(request: Request, *, l2: Any = None, ridge: Any = None) -> GreedyPoli
     """
     material = gather(request, "caipwl", "supported")
 
-    def objective(part: Material, setting: Setting) -> Objective:
-        return objectives.scored(crossfitted_scores(part.log, ridge, request))
+    def learner(part: Material, setting: Setting) -> GreedyPolicy:
+        goal = objectives.scored(crossfitted_scores(part.log, ridge, request))
+        return _greedy("caipwl", request, part, _softmax("caipwl", part, goal, setting["l2"]).theta)
 
-    fit, settings = _maximising(objective), grid(l2=(l2, _strengths(request)))
-    theta, notes = _best(request, material, settings, fit, greedily(request.priority))
-    return _greedy_policy("caipwl", request, material, theta, notes)
+    return _best(request, material, grid(l2=(l2, _strengths(request))), learner)
 
 
 def _poem(
@@ -291,52 +243,34 @@ def _poem(
     # No weight exceeds 1/μ, so a clip at or above the largest changes nothing.
     clips = (np.inf, high) if high < largest.max() else (np.inf,)
     settings = grid(clip=(clip, clips), penalty=(penalty, PENALTIES), l2=(l2, _strengths(request)))
-    return _softmax_policy(
-        method,
-        request,
-        material,
-        settings,
-        lambda part, setting: family(part.log, clip=setting["clip"], penalty=setting["penalty"]),
-    )
+
+    def learner(part: Material, setting: Setting) -> SoftmaxPolicy:
+        goal = family(part.log, clip=setting["clip"], penalty=setting["penalty"])
+        return _softmax(method, part, goal, setting["l2"])
+
+    return _best(request, material, settings, learner)
 
 
-def _softmax_policy(
-    method: str,
-    request: Request,
-    material: Material,
-    settings: list[Setting],
-    objective: Callable[[Material, Setting], Objective],
-) -> SoftmaxPolicy:
-    def act(theta: np.ndarray, contexts: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
-        return softmax(contexts @ theta.T, allowed)
-
-    theta, notes = _best(request, material, settings, _maximising(objective), act)
-    return SoftmaxPolicy(request.log.action_names, theta, 1.0, material.model, method, material.notes + notes)
+def _greedy(method: str, request: Request, part: Material, theta: np.ndarray) -> GreedyPolicy:
+    return GreedyPolicy(part.log.action_names, theta, request.priority, part.model, method)
 
 
-def _greedy_policy(
-    method: str, request: Request, material: Material, theta: np.ndarray, notes: tuple[str, ...]
-) -> GreedyPolicy:
-    names, priority = request.log.action_names, request.priority
-    return GreedyPolicy(names, theta, priority, material.model, method, material.notes + notes)
-
-
-def _maximising(objective: Callable[[Material, Setting], Objective]) -> Fit:
-    """Learn the softmax-linear policy that an objective likes best."""
-
-    def fit(part: Material, setting: Setting) -> np.ndarray:
-        log, goal = part.log, objective(part, setting)
-        return maximise(log.contexts, part.allowed, goal, l2=setting["l2"], n_actions=log.n_actions)
-
-    return fit
+def _softmax(method: str, part: Material, objective: Objective, l2: float) -> SoftmaxPolicy:
+    """The softmax-linear policy that an objective likes best."""
+    log = part.log
+    theta = maximise(log.contexts, part.allowed, objective, l2=l2, n_actions=log.n_actions)
+    return SoftmaxPolicy(log.action_names, theta, 1.0, part.model, method)
 
 
 def _best(
-    request: Request, material: Material, settings: list[Setting], fit: Fit, act: Act
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """θ (K, d) under the best setting, and how that was chosen."""
-    chosen, notes = choose(request, material, settings, fit, act)
-    return fit(material, chosen), notes
+    request: Request,
+    material: Material,
+    settings: list[Setting],
+    learner: Callable[[Material, Setting], Learnt],
+) -> Learnt:
+    """The policy learnt under the best setting; its notes say how that was chosen."""
+    chosen, notes = choose(request, material, settings, learner)
+    return replace(learner(material, chosen), notes=material.notes + notes)
 
 
 def _strengths(request: Request) -> np.ndarray:
@@ -375,12 +309,10 @@ def learn(
     the support-aware lower limit; the policy's `notes` say which. `progress(done, total)` is called on
     the way.
     """
-    if method not in METHODS:
-        close = difflib.get_close_matches(str(method), METHODS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise SettingError(f"method={method!r}; must be one of {', '.join(METHODS)}.{hint}")
-    learner = METHODS[method]
-    own = list(inspect.signature(learner).parameters)[1:]
+    close = difflib.get_close_matches(str(method), METHODS, n=1)
+    learner = METHODS[among("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")]
+    taker = Assumptions.resolve if learner is pessimistic else learner
+    own = list(inspect.signature(taker).parameters)[1:]
     unknown = [name for name in options if name not in (*SHARED, *own)]
     if unknown:
         raise SettingError(

@@ -21,6 +21,9 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Maps a point (m,) to a value and its gradient (m,)."""
 
+Trial = tuple[np.ndarray, float, np.ndarray]
+"""A point, the value there and the gradient."""
+
 MEMORY = 10
 DECREASE, CURVATURE = 1e-4, 0.9
 TRIALS = 30
@@ -72,10 +75,7 @@ def norm_poem(log: Log, *, clip: float, penalty: float) -> Objective:
 
 def extrapolated(log: Log, fitted: np.ndarray, unsupported: np.ndarray) -> Objective:
     """Reward extrapolation: mean[w_i r_i + Σ_{a unsupported} π(a|x_i)·r̂(x_i, a)]; fitted (n, K)."""
-    assert log.propensities is not None
-    slope = np.where(unsupported, fitted, 0.0)
-    slope[np.arange(log.n_rows), log.actions] += log.rewards / log.propensities
-    return scored(slope)
+    return scored(completed_rewards(log, np.where(unsupported, fitted, 0.0)))
 
 
 def scored(scores: np.ndarray) -> Objective:
@@ -96,7 +96,8 @@ def completed_rewards(log: Log, fitted: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _of_weights(log: Log, value: Callable[[np.ndarray], tuple[float, np.ndarray]]) -> Objective:
+def _of_weights(log: Log, value: Function) -> Objective:
+    """From a function of the weights (n,) and its slope."""
     assert log.propensities is not None
     propensities, rows, actions = log.propensities, np.arange(log.n_rows), log.actions
 
@@ -123,12 +124,7 @@ def value_and_gradient(
 
 
 def maximise(
-    contexts: np.ndarray,
-    mask: np.ndarray | None,
-    objective: Objective,
-    *,
-    l2: float,
-    n_actions: int,
+    contexts: np.ndarray, mask: np.ndarray | None, objective: Objective, *, l2: float, n_actions: int
 ) -> np.ndarray:
     """θ (K, d) at which J is largest, by L-BFGS from 0: uniform on the allowed actions."""
     shape = (n_actions, contexts.shape[1])
@@ -141,36 +137,29 @@ def maximise(
 
 
 def minimise(
-    function: Function,
-    start: np.ndarray,
-    *,
-    iterations: int = 200,
-    flat: float = 1e-5,
-    still: float = 1e-9,
+    function: Function, start: np.ndarray, *, iterations: int = 200, flat: float = 1e-5, still: float = 1e-9
 ) -> np.ndarray:
     """A local minimum from `start`.
 
     Stops where no partial derivative exceeds `flat`, a step gains less than the share `still` of the
     value, no step along the direction gains at all, or after so many iterations. The value never rises.
     """
-    point = start
-    value, gradient = function(point)
+    point, (value, gradient) = start, function(start)
     pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
     for _ in range(iterations):
         if np.abs(gradient).max() <= flat:
             break
         direction = -_scaled(gradient, pairs)
         length = 1.0 if pairs else min(1.0, 1 / float(np.abs(gradient).sum()))
-        found = _searched(function, point, value, gradient, direction, length)
+        found = _searched(function, (point, value, gradient), direction, length)
         if found is None:
             break
-        new, lower, slope = found
-        step, change = new - point, slope - gradient
+        step, change = found[0] - point, found[2] - gradient
         curvature = float(step @ change)
         if curvature > np.finfo(float).eps * float(change @ change):
             pairs.append((step, change, 1 / curvature))
-        gained = value - lower
-        point, value, gradient = new, lower, slope
+        gained = value - found[1]
+        point, value, gradient = found
         if gained <= still * max(abs(value), 1e-3):
             break
     return point
@@ -191,21 +180,15 @@ def _scaled(gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray, flo
     return result
 
 
-def _searched(
-    function: Function,
-    point: np.ndarray,
-    value: float,
-    gradient: np.ndarray,
-    direction: np.ndarray,
-    length: float,
-) -> tuple[np.ndarray, float, np.ndarray] | None:
+def _searched(function: Function, start: Trial, direction: np.ndarray, length: float) -> Trial | None:
     """The first trial that falls enough and flattens enough, by bisection, else the lowest one seen.
 
     Bisection needs no smoothness, so that the kinks of clipped weights do it no harm.
     """
+    point, value, gradient = start
     steepness = float(gradient @ direction)
     low, high = 0.0, np.inf
-    best: tuple[np.ndarray, float, np.ndarray] | None = None
+    best: Trial | None = None
     for _ in range(TRIALS):
         trial = point + length * direction
         reached, slope = function(trial)

@@ -1,6 +1,7 @@
 """What a learner takes as given: noise, bounds, ridge, δ, a prior — and which of them were estimated."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +10,7 @@ from sparing.errors import SettingError
 from sparing.log.limits import LARGEST
 from sparing.model.radius import RADII
 from sparing.model.statistics import Statistics, least_squares, residual_noise, ridge_regression
+from sparing.settings import among, share
 
 SMALLEST = 1e-50
 """The smallest setting that is not 0: products of smaller ones underflow."""
@@ -47,43 +49,17 @@ class Assumptions:
         """Check what was given and estimate the rest from the log's sums."""
         positive("ridge", ridge)
         positive("radius_scale", radius_scale)
-        if not 0 < delta < 1:
-            raise SettingError(f"delta={delta}; must be in (0, 1), such as 0.05")
-        if radius not in RADII:
-            raise SettingError(f"radius={radius!r}; must be one of {', '.join(RADII)}")
-        given = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
-        for name, value in given.items():
+        share("delta", delta, hint=", such as 0.05")
+        among("radius", radius, RADII)
+        values: dict[str, Any] = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
+        for name, value in values.items():
             if value is not None and not 0 <= float(value) <= LARGEST:
                 raise SettingError(f"{name}={value}; must be a number from 0 to {LARGEST:g}")
-        missing = tuple(name for name, value in given.items() if value is None)
-        if missing and (sums is None or sums.n_rows == 0):
-            raise SettingError(
-                f"{', '.join(missing)} cannot be estimated without logged rows; "
-                f"pass {', '.join(f'{name}=...' for name in missing)}"
-            )
-        if sums is not None and missing:
-            estimates = {
-                "noise": lambda: residual_noise(sums, ridge),
-                "theta_bound": lambda: float(np.linalg.norm(ridge_regression(sums, ridge), axis=1).max()),
-                "context_bound": lambda: sums.largest,
-            }
-            given |= {name: estimates[name]() for name in missing}
-            empty = [name for name in missing if not given[name]]
-            if empty:
-                raise SettingError(
-                    f"{', '.join(empty)} would be estimated as 0, because the log's rewards or contexts are all 0 (or "
-                    f"next to it): it says nothing about untried actions. Pass {', '.join(f'{n}=...' for n in empty)}"
-                )
-        return cls(
-            noise=float(given["noise"] or 0),
-            theta_bound=float(given["theta_bound"] or 0),
-            context_bound=float(given["context_bound"] or 0),
-            ridge=float(ridge),
-            delta=float(delta),
-            radius=radius,
-            radius_scale=float(radius_scale),
-            estimated=missing,
-        )
+        missing = tuple(name for name, value in values.items() if value is None)
+        values |= {"ridge": ridge, "delta": delta, "radius_scale": radius_scale}
+        values |= _estimates(missing, sums, ridge) if missing else {}
+        numbers: dict[str, Any] = {name: float(value) for name, value in values.items()}
+        return cls(**numbers, radius=radius, estimated=missing)
 
     @property
     def conditions(self) -> str:
@@ -102,12 +78,42 @@ class Assumptions:
         return f"{values}, radius {self.radius} × {self.radius_scale:g}"
 
 
+def _estimates(missing: tuple[str, ...], sums: Statistics | None, ridge: float) -> dict[str, float]:
+    """What the log says of these; an error where it says nothing."""
+    if sums is None or sums.n_rows == 0:
+        raise SettingError(
+            f"{', '.join(missing)} cannot be estimated without logged rows; "
+            f"pass {', '.join(f'{name}=...' for name in missing)}"
+        )
+    estimates = {
+        "noise": lambda: residual_noise(sums, ridge),
+        "theta_bound": lambda: float(np.linalg.norm(ridge_regression(sums, ridge), axis=1).max()),
+        "context_bound": lambda: sums.largest,
+    }
+    found = {name: estimates[name]() for name in missing}
+    empty = [name for name, value in found.items() if not value]
+    if empty:
+        raise SettingError(
+            f"{', '.join(empty)} would be estimated as 0, because the log's rewards or contexts are all 0 (or "
+            f"next to it): it says nothing about untried actions. Pass {', '.join(f'{n}=...' for n in empty)}"
+        )
+    return found
+
+
 def positive(name: str, value: float) -> None:
     """Refuse what is not a number above 0, or too small or large to be squared."""
     if not SMALLEST <= float(value) <= LARGEST:
         raise SettingError(
             f"{name}={value}; must be a finite number above 0, from {SMALLEST:g} to {LARGEST:g}"
         )
+
+
+def vector(name: str, values: ArrayLike, d: int) -> np.ndarray:
+    """Parameters of the caller's, (d,), as finite numbers."""
+    given = np.array(values, dtype=np.float64)
+    if given.shape != (d,) or not np.isfinite(given).all():
+        raise SettingError(f"{name} of shape {given.shape}; expected {d} finite numbers")
+    return given
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,24 +137,22 @@ def empirical_prior(
     """
     d = sums.n_features
     known = np.flatnonzero(sums.counts >= 2 * d)
-    center = None if mean is None else np.array(mean, dtype=np.float64)
-    if center is not None and (center.shape != (d,) or not np.isfinite(center).all()):
-        raise SettingError(f"prior_mean of shape {center.shape}; expected {d} finite numbers")
+    center = None if mean is None else vector("prior_mean", mean, d)
+    enough = len(known) >= LEAST_ACTIONS
+    taught = enough and (scale is None or center is None)
+    theta = least_squares(sums, ridge)[known] if taught else np.zeros((1, d))
     if scale is not None:
         positive("prior_scale", scale)
-        taught = len(known) >= LEAST_ACTIONS and center is None
-        if taught:
-            center = least_squares(sums, ridge)[known].mean(axis=0)
-        return Prior(np.zeros(d) if center is None else center, float(scale), len(known) if taught else 0)
-    if len(known) < LEAST_ACTIONS:
+    elif not enough:
         raise SettingError(
             f"only {len(known)} actions have the 2·d = {2 * d} rows or more that a prior is learnt from; "
             f"{LEAST_ACTIONS} are needed. Pass prior_scale=..., the deviation of a parameter between actions"
         )
-    theta = least_squares(sums, ridge)[known]
-    variance = float(theta.var(axis=0, ddof=1).mean())
-    if variance <= 0:
-        raise SettingError(
-            "the well-logged actions have equal parameters, so the prior's width is 0; pass prior_scale=..."
-        )
-    return Prior(theta.mean(axis=0) if center is None else center, variance**0.5, len(known))
+    else:
+        scale = float(theta.var(axis=0, ddof=1).mean()) ** 0.5
+        if scale <= 0:
+            raise SettingError(
+                "the well-logged actions have equal parameters, so the prior's width is 0; pass prior_scale=..."
+            )
+    center = theta.mean(axis=0) if center is None else center
+    return Prior(center, float(scale), len(known) if taught else 0)

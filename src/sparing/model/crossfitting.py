@@ -1,6 +1,8 @@
 """Rewards and propensities learnt from the log itself: each row by a model that has not seen its context."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -72,116 +74,63 @@ def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class PropensityFit:
-    """μ̂(a_i|x_i) of the logged actions, (n,), and how far they can be trusted.
+    """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.
 
-    `calibration_error` is the mean of |predicted − observed share| over (row, action) pairs in equally
-    filled bins; `reliability` (bins, 4) has each bin's mean prediction, observed share, and the limits of
-    that share's 95 % interval. `relative_error` is the median, over rows, of the propensity's standard
-    error (a jackknife over the folds) divided by the propensity. `models.table(rows)` gives full rows.
+    `checked` are the rows on which the temperature is set, and on which it is judged how far the propensities
+    can be trusted.
     """
-
-    logged: np.ndarray
-    temperature: float
-    calibration_error: float
-    reliability: np.ndarray
-    relative_error: float
-    models: "CrossFit"
-
-
-def fitted_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> np.ndarray:
-    """μ̂(a|x_i) for every row and action, (n, K): each row by a model that has not seen its context.
-
-    An action that was never logged gets 0, and so does one outside a row's support where that is known.
-    The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
-    """
-    return CrossFit.of(log, folds, seed).table(np.arange(log.n_rows))
-
-
-def fit_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> PropensityFit:
-    """μ̂ of the logged actions only, block by block, with calibration and uncertainty."""
-    fit = CrossFit.of(log, folds, seed)
-    logged = np.empty(log.n_rows)
-    for block in Blocks.of(log.n_rows, log.n_actions):
-        rows = np.arange(block.start, block.stop)
-        logged[block] = fit.table(rows)[np.arange(len(rows)), log.actions[block]]
-    np.maximum(logged, SMALLEST, out=logged)
-    checked = _some(log, seed, CHECKED_CELLS // log.n_actions)
-    error, reliability = calibration(fit.table(checked), log.actions[checked])
-    return PropensityFit(logged, fit.temperature, error, reliability, fit.relative_error(checked), fit)
-
-
-def calibration(chances: np.ndarray, actions: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean |predicted − observed| over the pairs with a chance, and (bins, 4) of what was compared.
-
-    chances (n, K) are predictions for n rows, actions (n,) what was logged.
-    """
-    happened = np.zeros(chances.shape, dtype=bool)
-    happened[np.arange(len(actions)), actions] = True
-    order = np.argsort(chances, axis=None)
-    order = order[chances.ravel()[order] > 0]
-    bins = [part for part in np.array_split(order, BINS) if len(part)]
-    predicted = np.array([chances.ravel()[part].mean() for part in bins])
-    hits = np.array([happened.ravel()[part].sum() for part in bins])
-    sizes = np.array([len(part) for part in bins])
-    low, high = share_limits(hits, sizes, (1 + CONFIDENCE) / 2)
-    observed = hits / sizes
-    error = float((np.abs(predicted - observed) * sizes).sum() / sizes.sum())
-    return error, np.column_stack([predicted, observed, low, high])
-
-
-def share_limits(hits: np.ndarray, sizes: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Clopper–Pearson: one-sided lower and upper limits of a share of which hits of sizes were seen."""
-    from scipy.stats import beta  # slow to import
-
-    hits, sizes = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
-    with np.errstate(invalid="ignore"):
-        low = np.where(hits > 0, beta.ppf(1 - confidence, hits, sizes - hits + 1), 0.0)
-        high = np.where(hits < sizes, beta.ppf(confidence, hits + 1, sizes - hits), 1.0)
-    return low, high
-
-
-@dataclass(frozen=True, eq=False)
-class CrossFit:
-    """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen."""
 
     log: Log
     fold_of: np.ndarray
     theta: np.ndarray
     offset: np.ndarray
     rows_trained: int
+    checked: np.ndarray
     temperature: float = 1.0
-
-    @classmethod
-    def of(cls, log: Log, folds: int, seed: int) -> "CrossFit":
-        """Train a model for each fold on the other folds' rows, then set the temperature."""
-        linear_model = require("sklearn.linear_model", extra="paper", purpose="estimating propensities")
-        fold_of = context_folds(log, folds, seed)
-        center, spread = log.contexts.mean(axis=0), log.contexts.std(axis=0)
-        spread = np.where(spread > 0, spread, 1)
-        theta = np.zeros((folds, log.n_actions, log.n_features))
-        offset = np.full((folds, log.n_actions), -np.inf)
-        most = min(TRAINING_ROWS, max(1, TRAINING_CELLS // log.n_actions))
-        rows_trained = log.n_rows
-        for fold in range(folds):
-            rows = np.flatnonzero(fold_of != fold)
-            rows = np.random.default_rng([seed, 12, fold]).permutation(rows)[:most]
-            rows_trained = min(rows_trained, len(rows))
-            seen = np.unique(log.actions[rows])
-            offset[fold, seen] = 0
-            if len(seen) > 1:
-                model = linear_model.LogisticRegression(max_iter=1000)
-                model.fit((log.contexts[rows] - center) / spread, log.actions[rows])
-                # With two actions scikit-learn keeps one line: the odds of the second.
-                last = seen if len(seen) > 2 else seen[1:]
-                theta[fold, last] = model.coef_ / spread
-                offset[fold, last] = model.intercept_ - (model.coef_ / spread) @ center
-        plain = cls(log, fold_of, theta, offset, rows_trained)
-        checked = _some(log, seed, CHECKED_CELLS // log.n_actions)
-        return replace(plain, temperature=plain._best_temperature(checked))
 
     def table(self, rows: np.ndarray) -> np.ndarray:
         """μ̂(a|x) of these rows, (rows, K), each by the model of its own fold."""
         return special.softmax(self._held_out_scores(rows) / self.temperature, axis=1)
+
+    @cached_property
+    def logged(self) -> np.ndarray:
+        """μ̂(a_i|x_i) of the logged actions, (n,), block by block."""
+        log, logged = self.log, np.empty(self.log.n_rows)
+        for block in Blocks.of(log.n_rows, log.n_actions):
+            rows = np.arange(block.start, block.stop)
+            logged[block] = self.table(rows)[np.arange(len(rows)), log.actions[block]]
+        return np.maximum(logged, SMALLEST)
+
+    @cached_property
+    def calibration(self) -> "Calibration":
+        """How well the propensities of the checked rows meet what happened."""
+        return calibration(self.table(self.checked), self.log.actions[self.checked])
+
+    @cached_property
+    def relative_error(self) -> float:
+        """Median, over rows, of a propensity's standard error divided by it.
+
+        The error is the jackknife's, (F−1)/F·Σ_f (p_f − p̄)² over the models without fold f.
+        """
+        rows, folds = self.checked, len(self.theta)
+        at = (np.arange(len(rows)), self.log.actions[rows])
+        each = [special.softmax(self._scores(rows, f) / self.temperature, axis=1)[at] for f in range(folds)]
+        variance = (folds - 1) * np.var(each, axis=0)
+        return float(np.median(np.sqrt(variance) / np.mean(each, axis=0)))
+
+    def cooled(self) -> "PropensityFit":
+        """The same at the temperature at which the logged actions of the checked rows are most likely."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        scores = self._held_out_scores(self.checked)
+        picked = scores[np.arange(len(scores)), self.log.actions[self.checked]]
+
+        def surprise(log_temperature: float) -> float:
+            cooling = float(np.exp(-log_temperature))
+            return float((special.logsumexp(scores * cooling, axis=1) - picked * cooling).mean())
+
+        best = minimize_scalar(surprise, bounds=(-2.0, 3.0), method="bounded").x
+        return replace(self, temperature=float(np.exp(best)))
 
     def _held_out_scores(self, rows: np.ndarray) -> np.ndarray:
         scores = np.empty((len(rows), self.log.n_actions))
@@ -201,30 +150,74 @@ class CrossFit:
             scores[~self.log.support.mask(rows)] = -np.inf
         return scores
 
-    def _best_temperature(self, rows: np.ndarray) -> float:
-        from scipy.optimize import minimize_scalar  # slow to import
 
-        scores = self._held_out_scores(rows)
-        picked = scores[np.arange(len(rows)), self.log.actions[rows]]
+def fit_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> PropensityFit:
+    """μ̂(a|x): each row by a model that has not seen its context.
 
-        def surprise(log_temperature: float) -> float:
-            cooling = float(np.exp(-log_temperature))
-            return float((special.logsumexp(scores * cooling, axis=1) - picked * cooling).mean())
+    An action that was never logged gets 0, and so does one outside a row's support where that is known.
+    The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
+    """
+    linear_model = require("sklearn.linear_model", extra="paper", purpose="estimating propensities")
+    fold_of = context_folds(log, folds, seed)
+    center, spread = log.contexts.mean(axis=0), log.contexts.std(axis=0)
+    spread = np.where(spread > 0, spread, 1)
+    theta = np.zeros((folds, log.n_actions, log.n_features))
+    offset = np.full((folds, log.n_actions), -np.inf)
+    most = min(TRAINING_ROWS, max(1, TRAINING_CELLS // log.n_actions))
+    rows_trained = log.n_rows
+    for fold in range(folds):
+        rows = np.flatnonzero(fold_of != fold)
+        rows = np.random.default_rng([seed, 12, fold]).permutation(rows)[:most]
+        rows_trained = min(rows_trained, len(rows))
+        seen = np.unique(log.actions[rows])
+        offset[fold, seen] = 0
+        if len(seen) > 1:
+            model = linear_model.LogisticRegression(max_iter=1000)
+            model.fit((log.contexts[rows] - center) / spread, log.actions[rows])
+            # With two actions scikit-learn keeps one line: the odds of the second.
+            last = seen if len(seen) > 2 else seen[1:]
+            theta[fold, last] = model.coef_ / spread
+            offset[fold, last] = model.intercept_ - (model.coef_ / spread) @ center
+    some = np.random.default_rng([seed, 13]).permutation(log.n_rows)
+    checked = np.sort(some[: max(1, CHECKED_CELLS // log.n_actions)])
+    return PropensityFit(log, fold_of, theta, offset, rows_trained, checked).cooled()
 
-        return float(np.exp(minimize_scalar(surprise, bounds=(-2.0, 3.0), method="bounded").x))
 
-    def relative_error(self, rows: np.ndarray) -> float:
-        """Median of standard error ÷ propensity: (F−1)/F·Σ_f (p_f − p̄)² over the models without fold f."""
-        folds = len(self.theta)
-        at = (np.arange(len(rows)), self.log.actions[rows])
-        each = [special.softmax(self._scores(rows, f) / self.temperature, axis=1)[at] for f in range(folds)]
-        variance = (folds - 1) * np.var(each, axis=0)
-        return float(np.median(np.sqrt(variance) / np.mean(each, axis=0)))
+class Calibration(NamedTuple):
+    """Mean |predicted − observed share| over the (row, action) pairs with a chance, in equally filled bins.
+
+    bins (bins, 4) has each one's mean prediction, observed share, and the limits of that share's 95 % interval.
+    """
+
+    error: float
+    bins: np.ndarray
 
 
-def _some(log: Log, seed: int, most: int) -> np.ndarray:
-    """Random rows, in order, at most this many."""
-    return np.sort(np.random.default_rng([seed, 13]).permutation(log.n_rows)[: max(1, most)])
+def calibration(chances: np.ndarray, actions: np.ndarray) -> Calibration:
+    """Predictions (n, K) for n rows beside what was logged, (n,)."""
+    happened = np.zeros(chances.shape, dtype=bool)
+    happened[np.arange(len(actions)), actions] = True
+    order = np.argsort(chances, axis=None)
+    order = order[chances.ravel()[order] > 0]
+    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    predicted = np.array([chances.ravel()[part].mean() for part in bins])
+    hits = np.array([happened.ravel()[part].sum() for part in bins])
+    sizes = np.array([len(part) for part in bins])
+    low, high = share_limits(hits, sizes, (1 + CONFIDENCE) / 2)
+    observed = hits / sizes
+    error = float((np.abs(predicted - observed) * sizes).sum() / sizes.sum())
+    return Calibration(error, np.column_stack([predicted, observed, low, high]))
+
+
+def share_limits(hits: np.ndarray, sizes: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Clopper–Pearson: one-sided lower and upper limits of a share of which hits of sizes were seen."""
+    from scipy.stats import beta  # slow to import
+
+    hits, sizes = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
+    with np.errstate(invalid="ignore"):
+        low = np.where(hits > 0, beta.ppf(1 - confidence, hits, sizes - hits + 1), 0.0)
+        high = np.where(hits < sizes, beta.ppf(confidence, hits + 1, sizes - hits), 1.0)
+    return low, high
 
 
 def effective_sample_size(weights: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 """Per-action sums of a log, all that engines exchange; and linear regression, which needs nothing else."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -47,7 +47,11 @@ class Statistics:
     def of(cls, log: Log) -> "Statistics":
         """Sum a log, action by action."""
         if log.contexts.size >= COMPILED_CELLS:
-            return _compiled_sums(log)
+            from sparing.model.tiles import Tiles  # compiled
+
+            tiles = Tiles(log.n_actions, log.n_features)
+            tiles.add(log.contexts, log.actions, log.rewards)
+            return tiles.sums()
         sums = cls.zero(log.n_actions, log.n_features)
         order = np.argsort(log.actions, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(log.counts)])
@@ -59,8 +63,7 @@ class Statistics:
             sums.squares[action] = r @ r
         sums.counts[:] = log.counts
         norms = np.einsum("ij,ij->i", log.contexts, log.contexts)
-        largest = float(np.sqrt(norms.max())) if len(norms) else 0.0
-        return cls(sums.counts, sums.gram, sums.response, sums.squares, largest)
+        return replace(sums, largest=float(np.sqrt(norms.max(initial=0.0))))
 
     @property
     def n_actions(self) -> int:
@@ -118,14 +121,6 @@ class Summary:
     def __repr__(self) -> str:
         sums = self.statistics
         return f"Summary({sums.n_rows} rows, {sums.n_actions} actions, {sums.n_features} features)"
-
-
-def _compiled_sums(log: Log) -> Statistics:
-    from sparing.model.tiles import Tiles
-
-    tiles = Tiles(log.n_actions, log.n_features)
-    tiles.add(log.contexts, log.actions, log.rewards)
-    return tiles.sums()
 
 
 def ridge_regression(sums: Statistics, ridge: float) -> np.ndarray:

@@ -1,14 +1,14 @@
 """The set 𝓛 of ε-supported actions: those whose parameters the log has taught well enough to trust."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions, positive
+from sparing.model.assumptions import Assumptions, positive, vector
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics, least_squares, ridge_regression
 
@@ -62,8 +62,7 @@ def elbow() -> Supported:
                 f"({sums.counts.min()} to {sums.counts.max()}) fall nowhere to a half or less. "
                 "Choose a number of actions with top(L), or certified_within(ε)"
             )
-        actions = np.sort(np.argsort(-sums.counts, kind="stable")[:size])
-        return _fitted(actions, sums, assumptions, f"elbow() at {size}")
+        return replace(top(size)(log, sums, assumptions), how=f"elbow() at {size}")
 
     return choose
 
@@ -104,22 +103,15 @@ def given(actions: Mapping[Any, Any] | Iterable[Any]) -> Supported:
         unknown = [label for label in parameters if label not in index]
         if unknown:
             raise SettingError(f"given action {unknown[0]!r} is not one of the log's {log.n_actions} actions")
-        chosen: dict[int, Any] = {index[label]: theta for label, theta in parameters.items()}
-        numbers = np.array(sorted(chosen), dtype=np.int64)
+        numbers = np.array(sorted(index[label] for label in parameters), dtype=np.int64)
         fitted = _fitted(numbers, sums, assumptions, f"given({len(numbers)} actions)")
-        for row, action in enumerate(numbers.tolist()):
-            if chosen[action] is None:
-                if sums.counts[action] == 0:
-                    name = log.action_names[action]
-                    raise SettingError(f"given action {name!r} has no rows to fit; give its parameters")
-                continue
-            theta = np.asarray(chosen[action], dtype=np.float64)
-            if theta.shape != (sums.n_features,) or not np.isfinite(theta).all():
-                raise SettingError(
-                    f"given parameters of {log.action_names[action]!r} have shape {theta.shape}; "
-                    f"expected {sums.n_features} finite numbers"
-                )
-            fitted.theta[row] = theta
+        for row, action in enumerate(numbers):
+            name = log.action_names[action]
+            theta = parameters[name]
+            if theta is not None:
+                fitted.theta[row] = vector(f"theta given for {name!r}", theta, sums.n_features)
+            elif sums.counts[action] == 0:
+                raise SettingError(f"given action {name!r} has no rows to fit; give its parameters")
         return fitted
 
     return choose

@@ -133,13 +133,11 @@ class Tiles:
             parts, step = [_plain(column) for column in contexts], 1
             starts = [part.ctypes.data for part in parts]
         columns = np.array(starts, dtype=np.uintp)
-        return add(columns, step, _plain(actions, np.int32), _plain(rewards), self.state, False)
+        return add(columns, step, _plain(actions, np.int32), _plain(rewards), self.state)
 
     def sums(self) -> Statistics:
         """The statistics of all rows added; the end of these sums, whose arrays they take."""
-        nothing = np.empty(0)
-        columns = np.zeros(self.state.response.shape[1], dtype=np.uintp)
-        add(columns, 1, _plain(nothing, np.int32), _plain(nothing), self.state, True)
+        finish(self.state)
         counts, gram, response, squares, largest = self.state[:5]
         return Statistics(counts, gram, response, squares, math.sqrt(largest[0]))
 
@@ -210,17 +208,9 @@ def fill(columns: np.ndarray, step: int, start: int, tile: np.ndarray, norms: np
 
 
 @compiled
-def finite(row: np.ndarray) -> bool:
-    """Whether a row's numbers are all finite, which ‖x‖² = ∞ does not tell."""
-    count = 0
-    for value in row:
-        count += math.isfinite(value)
-    return count == len(row)
-
-
-@compiled
-def finish(state: State, part: np.ndarray) -> None:
+def finish(state: State) -> None:
     """Add the rows that still wait, and mirror each G_a."""
+    part = np.empty((HIGH, WIDE))
     for action in range(len(state.counts)):
         flush(state, action, part)
         gram = state.gram[action]
@@ -230,12 +220,10 @@ def finish(state: State, part: np.ndarray) -> None:
 
 
 @compiled
-def add(
-    columns: np.ndarray, step: int, actions: np.ndarray, rewards: np.ndarray, state: State, last: bool
-) -> int:
+def add(columns: np.ndarray, step: int, actions: np.ndarray, rewards: np.ndarray, state: State) -> int:
     """Add rows whose features begin at the addresses `columns` (d,), `step` numbers apart.
 
-    Returns the first row that is not finite, or −1. The `last` call finishes the sums.
+    Returns the first row that is not finite, or −1.
     """
     d, depth = len(columns), state.waiting.shape[1]
     tile, norms, part = np.empty((TILE, d)), np.empty(TILE), np.empty((HIGH, WIDE))
@@ -245,7 +233,8 @@ def add(
         fill(columns, step, start, tile, norms[:size])
         for row in range(size):
             reward = rewards[start + row]
-            if not (math.isfinite(reward) and (math.isfinite(norms[row]) or finite(tile[row]))):
+            # Of finite numbers too ‖x‖² may be ∞.
+            if not (math.isfinite(reward) and (math.isfinite(norms[row]) or np.isfinite(tile[row]).all())):
                 return start + row
             top = max(top, norms[row])
             action = actions[start + row]
@@ -257,6 +246,4 @@ def add(
             if place + 1 == depth:
                 flush(state, action, part)
     state.largest[0] = top
-    if last:
-        finish(state, part)
     return -1
