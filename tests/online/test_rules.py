@@ -114,3 +114,41 @@ def test_a_built_in_rule_saves_its_own_fields():
     assert (points.header(), list(points.arrays())) == ({}, ["frozen"])
     doubt = rules.Confident(0.1, 0.95)
     assert (doubt.header(), doubt.arrays()) == ({"tolerance": 0.1, "confidence": 0.95}, {})
+
+
+def gap_of(learner, x):
+    """How far the best rival's top lies above the leader's bottom, by the sets themselves."""
+    mean, spread = learner.sets.evaluate(x)
+    top, everyone = mean + spread, np.ones(len(mean), dtype=bool)
+    leader = plain.best(top, everyone, learner.priority)
+    return top[plain.best(top, everyone, learner.priority, leader)] - (mean[leader] - spread[leader])
+
+
+def test_certified_skips_at_its_tolerance_and_not_below():
+    log = make_log(3, parameters(3), rows=80)
+    settings = {"noise": 0.5, "theta_bound": 1.0, "context_bound": 1.0, "radius_scale": 0.2}
+    for x in np.random.default_rng(1).random((30, log.n_features)):
+        gap = gap_of(sparing.warm_started(log, **settings), x)
+        for tolerance, reason in ((gap, "certified"), (np.nextafter(gap, -np.inf), "explore")):
+            assert sparing.certified(log, tolerance=tolerance, **settings).decide(x).reason == reason
+
+
+def test_certified_that_never_skips_asks_about_the_only_action_too():
+    log = make_log(3, parameters(3), rows=80)
+    learner = sparing.certified(log, tolerance=-np.inf, noise=0.5, theta_bound=1.0, context_bound=1.0)
+    x = np.full(log.n_features, 0.5)
+    assert learner.decide(x, eligible=[log.action_names[0]]).reason == "explore"
+    sure = sparing.certified(log, tolerance=0.0, noise=0.5, theta_bound=1.0, context_bound=1.0)
+    assert sure.decide(x, eligible=[log.action_names[0]]).reason == "certified"
+
+
+def test_confident_skips_at_its_limit_and_not_below():
+    log = make_log(3, parameters(3), rows=80)
+    learner = sparing.confident(log, noise=0.5, tolerance=0.02, spot_check=0.0)
+    for x in np.random.default_rng(2).random((30, log.n_features)):
+        mean, spread = learner.sets.evaluate(x)
+        everyone = np.ones(len(mean), dtype=bool)
+        doubt = plain.doubts(mean, spread, everyone, plain.best(mean, everyone, learner.priority), 0.02)[1]
+        for limit, reason in ((doubt, "confident"), (np.nextafter(doubt, 0.0), "explore")):
+            learner.sets.follow(learner.plan._replace(limit=limit))
+            assert learner.propose(x).reason == reason
