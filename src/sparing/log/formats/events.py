@@ -25,6 +25,14 @@ ROUNDED = 5e-5
 EXACT = 5e-7
 """How far it may be before it is scaled to sum to 1."""
 
+PARTS = {
+    "propensity": "probability of the logged action",
+    "context_id": "context id",
+    "eligible": "set of available actions",
+    "probabilities": "distribution",
+}
+"""What an event may do without, in words."""
+
 BATCH_CELLS = 2**21
 BATCH_ROWS = 4096
 
@@ -50,19 +58,28 @@ class Event:
 class Reader:
     """Reads a log from events that can be walked twice. A format adds its `events`, and `notes` on what it assumed.
 
-    `alone_means_all`: where some events have a set of available actions, one without has them all.
+    `alone_means_all`: where some events have a set of available actions, one without has them all. `skipped`
+    counts what a walk leaves out, by what it is, and `seen` whatever else the notes tell of.
     """
 
     def __init__(self, name: str, naming: Naming = by_label, *, alone_means_all: bool = False) -> None:
         self.name, self.naming, self.alone_means_all = name, naming, alone_means_all
+        self.skipped: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
 
     def events(self) -> Iterator[Event]:
         """Walk the events, from the first."""
         raise NotImplementedError
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was skipped and assumed; `named`: whether the caller named the actions."""
+        """What was assumed; `named`: whether the caller named the actions."""
         return []
+
+    def _walk(self) -> Iterator[Event]:
+        """The events, counted anew."""
+        self.skipped.clear()
+        self.seen.clear()
+        return self.events()
 
     def read(
         self,
@@ -77,12 +94,12 @@ class Reader:
         out); without them both are those that occur, features in the order of their first appearance.
         """
         survey = _Survey(features, max_features)
-        for event in self.events():
+        for event in self._walk():
             survey.add(event)
         survey.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(survey.labels, actions)
         filling = _Filling(survey, index, len(names))
-        for event in self.events():
+        for event in self._walk():
             filling.add(event)
         log = Log.from_indices(
             filling.contexts,
@@ -94,40 +111,13 @@ class Reader:
             context_ids=filling.ids,
             feature_names=list(survey.columns),
         )
-        return log, [*survey.notes(), *filling.notes(), *self.notes(log, named=actions is not None)]
-
-
-@dataclass
-class _Presence:
-    """An optional part that all events must have, or none."""
-
-    what: str
-    first: str = ""
-    missing: str = ""
-
-    @property
-    def all(self) -> bool:
-        """Whether every event has it."""
-        return bool(self.first) and not self.missing
-
-    def see(self, present: bool, where: str) -> None:
-        """Take note of one event."""
-        if present and not self.first:
-            self.first = where
-        if not present and not self.missing:
-            self.missing = where
-
-    def check(self) -> None:
-        """Refuse a part that only some events have."""
-        if self.first and self.missing:
-            raise LogError(
-                f"{self.missing}: no {self.what}, but there is one at {self.first}. "
-                "Give it for every event or for none"
-            )
+        skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
+        notes = self.notes(log, named=actions is not None)
+        return log, [*survey.notes(), *filling.notes(), *notes, *skipped]
 
 
 class _Survey:
-    """The first walk: how many events, which features and labels, which optional parts."""
+    """The first walk: how many events, which features and labels, and where optional parts first are and are missing."""
 
     def __init__(self, features: Sequence[str] | None, max_features: int) -> None:
         self.rows = 0
@@ -139,20 +129,16 @@ class _Survey:
         self.max_features = max_features
         self.constant = False
         self.left_out: set[str] = set()
-        self.propensities = _Presence("probability of the logged action")
-        self.sets = _Presence("set of available actions")
-        self.ids = _Presence("context id")
-        self.distributions = _Presence("distribution")
+        self.first: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
 
     def add(self, event: Event) -> None:
         self.rows += 1
         self.labels.add(event.action)
         if event.eligible is not None:
             self.labels.update(event.eligible)
-        self.propensities.see(event.propensity is not None, event.where)
-        self.sets.see(event.eligible is not None, event.where)
-        self.ids.see(event.context_id is not None, event.where)
-        self.distributions.see(event.probabilities is not None, event.where)
+        for part in PARTS:
+            (self.missing if getattr(event, part) is None else self.first).setdefault(part, event.where)
         new = [name for name in event.features if name not in self.columns]
         if self.fixed:
             self.left_out.update(new)
@@ -166,13 +152,21 @@ class _Survey:
                 "Leave it out (ignore=[...]), choose features=[...], or raise max_features"
             )
 
+    def has(self, part: str) -> bool:
+        """Whether every event has an optional part."""
+        return part in self.first and part not in self.missing
+
     def check(self, name: str, *, alone_means_all: bool) -> None:
+        """Refuse a file without events, and parts that only some events have, though all or none must."""
         if not self.rows:
             raise LogError(f"{name} has no labelled event; a log without rows is Log.empty(...)")
-        for part in (self.propensities, self.ids):
-            part.check()
-        if not alone_means_all:
-            self.sets.check()
+        free = {"probabilities", "eligible" if alone_means_all else ""}
+        for part in PARTS:
+            if part in self.first and part in self.missing and part not in free:
+                raise LogError(
+                    f"{self.missing[part]}: no {PARTS[part]}, but there is one at {self.first[part]}. "
+                    "Give it for every event or for none"
+                )
         self.constant = not self.columns
         if self.constant:
             self.columns[CONSTANT] = 0
@@ -185,13 +179,13 @@ class _Survey:
             notes.append(
                 f"{len(self.left_out)} features of the file are not in features=[...] and were left out."
             )
-        if not self.propensities.first and not self.distributions.first:
+        if "propensity" not in self.first and "probabilities" not in self.first:
             notes.append("No event has a probability: the log has no propensities.")
-        if not self.sets.first:
+        if "eligible" not in self.first:
             notes.append("No event tells which other actions it could have taken: the support is unknown.")
-        if self.distributions.first and self.distributions.missing:
+        if "probabilities" in self.first and "probabilities" in self.missing:
             notes.append(
-                f"Some events have no full distribution ({self.distributions.missing}): of the others, only "
+                f"Some events have no full distribution ({self.missing['probabilities']}): of the others, only "
                 "the sets of actions with a positive probability are kept."
             )
         return notes
@@ -201,15 +195,15 @@ class _Filling:
     """Arrays of the size that a first walk over the events found, filled by a second one."""
 
     def __init__(self, survey: _Survey, index: Mapping[Hashable, int], n_actions: int) -> None:
-        rows, distributions = survey.rows, survey.distributions.all
+        rows, distributions = survey.rows, survey.has("probabilities")
         self.columns, self.index = survey.columns, index
         self.contexts = np.full((rows, 1), 1.0) if survey.constant else np.zeros((rows, len(self.columns)))
         self.actions = np.empty(rows, dtype=np.int32)
         self.rewards = np.empty(rows)
-        self.propensities = np.empty(rows) if survey.propensities.all or distributions else None
-        self.ids: list[str | int] | None = [] if survey.ids.all else None
+        self.propensities = np.empty(rows) if survey.has("propensity") or distributions else None
+        self.ids: list[str | int] | None = [] if survey.has("context_id") else None
         self._distributions = distributions
-        self._builder = SupportBuilder(n_actions) if survey.sets.first else None
+        self._builder = SupportBuilder(n_actions) if "eligible" in survey.first else None
         self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // n_actions))
         self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
         self._pending: list[dict[int, float] | None] = []

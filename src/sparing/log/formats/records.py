@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -59,28 +60,26 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
 class Records:
     """JSON values, one a line of a file, or the items of a sequence; can be walked more than once.
 
-    `objects_only`: lines that do not begin with a brace are skipped and counted, as Vowpal Wabbit does.
+    With `skipped`, lines that do not begin with a brace are skipped and counted in it, as Vowpal Wabbit does.
     """
 
-    def __init__(self, source: Any, expected: str, *, objects_only: bool = False) -> None:
-        self.expected, self.objects_only = expected, objects_only
-        self.skipped = 0
-        self.source = source
-        if is_path(source):
-            self.name = Path(source).name
-        else:
-            self.name = f"the {type(source).__name__}"
-            self.source = source if isinstance(source, Sequence) else _listed(source, expected)
+    def __init__(self, source: Any, expected: str, *, skipped: Counter[str] | None = None) -> None:
+        self.source, self.expected, self.skipped = source, expected, skipped
+        self.name = Path(source).name if is_path(source) else f"the {type(source).__name__}"
+        if is_path(source) or isinstance(source, Sequence):
+            return
+        if not isinstance(source, Iterable):
+            raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
+        self.source = list(source)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         if not is_path(self.source):
             for row, item in enumerate(self.source):
                 yield f"row {row}", item
             return
-        self.skipped = 0
         for where, line in text_lines(self.source):
-            if self.objects_only and line.strip() and not line.lstrip().startswith("{"):
-                self.skipped += 1
+            if self.skipped is not None and line.strip() and not line.lstrip().startswith("{"):
+                self.skipped["lines that are not JSON objects"] += 1
             elif line.strip():
                 yield where, self._parsed(line, where)
 
@@ -92,12 +91,6 @@ class Records:
                 f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
                 "A last line that was cut off can be deleted"
             ) from None
-
-
-def _listed(source: Any, expected: str) -> list[Any]:
-    if not isinstance(source, Iterable):
-        raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
-    return list(source)
 
 
 class Flattener:
