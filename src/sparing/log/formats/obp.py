@@ -12,6 +12,7 @@ from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks, first_line, is_path
+from sparing.log.formats.records import EXACT
 from sparing.log.formats.writing import has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
@@ -22,9 +23,6 @@ BATCH_ROWS = 65_536
 
 MOST_INFLATED = 1100
 """Bytes that one packed byte can become at most; who claims more is damaged."""
-
-EXACT = 2.0**53
-"""Whole numbers up to here are told apart by floats."""
 
 
 def read(

@@ -19,6 +19,9 @@ from sparing.log.limits import DEEPEST_LABEL, LARGEST
 LONGEST_LINE = 2**26
 """Bytes that a line may have: one event must fit in memory many times over."""
 
+EXACT = 2.0**53
+"""Whole numbers up to here are told apart by floats."""
+
 COUNTED = 10_000
 """Up to this number, all actions below the largest number are there, though most may be missing from the file."""
 
