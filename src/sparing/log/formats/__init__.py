@@ -125,7 +125,7 @@ def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_vw_object(item: Any) -> bool:
-    return isinstance(item, Mapping) and any(str(key).startswith(("_multi", "_label")) for key in item)
+    return isinstance(item, Mapping) and any(key == "_multi" or str(key).startswith("_label") for key in item)
 
 
 def _is_step(item: Any) -> bool:

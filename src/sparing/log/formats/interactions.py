@@ -51,7 +51,7 @@ def read_river(source: Any, *, ignore: Iterable[str] = (), **vocabulary: Any) ->
 
 
 class _Interactions(Reader):
-    """coba's interactions, what their actions are written as, and the most that one of them has."""
+    """coba's interactions."""
 
     def __init__(
         self, source: Any, expected: str, ignore: Iterable[str], *, by_position: bool = False
@@ -59,16 +59,13 @@ class _Interactions(Reader):
         self.records = Records(source, expected)
         super().__init__(self.records.name)
         self.by_position, self.flatten = by_position, Flattener(ignore=ignore)
-        self.kinds: set[str] = set()
-        self.most = 1
 
     def events(self) -> Iterator[Event]:
         """One event for each interaction."""
         for where, record in self.records:
             fields = self.fields(record, where)
+            self.seen["objects"] += isinstance(fields["action"], Mapping)
             event = _event(fields, where, self.flatten)
-            self.kinds.add(_kind(fields["action"]))
-            self.most = max(self.most, len(event.eligible or ()))
             yield _by_position(event) if self.by_position else event
 
     def fields(self, record: Any, where: str) -> Mapping[str, Any]:
@@ -81,13 +78,16 @@ class _Interactions(Reader):
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
         """What features of actions mean here."""
-        if "object" in self.kinds:
+        if self.seen["objects"]:
             return ["Features of actions are used as their names only."]
-        if "numbers" not in self.kinds or log.n_actions <= self.most:
+        lists = [name for name in log.action_names if isinstance(name, tuple) and name]
+        numbers = any(all(isinstance(part, Real) for part in name) for name in lists)
+        most = int(log.support.sizes.max()) if log.support.known else 1
+        if not numbers or log.n_actions <= most:
             return []
         return [
             f"Actions are lists of features, used as their names: {log.n_actions} actions in all, though no row has "
-            f"more than {self.most}. {ADVICE}"
+            f"more than {most}. {ADVICE}"
         ]
 
 
@@ -116,14 +116,6 @@ def _event(fields: Mapping[str, Any], where: str, flatten: Flattener) -> Event:
         eligible=None if available is None else set_from_json(available, where),
         context_id=fields.get("context_id"),
     )
-
-
-def _kind(action: Any) -> str:
-    """What an action is written as: an object or numbers, which are its features, or a label."""
-    if isinstance(action, Mapping):
-        return "object"
-    listed = isinstance(action, list | tuple) and len(action) > 0
-    return "numbers" if listed and all(isinstance(part, Real) for part in action) else "label"
 
 
 def _by_position(event: Event) -> Event:

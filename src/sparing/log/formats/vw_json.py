@@ -150,8 +150,7 @@ def _text_label(text: Any, where: str) -> dict[str, Any] | None:
     if not isinstance(text, str):
         return None
     taken = label_in_text(text, where)
-    label = {"action": taken.action, "cost": taken.cost, "probability": taken.probability}
-    return label if taken.cost is not None else None
+    return None if taken.cost is None else taken._asdict()
 
 
 def chosen_place(

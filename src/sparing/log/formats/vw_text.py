@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparing.errors import LogError
 from sparing.log.columns import keywords_of
@@ -72,8 +72,7 @@ class Line:
         return " ".join(" ".join([f"|{head}", *tokens]) for head, tokens in self.spaces)
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """An action's number, and its cost and probability where they are given."""
 
     action: int
