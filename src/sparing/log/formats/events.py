@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.log.formats.records import Naming, by_label, unknown
+from sparing.log.formats.records import Naming, by_label
 from sparing.log.labels import brief
 from sparing.log.log import CONTRADICTION, Log
 from sparing.log.support import Support, SupportBuilder
@@ -206,7 +206,7 @@ class _Filling:
         self._builder = SupportBuilder(n_actions) if "eligible" in survey.first else None
         self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // n_actions))
         self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self._pending: list[dict[int, float] | None] = []
+        self._sets: tuple[list[int], list[int], list[float]] = ([], [], [])
         self._row = self._scaled = self._merged = 0
 
     def add(self, event: Event) -> None:
@@ -216,12 +216,8 @@ class _Filling:
             raise LogError(f"{event.where}: the log grew while it was read; read a copy that stands still")
         action = self._position(event.action, event.where)
         propensity = event.propensity
-        if event.eligible is not None:
-            shares = self._shares(event)
-            propensity = self._checked(event, shares, action)
-            self._pending.append(shares)
-        elif self._builder is not None:
-            self._pending.append(None)
+        if self._builder is not None:
+            propensity = self._add_set(event, event.eligible, action)
         if propensity is not None and not 0 < propensity <= 1:
             raise LogError(
                 f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
@@ -246,19 +242,47 @@ class _Filling:
     def _position(self, label: Hashable, where: str) -> int:
         position = self.index.get(label)
         if position is None:
-            raise unknown(label, self.index, where)
+            some = ", ".join(map(brief, list(self.index)[:5])) + (", …" if len(self.index) > 5 else "")
+            raise LogError(
+                f"{where}: unknown action {brief(label)}; the {len(self.index)} known ones are {some}. "
+                "Add it to actions=[...], or drop the event"
+            )
         return position
 
-    def _shares(self, event: Event) -> dict[int, float]:
-        """Each available action's probability; 1 for each where only the set is known."""
-        eligible, given = event.eligible or (), event.probabilities
-        values: Sequence[float] = [1.0] * len(eligible) if given is None else self._scale(given, event.where)
-        shares: dict[int, float] = {}
-        for label, value in zip(eligible, values, strict=True):
-            position = self._position(label, event.where)
-            shares[position] = shares[position] + value if position in shares else value
-        self._merged += len(shares) < len(eligible)
-        return shares
+    def _add_set(self, event: Event, eligible: Sequence[Hashable] | None, action: int) -> float | None:
+        """Keep the event's set or distribution, and give its propensity, which they must bear out."""
+        lengths, members, shares = self._sets
+        lengths.append(len(eligible or ()))
+        if eligible is None:
+            return event.propensity
+        where, given, logged = event.where, event.probabilities, event.propensity
+        own = [self._position(label, where) for label in eligible]
+        values = [1.0] * len(own) if given is None else self._scale(given, where)
+        members += own
+        shares += values
+        self._merged += len(set(own)) < len(own)
+        times = own.count(action)
+        if not times:
+            raise LogError(
+                f"{where}: the logged action {brief(event.action)} is not among the {len(set(own))} available ones. "
+                "Mend the action or the set"
+            )
+        if given is None:
+            if times > 1 and logged is not None:
+                raise LogError(
+                    f"{where}: the logged action {brief(event.action)} is available twice, so that its probability "
+                    "is not known. Tell the two apart with action_id=..."
+                )
+            return logged
+        share = sum(value for member, value in zip(own, values, strict=True) if member == action)
+        if logged is None or times > 1:
+            return share
+        if abs(logged - share) > CONTRADICTION * logged:
+            raise LogError(
+                f"{where}: the logged action's probability {logged!r} contradicts the distribution's {share!r}. Mend "
+                "one of the two"
+            )
+        return logged
 
     def _scale(self, probabilities: Sequence[float], where: str) -> Sequence[float]:
         bad = [p for p in probabilities if not 0 <= p <= 1]
@@ -274,48 +298,22 @@ class _Filling:
         self._scaled += 1
         return [p / total for p in probabilities]
 
-    def _checked(self, event: Event, shares: dict[int, float], action: int) -> float | None:
-        """The propensity, which the set or distribution must bear out."""
-        if action not in shares:
-            raise LogError(
-                f"{event.where}: the logged action {brief(event.action)} is not among the {len(shares)} available "
-                "ones. Mend the action or the set"
-            )
-        twice = (event.eligible or ()).count(event.action) > 1
-        if event.probabilities is None:
-            if twice and event.propensity is not None:
-                raise LogError(
-                    f"{event.where}: the logged action {brief(event.action)} is available twice, so that its "
-                    "probability is not known. Tell the two apart with action_id=..."
-                )
-            return event.propensity
-        share = shares[action]
-        if event.propensity is None or twice:
-            return share
-        if abs(event.propensity - share) > CONTRADICTION * event.propensity:
-            raise LogError(
-                f"{event.where}: the logged action's probability {event.propensity!r} contradicts the "
-                f"distribution's {share!r}. Mend one of the two"
-            )
-        return event.propensity
-
     def _flush(self) -> None:
         rows, columns, values = self._cells
         self.contexts[rows, columns] = values
         self._cells = ([], [], [])
-        if self._builder is None or not self._pending:
+        lengths, members, shares = self._sets
+        if self._builder is None or not lengths:
             return
-        table = np.zeros((len(self._pending), self._builder.n_actions))
-        for row, shares in enumerate(self._pending):
-            if shares is None:  # nothing was listed: it could have taken any
-                table[row] = 1.0
-            else:
-                table[row, list(shares)] = list(shares.values())
+        table = np.zeros((len(lengths), self._builder.n_actions))
+        rows_of = np.repeat(np.arange(len(lengths)), lengths)
+        np.add.at(table, (rows_of, np.array(members, dtype=np.int64)), shares)
+        table[np.array(lengths) == 0] = 1.0  # nothing was listed: it could have taken any
         if self._distributions:
             self._builder.add_distribution(table)
         else:
             self._builder.add(table > 0)
-        self._pending = []
+        self._sets = ([], [], [])
 
     def support(self) -> Support | None:
         """The support, once every event is in."""
@@ -326,14 +324,9 @@ class _Filling:
 
     def notes(self) -> list[str]:
         """What was done to the events on the way."""
-        notes = []
-        if self._scaled:
-            notes.append(f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding).")
-        if self._merged:
-            notes.append(
-                f"{self._merged} events show one action in two places; its probabilities were added."
-            )
-        return notes
+        scaled = f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding)."
+        merged = f"{self._merged} events show one action in two places; its probabilities were added."
+        return [scaled] * bool(self._scaled) + [merged] * bool(self._merged)
 
 
 def _checked_id(value: object, where: str) -> str | int:

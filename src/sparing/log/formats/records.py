@@ -290,12 +290,3 @@ def set_from_json(values: Any, where: str) -> list[Hashable]:
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise LogError(f"{where}: the available actions are {brief(values)}; expected a list of labels")
     return [from_json(value, where) for value in values]
-
-
-def unknown(label: Hashable, index: Mapping[Hashable, int], where: str) -> LogError:
-    """The error for a label that is none of the named actions."""
-    some = ", ".join(brief(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
-    return LogError(
-        f"{where}: unknown action {brief(label)}; the {len(index)} known ones are {some}. "
-        "Add it to actions=[...], or drop the event"
-    )
