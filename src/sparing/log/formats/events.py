@@ -326,7 +326,7 @@ class _Filling:
         """What was done to the events on the way."""
         scaled = f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding)."
         merged = f"{self._merged} events show one action in two places; its probabilities were added."
-        return [scaled] * bool(self._scaled) + [merged] * bool(self._merged)
+        return [note for note, count in ((scaled, self._scaled), (merged, self._merged)) if count]
 
 
 def _checked_id(value: object, where: str) -> str | int:
