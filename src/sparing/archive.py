@@ -261,7 +261,7 @@ def read(
         if checksum != _checksum(entries):
             raise FileError("was changed or damaged after it was saved (its checksum does not match)")
         del entries[HEADER]
-        return header, {name.removesuffix(ARRAY): _unpacked(entries.pop(name), name) for name in [*entries]}
+        return header, {name.removesuffix(ARRAY): unpacked(entries.pop(name), name) for name in [*entries]}
 
 
 @contextlib.contextmanager
@@ -346,7 +346,7 @@ def _packed(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _unpacked(content: bytes, name: str) -> np.ndarray:
+def unpacked(content: bytes, name: str) -> np.ndarray:
     """An array from the bytes of its entry; NumPy's own reader would set memory aside before it looks."""
     try:
         shape, by_columns, dtype, start = _layout(content)

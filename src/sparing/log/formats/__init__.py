@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -32,38 +33,6 @@ CONTEXT = re.compile(rb'"c"\s*:\s*\{')
 OBP_MEMBER = re.compile(
     rb"(?:n_rounds|n_actions|context|action|position|reward|pscore|pi_b|action_context|expected_reward)\.npy"
 )
-
-
-@dataclass(frozen=True)
-class Format:
-    """A way to store logs.
-
-    `ending` is the format's own, `endings` those of files that may hold it. `sniff` looks at the first
-    bytes of a file, `accepts` at an object in memory; `codec` has `read` and `write`.
-    """
-
-    name: str
-    title: str
-    ending: str
-    endings: tuple[str, ...]
-    sniff: Callable[[bytes], bool]
-    accepts: Callable[[Any], bool]
-    codec: Any
-
-    @property
-    def read(self) -> Callable[..., tuple[Log, list[str]]]:
-        """`read(source, **options)` gives the log and what was assumed."""
-        return self.codec.read
-
-    @property
-    def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
-        """`write(log, path)` gives what could not be written."""
-        return self.codec.write
-
-
-def _never(source: Any) -> bool:
-    """What a format looks like that is not told this way."""
-    return False
 
 
 def _is_obp(head: bytes) -> bool:
@@ -101,16 +70,18 @@ def _has_bars(lines: list[bytes]) -> bool:
     return all(map(CB_LINE.match, lines)) and any(map(LABELLED_LINE.match, lines))
 
 
-def _is_dsjson(head: bytes) -> bool:
-    """An object with a label or a list of actions, which is in its context `c`."""
-    first = _first_object(head)
-    return _is_labelled(first) and _in_context(first)
+def _is_vw_json(head: bytes, *, in_context: bool) -> bool:
+    """An object with a label or a list of actions, inside its context `c` (dsjson), or itself the context.
 
-
-def _is_vw_json(head: bytes) -> bool:
-    """An object with a label or a list of actions that is itself the context."""
-    first = _first_object(head)
-    return _is_labelled(first) and not _in_context(first)
+    Vowpal Wabbit skips lines that are no objects. Where the line is cut off, it is enough that there is a `c`.
+    """
+    first = next((line.strip() for line in _lines(head) if line.lstrip().startswith(b"{")), b"")
+    try:
+        record = load_json(first)
+        inside = isinstance(record.get("c"), dict) and "_multi" not in record
+    except ValueError:
+        inside = CONTEXT.search(first) is not None
+    return _is_labelled(first) and inside == in_context
 
 
 def _is_coba(head: bytes) -> bool:
@@ -125,23 +96,8 @@ def _is_river(head: bytes) -> bool:
     return re.match(rb"\[\s*\[", b"".join(_lines(head)[:1]).strip()) is not None
 
 
-def _first_object(head: bytes) -> bytes:
-    """The first line that is a JSON object: Vowpal Wabbit skips others."""
-    return next((line.strip() for line in _lines(head) if line.lstrip().startswith(b"{")), b"")
-
-
 def _is_labelled(first: bytes) -> bool:
-    return b'"_label' in first or b'"_multi"' in first or b'"_outcomes"' in first
-
-
-def _in_context(first: bytes) -> bool:
-    """Whether the list of actions is inside an object `c`; where the line is cut off, whether there is one."""
-    try:
-        record = load_json(first)
-    except ValueError:
-        return CONTEXT.search(first) is not None
-    context = record.get("c") if isinstance(record, dict) else None
-    return isinstance(context, dict) and "_multi" not in record
+    return any(part in first for part in (b'"_label', b'"_multi"', b'"_outcomes"'))
 
 
 def _lines(head: bytes) -> list[bytes]:
@@ -149,6 +105,11 @@ def _lines(head: bytes) -> list[bytes]:
     lines = head.removeprefix(b"\xef\xbb\xbf").splitlines()
     whole = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
     return [line for line in whole if line.strip()]
+
+
+def _never(source: Any) -> bool:
+    """What a format looks like that is not told this way."""
+    return False
 
 
 def _keyed(*names: str) -> Callable[[Any], bool]:
@@ -164,47 +125,64 @@ def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_vw_object(item: Any) -> bool:
-    return isinstance(item, Mapping) and (
-        "_multi" in item or any(str(key).startswith("_label") for key in item)
-    )
+    return isinstance(item, Mapping) and any(key == "_multi" or str(key).startswith("_label") for key in item)
 
 
 def _is_step(item: Any) -> bool:
     return isinstance(item, list | tuple) and len(item) == 4
 
 
+@dataclass(frozen=True)
+class Format:
+    """A way to store logs; its codec has `read` and `write`.
+
+    `endings` are those of files that may hold it, `ending` the one that is its own. `sniff` looks at the first
+    bytes of a file, `accepts` at an object in memory.
+    """
+
+    name: str
+    title: str
+    codec: Any
+    endings: tuple[str, ...]
+    sniff: Callable[[bytes], bool] = _never
+    accepts: Callable[[Any], bool] = _never
+    ending: str = ""
+
+    @property
+    def read(self) -> Callable[..., tuple[Log, list[str]]]:
+        """`read(source, **options)` gives the log and what was assumed."""
+        return self.codec.read
+
+    @property
+    def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
+        """`write(log, path)` gives what could not be written."""
+        return self.codec.write
+
+
 JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 TEXT = (".txt", ".dat", ".log")
 FEEDBACK = _keyed("context", "action", "reward", "n_actions")
 INTERACTIONS = _listing(_keyed("context", "action", "reward"))
+EVENTS, OBJECTS, STEPS = _listing(_keyed("c")), _listing(_is_vw_object), _listing(_is_step)
+IS_DSJSON, IS_JSON = partial(_is_vw_json, in_context=True), partial(_is_vw_json, in_context=False)
 
 OTHERS = (
-    Format("obp", "Open Bandit Pipeline's bandit_feedback", ".npz", (".npz",), _is_obp, FEEDBACK, obp),
+    Format("obp", "Open Bandit Pipeline's bandit_feedback", obp, (".npz",), _is_obp, FEEDBACK, ".npz"),
+    Format("open-bandit", "the Open Bandit Dataset's CSV", open_bandit, (".csv",), _is_open_bandit),
     Format(
-        "open-bandit", "the Open Bandit Dataset's CSV", "", (".csv",), _is_open_bandit, _never, open_bandit
+        "vw-adf", "Vowpal Wabbit's --cb_adf text", vw_adf, (".adf", ".vw", *TEXT), _is_vw_adf, ending=".adf"
     ),
+    Format("vw", "Vowpal Wabbit's --cb text", vw_text, (".vw", *TEXT), _is_vw_text, ending=".vw"),
     Format(
-        "vw-adf", "Vowpal Wabbit's --cb_adf text", ".adf", (".adf", ".vw", *TEXT), _is_vw_adf, _never, vw_adf
+        "dsjson", "Vowpal Wabbit's --dsjson lines", dsjson, (".dsjson", *JSON), IS_DSJSON, EVENTS, ".dsjson"
     ),
-    Format("vw", "Vowpal Wabbit's --cb text", ".vw", (".vw", *TEXT), _is_vw_text, _never, vw_text),
-    Format(
-        "dsjson",
-        "Vowpal Wabbit's --dsjson lines",
-        ".dsjson",
-        (".dsjson", *JSON),
-        _is_dsjson,
-        _listing(_keyed("c")),
-        dsjson,
-    ),
-    Format(
-        "vw-json", "Vowpal Wabbit's --json lines", "", JSON, _is_vw_json, _listing(_is_vw_object), vw_json
-    ),
-    Format("coba", "coba's logged interactions", "", JSON, _is_coba, INTERACTIONS, interactions.COBA),
-    Format("river", "river's bandit history", "", JSON, _is_river, _listing(_is_step), interactions.RIVER),
+    Format("vw-json", "Vowpal Wabbit's --json lines", vw_json, JSON, IS_JSON, OBJECTS),
+    Format("coba", "coba's logged interactions", interactions.COBA, JSON, _is_coba, INTERACTIONS),
+    Format("river", "river's bandit history", interactions.RIVER, JSON, _is_river, STEPS),
 )
 """Other tools' formats; what is none of them is a table."""
 
-TABLE = Format("table", "a table", "", tuple(KINDS), _never, _never, table)
+TABLE = Format("table", "a table", table, tuple(KINDS))
 FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
 
 
@@ -226,15 +204,12 @@ def detect(source: Any) -> Format:
 
 def to_write(path: str | os.PathLike[str]) -> Format:
     """The format that a path's ending asks for."""
+    own = {**dict.fromkeys(KINDS, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
     ending = Path(path).suffix.lower()
-    if ending in KINDS:
-        return TABLE
-    for each in OTHERS:
-        if each.ending and each.ending == ending:
-            return each
-    endings = [*KINDS, *(each.ending for each in OTHERS if each.ending)]
+    if ending in own:
+        return own[ending]
     raise LogError(
-        f"{path}: unknown ending; known are {', '.join(endings)}. Or name the format: {', '.join(FORMATS)}"
+        f"{path}: unknown ending; known are {', '.join(own)}. Or name the format: {', '.join(FORMATS)}"
     )
 
 

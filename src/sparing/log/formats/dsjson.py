@@ -9,9 +9,10 @@ from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import finite
-from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, write_labelled
+from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, chosen_place, write_labelled
 from sparing.log.labels import brief
 from sparing.log.log import Log
+from sparing.settings import among
 
 CONTEXT_ID = "ContextId"
 REFUSE, IGNORE = "refuse", "ignore"
@@ -49,11 +50,9 @@ class _Events(Events):
         self.context_id, self.dropping = context_id, dropping
         self.a, self.label = Numbering("a"), Numbering("_label_Action")
         self.settled = False
-        self.found_ids = 0
 
     def events(self) -> Iterator[Event]:
         """One event for each labelled line that is not marked as not to be learnt from."""
-        self.found_ids = 0
         for where, record, label in self.labelled():
             if label is None:
                 self.skipped[UNLABELLED] += 1
@@ -65,22 +64,25 @@ class _Events(Events):
 
     def _event(self, where: str, record: dict[str, Any], label: dict[str, Any]) -> Event:
         context = record.get("c")
-        multi = context.get("_multi") if isinstance(context, dict) else None
-        if not isinstance(multi, list) or not multi:
-            raise LogError(f"{where}: no list of actions; expected c with _multi, an object an action")
-        eligible = self.eligible(multi, where)
-        ranking = self._ranking(record, len(multi), where)
-        chosen = self._chosen(label, ranking, len(multi), where)
+        eligible = self.eligible(at(context, "_multi"), where)
+        ranking = self._ranking(record, len(eligible), where)
+        chosen = 0
+        if self.settled:
+            first = ranking[0] if ranking else None
+            base = self.label.base
+            chosen = chosen_place(label, len(eligible), where, base=base, otherwise=first)
+        else:
+            self.label.see([label.get("action")], len(eligible), where)
         self.dropping.see(finite(record.get("pdrop") or 0, where, "pdrop"), where)
         ids = at(record, self.context_id) if self.context_id else None
-        self.found_ids += ids is not None
-        shares = _probabilities(record, ranking, len(multi), where)
+        self.seen["ids"] += ids is not None
+        shares = _probabilities(record, ranking, len(eligible), where)
         return self.event(
             where, context, label, eligible[chosen], eligible=eligible, probabilities=shares, context_id=ids
         )
 
     def _ranking(self, record: dict[str, Any], count: int, where: str) -> list[int] | None:
-        """The positions in `_multi` that `a` names."""
+        """The positions in `_multi` that `a` names; any, before it is settled where its numbers begin."""
         numbers = record.get("a")
         if numbers is None:
             return None
@@ -88,37 +90,25 @@ class _Events(Events):
             raise LogError(f"{where}: a is {brief(numbers)}; expected a list of action numbers")
         if len(set(numbers)) < len(numbers):
             raise LogError(f"{where}: a names an action twice: {brief(numbers)}")
-        return self.a.positions(numbers, count, where, settled=self.settled)
-
-    def _chosen(self, label: dict[str, Any], ranking: list[int] | None, count: int, where: str) -> int:
-        """The position of the action that was taken: `_labelIndex`, else `_label_Action`, else first in `a`."""
-        index, number = label.get("index"), label.get("action")
-        for what, value in (("_labelIndex", index), ("_label_Action", number)):
-            if value is not None and type(value) is not int:
-                raise LogError(f"{where}: {what} is {brief(value)}; expected a whole number")
-        position = None
-        if number is not None:
-            position = self.label.positions([number], count, where, settled=self.settled)[0]
         if not self.settled:
-            return 0
-        if index is not None and position is not None and index != position:
-            raise LogError(f"{where}: _labelIndex {index} and _label_Action {number} name different actions")
-        chosen = index if index is not None else position
-        if chosen is None and ranking:
-            chosen = ranking[0]
-        if chosen is None or not 0 <= chosen < count:
+            self.a.see(numbers, count, where)
+            return [0] * len(numbers)
+        base = self.a.base
+        bad = [number for number in numbers if not base <= number < base + count]
+        if bad:
             raise LogError(
-                f"{where}: the label names action {chosen} of {count}; expected _labelIndex from 0 to {count - 1}"
+                f"{where}: a names action {bad[0]}; expected {base} to {base + count - 1}, one of the {count} actions "
+                "of _multi"
             )
-        return int(chosen)
+        return [number - base for number in numbers]
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was skipped and assumed."""
-        notes = ["Rewards are minus the costs. Timestamps are not kept.", self.told_by()]
+        """What was assumed."""
+        notes = ["Rewards are minus the costs. Timestamps are not kept.", self.identity.note]
         notes += [*self.a.notes(), *self.label.notes()]
-        if self.context_id == CONTEXT_ID and not self.found_ids:
+        if self.context_id == CONTEXT_ID and not self.seen["ids"]:
             notes.append("EventId names an event, not a context: context_id='EventId' would keep it.")
-        return [*notes, *self.left_out(), *self.dropping.notes()]
+        return [*notes, *self.dropping.notes()]
 
 
 def _probabilities(
@@ -142,11 +132,8 @@ class Dropping:
     """The share of events like each that was dropped from the log (`pdrop`), which must be one for all."""
 
     def __init__(self, rule: str) -> None:
-        if rule not in (REFUSE, IGNORE):
-            raise LogError(f"pdrop={rule!r}; expected {REFUSE!r} or {IGNORE!r}")
-        self.rule = rule
-        self.first: tuple[float, str] | None = None
-        self.top, self.differ = 0.0, False
+        self.rule = among("pdrop", rule, (REFUSE, IGNORE))
+        self.rates: dict[float, str] = {}
 
     def see(self, share: float, where: str) -> None:
         """Take note of one event's pdrop."""
@@ -154,10 +141,9 @@ class Dropping:
             raise LogError(
                 f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
             )
-        known, place = self.first = self.first or (share, where)
-        self.top = max(self.top, share)
-        self.differ = self.differ or share != known
-        if share != known and self.rule == REFUSE:
+        self.rates.setdefault(share, where)
+        if len(self.rates) > 1 and self.rule == REFUSE:
+            known, place = next(iter(self.rates.items()))
             raise LogError(
                 f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
                 "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
@@ -167,16 +153,14 @@ class Dropping:
 
     def notes(self) -> list[str]:
         """What dropped events mean for the log."""
-        if self.differ:
+        top = max(self.rates)
+        if len(self.rates) > 1:
             return [
-                f"Events were dropped at rates up to {self.top:g} (pdrop) that differ, and the log has no weights: "
+                f"Events were dropped at rates up to {top:g} (pdrop) that differ, and the log has no weights: "
                 "averages over it are not averages over the traffic."
             ]
-        if self.top:
-            return [
-                f"Of all events alike, {self.top:g} were dropped (pdrop): counts are smaller, averages the same."
-            ]
-        return []
+        alike = f"Of all events alike, {top:g} were dropped (pdrop): counts are smaller, averages the same."
+        return [alike] if top else []
 
 
 class Numbering:
@@ -186,27 +170,22 @@ class Numbering:
         self.what = what
         self.zero = self.last = ""
 
-    def positions(self, numbers: list[int], count: int, where: str, *, settled: bool) -> list[int]:
-        """Positions from 0 of `numbers` among `count` actions; before it is settled only evidence is kept."""
-        if not settled:
-            if 0 in numbers and not self.zero:
-                self.zero = where
-            if count in numbers and not self.last:
-                self.last = where
-            return [0] * len(numbers)
+    def see(self, numbers: list[Any], count: int, where: str) -> None:
+        """Keep the evidence of an event with so many actions."""
+        if 0 in numbers:
+            self.zero = self.zero or where
+        if count in numbers:
+            self.last = self.last or where
+
+    @property
+    def base(self) -> int:
+        """The first action's number, once all events were seen."""
         if self.zero and self.last:
             raise LogError(
                 f"{self.what} is numbered from 0 at {self.zero} (it has 0) but from 1 at {self.last} (it has "
                 "the number of actions). Split the file, or renumber one part"
             )
-        base = 0 if self.zero else 1
-        bad = [number for number in numbers if not base <= number < base + count]
-        if bad:
-            raise LogError(
-                f"{where}: {self.what} names action {bad[0]}; expected {base} to {base + count - 1}, one of the "
-                f"{count} actions of _multi"
-            )
-        return [number - base for number in numbers]
+        return 0 if self.zero else 1
 
     def notes(self) -> list[str]:
         """Says so where numbers were taken to begin at 0."""

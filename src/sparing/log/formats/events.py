@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.log.formats.records import Naming, by_label, unknown
+from sparing.log.formats.records import Naming, by_label
 from sparing.log.labels import brief
 from sparing.log.log import CONTRADICTION, Log
 from sparing.log.support import Support, SupportBuilder
@@ -24,6 +24,14 @@ ROUNDED = 5e-5
 
 EXACT = 5e-7
 """How far it may be before it is scaled to sum to 1."""
+
+PARTS = {
+    "propensity": "probability of the logged action",
+    "context_id": "context id",
+    "eligible": "set of available actions",
+    "probabilities": "distribution",
+}
+"""What an event may do without, in words."""
 
 BATCH_CELLS = 2**21
 BATCH_ROWS = 4096
@@ -50,19 +58,28 @@ class Event:
 class Reader:
     """Reads a log from events that can be walked twice. A format adds its `events`, and `notes` on what it assumed.
 
-    `alone_means_all`: where some events have a set of available actions, one without has them all.
+    `alone_means_all`: where some events have a set of available actions, one without has them all. `skipped`
+    counts what a walk leaves out, by what it is, and `seen` whatever else the notes tell of.
     """
 
     def __init__(self, name: str, naming: Naming = by_label, *, alone_means_all: bool = False) -> None:
         self.name, self.naming, self.alone_means_all = name, naming, alone_means_all
+        self.skipped: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
 
     def events(self) -> Iterator[Event]:
         """Walk the events, from the first."""
         raise NotImplementedError
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was skipped and assumed; `named`: whether the caller named the actions."""
+        """What was assumed; `named`: whether the caller named the actions."""
         return []
+
+    def _walk(self) -> Iterator[Event]:
+        """The events, counted anew."""
+        self.skipped.clear()
+        self.seen.clear()
+        return self.events()
 
     def read(
         self,
@@ -77,12 +94,12 @@ class Reader:
         out); without them both are those that occur, features in the order of their first appearance.
         """
         survey = _Survey(features, max_features)
-        for event in self.events():
+        for event in self._walk():
             survey.add(event)
         survey.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(survey.labels, actions)
         filling = _Filling(survey, index, len(names))
-        for event in self.events():
+        for event in self._walk():
             filling.add(event)
         log = Log.from_indices(
             filling.contexts,
@@ -94,40 +111,13 @@ class Reader:
             context_ids=filling.ids,
             feature_names=list(survey.columns),
         )
-        return log, [*survey.notes(), *filling.notes(), *self.notes(log, named=actions is not None)]
-
-
-@dataclass
-class _Presence:
-    """An optional part that all events must have, or none."""
-
-    what: str
-    first: str = ""
-    missing: str = ""
-
-    @property
-    def all(self) -> bool:
-        """Whether every event has it."""
-        return bool(self.first) and not self.missing
-
-    def see(self, present: bool, where: str) -> None:
-        """Take note of one event."""
-        if present and not self.first:
-            self.first = where
-        if not present and not self.missing:
-            self.missing = where
-
-    def check(self) -> None:
-        """Refuse a part that only some events have."""
-        if self.first and self.missing:
-            raise LogError(
-                f"{self.missing}: no {self.what}, but there is one at {self.first}. "
-                "Give it for every event or for none"
-            )
+        skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
+        notes = self.notes(log, named=actions is not None)
+        return log, [*survey.notes(), *filling.notes(), *notes, *skipped]
 
 
 class _Survey:
-    """The first walk: how many events, which features and labels, which optional parts."""
+    """The first walk: how many events, which features and labels, and where optional parts first are and are missing."""
 
     def __init__(self, features: Sequence[str] | None, max_features: int) -> None:
         self.rows = 0
@@ -139,20 +129,16 @@ class _Survey:
         self.max_features = max_features
         self.constant = False
         self.left_out: set[str] = set()
-        self.propensities = _Presence("probability of the logged action")
-        self.sets = _Presence("set of available actions")
-        self.ids = _Presence("context id")
-        self.distributions = _Presence("distribution")
+        self.first: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
 
     def add(self, event: Event) -> None:
         self.rows += 1
         self.labels.add(event.action)
         if event.eligible is not None:
             self.labels.update(event.eligible)
-        self.propensities.see(event.propensity is not None, event.where)
-        self.sets.see(event.eligible is not None, event.where)
-        self.ids.see(event.context_id is not None, event.where)
-        self.distributions.see(event.probabilities is not None, event.where)
+        for part in PARTS:
+            (self.missing if getattr(event, part) is None else self.first).setdefault(part, event.where)
         new = [name for name in event.features if name not in self.columns]
         if self.fixed:
             self.left_out.update(new)
@@ -166,13 +152,21 @@ class _Survey:
                 "Leave it out (ignore=[...]), choose features=[...], or raise max_features"
             )
 
+    def has(self, part: str) -> bool:
+        """Whether every event has an optional part."""
+        return part in self.first and part not in self.missing
+
     def check(self, name: str, *, alone_means_all: bool) -> None:
+        """Refuse a file without events, and parts that only some events have, though all or none must."""
         if not self.rows:
             raise LogError(f"{name} has no labelled event; a log without rows is Log.empty(...)")
-        for part in (self.propensities, self.ids):
-            part.check()
-        if not alone_means_all:
-            self.sets.check()
+        free = {"probabilities", "eligible" if alone_means_all else ""}
+        for part in PARTS:
+            if part in self.first and part in self.missing and part not in free:
+                raise LogError(
+                    f"{self.missing[part]}: no {PARTS[part]}, but there is one at {self.first[part]}. "
+                    "Give it for every event or for none"
+                )
         self.constant = not self.columns
         if self.constant:
             self.columns[CONSTANT] = 0
@@ -185,13 +179,13 @@ class _Survey:
             notes.append(
                 f"{len(self.left_out)} features of the file are not in features=[...] and were left out."
             )
-        if not self.propensities.first and not self.distributions.first:
+        if "propensity" not in self.first and "probabilities" not in self.first:
             notes.append("No event has a probability: the log has no propensities.")
-        if not self.sets.first:
+        if "eligible" not in self.first:
             notes.append("No event tells which other actions it could have taken: the support is unknown.")
-        if self.distributions.first and self.distributions.missing:
+        if "probabilities" in self.first and "probabilities" in self.missing:
             notes.append(
-                f"Some events have no full distribution ({self.distributions.missing}): of the others, only "
+                f"Some events have no full distribution ({self.missing['probabilities']}): of the others, only "
                 "the sets of actions with a positive probability are kept."
             )
         return notes
@@ -201,18 +195,18 @@ class _Filling:
     """Arrays of the size that a first walk over the events found, filled by a second one."""
 
     def __init__(self, survey: _Survey, index: Mapping[Hashable, int], n_actions: int) -> None:
-        rows, distributions = survey.rows, survey.distributions.all
+        rows, distributions = survey.rows, survey.has("probabilities")
         self.columns, self.index = survey.columns, index
         self.contexts = np.full((rows, 1), 1.0) if survey.constant else np.zeros((rows, len(self.columns)))
         self.actions = np.empty(rows, dtype=np.int32)
         self.rewards = np.empty(rows)
-        self.propensities = np.empty(rows) if survey.propensities.all or distributions else None
-        self.ids: list[str | int] | None = [] if survey.ids.all else None
+        self.propensities = np.empty(rows) if survey.has("propensity") or distributions else None
+        self.ids: list[str | int] | None = [] if survey.has("context_id") else None
         self._distributions = distributions
-        self._builder = SupportBuilder(n_actions) if survey.sets.first else None
+        self._builder = SupportBuilder(n_actions) if "eligible" in survey.first else None
         self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // n_actions))
         self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self._pending: list[dict[int, float] | None] = []
+        self._sets: tuple[list[int], list[int], list[float]] = ([], [], [])
         self._row = self._scaled = self._merged = 0
 
     def add(self, event: Event) -> None:
@@ -222,12 +216,8 @@ class _Filling:
             raise LogError(f"{event.where}: the log grew while it was read; read a copy that stands still")
         action = self._position(event.action, event.where)
         propensity = event.propensity
-        if event.eligible is not None:
-            shares = self._shares(event)
-            propensity = self._checked(event, shares, action)
-            self._pending.append(shares)
-        elif self._builder is not None:
-            self._pending.append(None)
+        if self._builder is not None:
+            propensity = self._add_set(event, event.eligible, action)
         if propensity is not None and not 0 < propensity <= 1:
             raise LogError(
                 f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
@@ -252,19 +242,47 @@ class _Filling:
     def _position(self, label: Hashable, where: str) -> int:
         position = self.index.get(label)
         if position is None:
-            raise unknown(label, self.index, where)
+            some = ", ".join(map(brief, list(self.index)[:5])) + (", …" if len(self.index) > 5 else "")
+            raise LogError(
+                f"{where}: unknown action {brief(label)}; the {len(self.index)} known ones are {some}. "
+                "Add it to actions=[...], or drop the event"
+            )
         return position
 
-    def _shares(self, event: Event) -> dict[int, float]:
-        """Each available action's probability; 1 for each where only the set is known."""
-        eligible, given = event.eligible or (), event.probabilities
-        values: Sequence[float] = [1.0] * len(eligible) if given is None else self._scale(given, event.where)
-        shares: dict[int, float] = {}
-        for label, value in zip(eligible, values, strict=True):
-            position = self._position(label, event.where)
-            shares[position] = shares[position] + value if position in shares else value
-        self._merged += len(shares) < len(eligible)
-        return shares
+    def _add_set(self, event: Event, eligible: Sequence[Hashable] | None, action: int) -> float | None:
+        """Keep the event's set or distribution, and give its propensity, which they must bear out."""
+        lengths, members, shares = self._sets
+        lengths.append(len(eligible or ()))
+        if eligible is None:
+            return event.propensity
+        where, given, logged = event.where, event.probabilities, event.propensity
+        own = [self._position(label, where) for label in eligible]
+        values = [1.0] * len(own) if given is None else self._scale(given, where)
+        members += own
+        shares += values
+        self._merged += len(set(own)) < len(own)
+        times = own.count(action)
+        if not times:
+            raise LogError(
+                f"{where}: the logged action {brief(event.action)} is not among the {len(set(own))} available ones. "
+                "Mend the action or the set"
+            )
+        if given is None:
+            if times > 1 and logged is not None:
+                raise LogError(
+                    f"{where}: the logged action {brief(event.action)} is available twice, so that its probability "
+                    "is not known. Tell the two apart with action_id=..."
+                )
+            return logged
+        share = sum(value for member, value in zip(own, values, strict=True) if member == action)
+        if logged is None or times > 1:
+            return share
+        if abs(logged - share) > CONTRADICTION * logged:
+            raise LogError(
+                f"{where}: the logged action's probability {logged!r} contradicts the distribution's {share!r}. Mend "
+                "one of the two"
+            )
+        return logged
 
     def _scale(self, probabilities: Sequence[float], where: str) -> Sequence[float]:
         bad = [p for p in probabilities if not 0 <= p <= 1]
@@ -280,48 +298,22 @@ class _Filling:
         self._scaled += 1
         return [p / total for p in probabilities]
 
-    def _checked(self, event: Event, shares: dict[int, float], action: int) -> float | None:
-        """The propensity, which the set or distribution must bear out."""
-        if action not in shares:
-            raise LogError(
-                f"{event.where}: the logged action {brief(event.action)} is not among the {len(shares)} available "
-                "ones. Mend the action or the set"
-            )
-        twice = (event.eligible or ()).count(event.action) > 1
-        if event.probabilities is None:
-            if twice and event.propensity is not None:
-                raise LogError(
-                    f"{event.where}: the logged action {brief(event.action)} is available twice, so that its "
-                    "probability is not known. Tell the two apart with action_id=..."
-                )
-            return event.propensity
-        share = shares[action]
-        if event.propensity is None or twice:
-            return share
-        if abs(event.propensity - share) > CONTRADICTION * event.propensity:
-            raise LogError(
-                f"{event.where}: the logged action's probability {event.propensity!r} contradicts the "
-                f"distribution's {share!r}. Mend one of the two"
-            )
-        return event.propensity
-
     def _flush(self) -> None:
         rows, columns, values = self._cells
         self.contexts[rows, columns] = values
         self._cells = ([], [], [])
-        if self._builder is None or not self._pending:
+        lengths, members, shares = self._sets
+        if self._builder is None or not lengths:
             return
-        table = np.zeros((len(self._pending), self._builder.n_actions))
-        for row, shares in enumerate(self._pending):
-            if shares is None:  # nothing was listed: it could have taken any
-                table[row] = 1.0
-            else:
-                table[row, list(shares)] = list(shares.values())
+        table = np.zeros((len(lengths), self._builder.n_actions))
+        rows_of = np.repeat(np.arange(len(lengths)), lengths)
+        np.add.at(table, (rows_of, np.array(members, dtype=np.int64)), shares)
+        table[np.array(lengths) == 0] = 1.0  # nothing was listed: it could have taken any
         if self._distributions:
             self._builder.add_distribution(table)
         else:
             self._builder.add(table > 0)
-        self._pending = []
+        self._sets = ([], [], [])
 
     def support(self) -> Support | None:
         """The support, once every event is in."""
@@ -332,14 +324,9 @@ class _Filling:
 
     def notes(self) -> list[str]:
         """What was done to the events on the way."""
-        notes = []
-        if self._scaled:
-            notes.append(f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding).")
-        if self._merged:
-            notes.append(
-                f"{self._merged} events show one action in two places; its probabilities were added."
-            )
-        return notes
+        scaled = f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding)."
+        merged = f"{self._merged} events show one action in two places; its probabilities were added."
+        return [note for note, count in ((scaled, self._scaled), (merged, self._merged)) if count]
 
 
 def _checked_id(value: object, where: str) -> str | int:

@@ -1,17 +1,17 @@
 """Open Bandit Pipeline's `bandit_feedback`: a dict of arrays, in memory or as .npz (nothing pickled)."""
 
-import math
 import os
 import zipfile
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sparing.archive import replacing
+from sparing.archive import replacing, unpacked
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks, first_line, is_path
+from sparing.log.formats.records import EXACT
 from sparing.log.formats.writing import has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
@@ -22,9 +22,6 @@ BATCH_ROWS = 65_536
 
 MOST_INFLATED = 1100
 """Bytes that one packed byte can become at most; who claims more is damaged."""
-
-EXACT = 2.0**53
-"""Whole numbers up to here are told apart by floats."""
 
 
 def read(
@@ -72,45 +69,36 @@ def read(
 
 
 def _fields(source: Any) -> dict[str, Any]:
+    """What a feedback holds; of an .npz, arrays that are not read are named, but empty. Nothing is unpickled."""
     if isinstance(source, Mapping):
         return dict(source)
     if not is_path(source):
         raise LogError(
             f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
         )
-    return _arrays_of(source, READ)
-
-
-def _arrays_of(path: str | os.PathLike[str], wanted: Container[str]) -> dict[str, Any]:
-    """The wanted arrays of an .npz by name, without trusting what it says of itself; others are named, but empty. Nothing is unpickled."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             if len(members) < len(archive.infolist()):
                 raise ValueError("an array stands in it twice")  # noqa: TRY301 (reported like any damage)
-            return {name: _array(archive, info) if name in wanted else () for name, info in members.items()}
+            return {name: _array(archive, info) if name in READ else () for name, info in members.items()}
     except FileNotFoundError:
-        raise LogError(f"{path} does not exist") from None
+        raise LogError(f"{source} does not exist") from None
     except Exception as error:  # a damaged archive or header fails in a dozen ways
         raise LogError(
-            f"{path} is no .npz of plain arrays, or it is damaged: {first_line(error)}. Save it with "
+            f"{source} is no .npz of plain arrays, or it is damaged: {first_line(error)}. Save it with "
             "np.savez(path, **{k: v for k, v in feedback.items() if v is not None})"
         ) from None
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    """An array, without trusting what the archive says of it."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{info.filename} is packed in a way that NumPy does not write")
     if info.file_size > MOST_INFLATED * (info.compress_size + 1):
         raise ValueError(f"{info.filename} claims {info.file_size} bytes, more than it can have")
     with archive.open(info) as file:
-        version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        shape, _, kind = read[version](file)
-    if math.prod(shape) * kind.itemsize > info.file_size:
-        raise ValueError(f"{info.filename} claims to be an array of shape {shape}, which is not there")
-    with archive.open(info) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+        return unpacked(file.read(info.file_size + 1), info.filename)
 
 
 def _rounds(fields: Mapping[str, Any], name: str, n: int, *, axes: int = 1) -> np.ndarray:

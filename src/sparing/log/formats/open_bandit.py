@@ -3,8 +3,8 @@
 import csv
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks, existing, open_csv, readable
-from sparing.log.formats.records import numbered
+from sparing.log.formats.records import EXACT, numbered
 from sparing.log.labels import WHOLE_NUMBER, brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
@@ -24,15 +24,21 @@ PROPENSITY = ("propensity_score", "action_prob")
 USER, AFFINITY = "user_feature_", "user-item_affinity_"
 MAX_CATEGORIES = 1000
 
-EXACT = 2.0**53
-"""Whole numbers up to here are told apart by floats."""
+KINDS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "number": (f"a finite number, at most {LARGEST:g} in size", lambda x: np.abs(x) <= LARGEST),
+    "whole": ("a whole number that is not too large", lambda x: (np.abs(x) <= EXACT) & (np.rint(x) == x)),
+    "count": ("a whole number, 0 or more", lambda x: (x >= 0) & (x <= EXACT) & (np.rint(x) == x)),
+    "probability": ("a number in (0, 1]", lambda x: (x > 0) & (x <= 1)),
+}
+"""What the cells of a column must be, in words and as a test."""
 
-ONE_HOT = re.compile(rf"({USER}[0-9]+|{POSITION})=([^\r\n]*)")
-NUMBER = re.compile(rf"(?:{USER}|{AFFINITY})[0-9]+")
+FEATURE = re.compile(rf"({USER}[0-9]+|{POSITION})=([^\r\n]*)|((?:{USER}|{AFFINITY})[0-9]+)")
 BATCH_ROWS = 4096
 
-Groups = dict[str, list[tuple[str | None, int]]]
-"""For each column of the file the features it comes from: a value each, or None for a plain number."""
+Columns = dict[str, tuple[str | None, ...]]
+"""The file's columns that are features, in order: the values of a one-hot one, or `NUMBER` for itself."""
+
+NUMBER = (None,)
 
 
 def read(
@@ -51,90 +57,133 @@ def read(
     `actions` names the items 0..K−1; K is the number of affinity columns, else the largest item + 1. Where items
     are large and sparse, those that occur are the actions.
     """
-    table = _Table(source)
-    survey = _Survey(table, position, max_categories)
+    table = _Table(source, position)
+    table.survey(max_categories)
     if actions is not None:
         names = labels.action_names(actions)
     elif table.affinities:
         names = labels.action_names(range(len(table.affinities)))
     else:
-        names = numbered(survey.items, first=0)
+        names = numbered(table.items, first=0)
     known = range(len(names)) if actions is not None else names
-    columns = survey.columns(affinities=affinities)
-    log = _fill(survey, columns, names, np.array(known, dtype=np.int64))
-    notes = survey.notes(columns, affinities=affinities)
+    columns = table.columns(affinities=affinities)
+    log = _fill(table, columns, names, np.array(known, dtype=np.int64))
+    notes = table.notes(columns, affinities=affinities)
     if actions is None and not table.affinities:
         notes.append(f"No affinity columns: {len(names)} items, as far as they were logged.")
     return log, notes
 
 
 class _Table:
-    """The file's columns, and its batches as text."""
+    """The file's columns and batches as text; after `survey` also which items, positions and values there are."""
 
-    def __init__(self, source: str | os.PathLike[str]) -> None:
+    def __init__(self, source: str | os.PathLike[str], position: int | None) -> None:
         self.path = path = existing(source)
         with readable(path):
             self.source = open_csv(path, gaps=False)
-        self.header = self.source.schema.names
-        if len(set(self.header)) < len(self.header):
+        header = self.source.schema.names
+        if len(set(header)) < len(header):
             raise LogError(
-                f"{path} has two columns {brief(first_repeated(self.header))}. Rename or drop one of them"
+                f"{path} has two columns {brief(first_repeated(header))}. Rename or drop one of them"
             )
-        missing = [name for name in (ITEM, CLICK) if name not in self.header]
+        missing = [name for name in (ITEM, CLICK) if name not in header]
         if missing:
             raise LogError(
                 f"{path} has no column {missing[0]!r}; expected {ITEM}, {CLICK}, {PROPENSITY[0]}, {USER}0, …"
             )
-        self.users = [name for name in self.header if name.startswith(USER)]
-        self.affinities = [name for name in self.header if name.startswith(AFFINITY)]
-        self.propensity = next((name for name in PROPENSITY if name in self.header), None)
-        self.position = POSITION if POSITION in self.header else None
+        if position is not None and POSITION not in header:
+            raise LogError(f"position={position}, but {path} has no column {POSITION}; leave it out")
+        self.users = [name for name in header if name.startswith(USER)]
+        self.affinities = [name for name in header if name.startswith(AFFINITY)]
+        self.propensity = next((name for name in PROPENSITY if name in header), None)
+        self.has_positions, self.position = POSITION in header, position
+        self.rows = 0
+        self.items: set[int] = set()
+        self.positions: set[int] = set()
+        self.categories: dict[str, set[str] | None] = {name: set() for name in self.users}
 
-    def batches(self, columns: Sequence[str | None]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of these columns with the line that each begins at."""
-        wanted = dict.fromkeys(name for name in columns if name is not None)
+    def batches(self, *names: str | None) -> Iterator[tuple[int, pa.RecordBatch, np.ndarray]]:
+        """Batches of these columns, each with the line it begins at and which of its rows have the wanted position."""
+        wanted = dict.fromkeys(name for name in names if name is not None)
+        if self.has_positions:
+            wanted[POSITION] = None
         for row, batch in self.source.blocks(list(wanted)):
-            yield row + 2, batch
+            keep = np.ones(batch.num_rows, dtype=bool)
+            if self.has_positions:
+                positions = self.numbers(batch, POSITION, row + 2, "whole")
+                self.positions.update(np.unique(positions).astype(int).tolist())
+                keep = keep if self.position is None else positions == self.position
+            yield row + 2, batch, keep
 
-    def numbers(self, batch: pa.RecordBatch, name: str, line: int, *, whole: bool = False) -> np.ndarray:
-        """A column as numbers, finite and not too large to be exact (`whole`) or to be summed."""
-        limit = EXACT if whole else LARGEST
+    def numbers(self, batch: pa.RecordBatch, name: str, line: int, kind: str = "number") -> np.ndarray:
+        """A column as numbers of a kind."""
+        expected, allowed = KINDS[kind]
         column = pc.utf8_trim_whitespace(batch.column(name))
         try:
             values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-            bad = ~(np.abs(values) <= limit)
-            bad |= np.fmod(values, 1, where=~bad, out=np.zeros(len(values))) != 0 if whole else False
+            bad = ~allowed(values)
         except pa.ArrowInvalid:
             bad = np.array([not _are_numbers([text]) for text in column.to_pylist()])
         if bad.any():
-            row = int(np.flatnonzero(bad)[0])
+            row = int(bad.argmax())
             raise LogError(
-                f"{self.path.name}, line {line + row}: {cut(name)} is {brief(column[row].as_py())}; expected a "
-                f"{'whole' if whole else 'finite'} number, at most {limit:g} in size. Mend it, or drop the line"
+                f"{self.path.name}, line {line + row}: {cut(name)} is {brief(column[row].as_py())}; expected "
+                f"{expected}. Mend it, or drop the line"
             )
         return np.asarray(values)
 
-    def items(self, batch: pa.RecordBatch, line: int) -> np.ndarray:
-        """The items of a batch, which count from 0."""
-        values = self.numbers(batch, ITEM, line, whole=True)
-        bad = np.flatnonzero(values < 0)
-        if len(bad):
-            raise LogError(
-                f"{self.path.name}, line {line + bad[0]}: {ITEM} {values[bad[0]]:.0f}; expected 0 or more"
-            )
-        return values.astype(np.int64)
+    def survey(self, max_categories: int) -> None:
+        """The first walk: how many rows, which items and positions, which values each user feature has."""
+        for line, batch, keep in self.batches(ITEM, *self.users):
+            self.rows += int(keep.sum())
+            items = self.numbers(batch, ITEM, line, "count")
+            self.items.update(np.unique(items).astype(int).tolist())
+            check_action_count(len(self.items), f"{self.path.name}, column {ITEM}")
+            for name, known in self.categories.items():
+                if known is None:
+                    continue
+                known.update(pc.unique(batch.column(name).filter(pa.array(keep))).to_pylist())
+                if len(known) > max_categories:
+                    if not _are_numbers(known):
+                        raise LogError(
+                            f"{self.path.name}, before line {line + batch.num_rows}: {cut(name)} has more than "
+                            f"{max_categories} values. Drop the column, or raise max_categories"
+                        )
+                    self.categories[name] = None
+        if not self.rows:
+            wanted = "" if self.position is None else f" with position {self.position}"
+            there = f"; its positions are {sorted(self.positions)}" if self.positions else ""
+            raise LogError(f"{self.path} has no rows{wanted}{there}")
 
-    def propensities(self, batch: pa.RecordBatch, line: int) -> np.ndarray:
-        """The propensities of a batch, each in (0, 1]."""
-        name = self.propensity or ""
-        values = self.numbers(batch, name, line)
-        bad = np.flatnonzero((values <= 0) | (values > 1))
-        if len(bad):
-            raise LogError(
-                f"{self.path.name}, line {line + bad[0]}: {name} is {values[bad[0]]}; must be in (0, 1]. "
-                "Drop the line, or mend it"
-            )
-        return values
+    def columns(self, *, affinities: bool) -> Columns:
+        """The columns that become features."""
+        columns: Columns = {
+            name: NUMBER if values is None or _are_numbers(values) else tuple(sorted(values))
+            for name, values in self.categories.items()
+        }
+        if self.position is None and len(self.positions) > 1:
+            columns[POSITION] = tuple(map(str, sorted(self.positions)))
+        if affinities:
+            columns |= dict.fromkeys(self.affinities, NUMBER)
+        if not columns:
+            raise LogError(f"{self.path} has no user features; expected {USER}0, … or affinities=True")
+        return columns
+
+    def notes(self, columns: Columns, *, affinities: bool) -> list[str]:
+        """What was assumed."""
+        notes = [
+            "A propensity alone does not tell which other items could have been shown: the support is unknown."
+            if self.propensity
+            else "There are no propensities, and the support is unknown."
+        ]
+        if POSITION in columns:
+            notes.append("Rows of all positions were read, and the position is one-hot in the contexts.")
+        elif self.position is not None:
+            notes.append(f"Only position {self.position} was read.")
+        if numeric := [cut(name) for name in self.users if columns[name] == NUMBER]:
+            notes.append(f"User features that are all numbers were kept as numbers: {', '.join(numeric)}.")
+        left = ["timestamps"] + (["affinities"] if self.affinities and not affinities else [])
+        return [*notes, f"Not kept: {' and '.join(left)}."]
 
 
 def _are_numbers(texts: Iterable[str]) -> bool:
@@ -146,111 +195,23 @@ def _are_numbers(texts: Iterable[str]) -> bool:
     return bool(np.isfinite(values.to_numpy(zero_copy_only=False)).all())
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of the file, and the features it becomes: itself, or one for each of its values."""
-
-    source: str
-    values: tuple[str, ...] | None = None
-
-    @property
-    def names(self) -> list[str]:
-        return [self.source] if self.values is None else [f"{self.source}={value}" for value in self.values]
+def _feature_names(columns: Columns) -> list[str]:
+    return [
+        name if value is None else f"{name}={value}" for name, values in columns.items() for value in values
+    ]
 
 
-class _Survey:
-    """The first walk: how many rows, which items and positions, which values each user feature has."""
-
-    def __init__(self, table: _Table, position: int | None, max_categories: int) -> None:
-        if position is not None and table.position is None:
-            raise LogError(f"position={position}, but {table.path} has no column {POSITION}; leave it out")
-        self.table, self.position = table, position
-        self.rows = 0
-        self.items: set[int] = set()
-        self.positions: set[int] = set()
-        self.categories: dict[str, set[str] | None] = {name: set() for name in table.users}
-        for line, batch in table.batches([ITEM, table.position, *table.users]):
-            keep = self.kept(batch, line)
-            self.rows += int(keep.sum())
-            self.items.update(np.unique(table.items(batch, line)).tolist())
-            check_action_count(len(self.items), f"{table.path.name}, column {ITEM}")
-            for name in table.users:
-                self._see(name, batch.column(name).filter(pa.array(keep)), max_categories, line)
-        if not self.rows:
-            there = f"; its positions are {sorted(self.positions)}" if self.positions else ""
-            raise LogError(
-                f"{table.path} has no rows{'' if position is None else f' with position {position}'}{there}"
-            )
-
-    def kept(self, batch: pa.RecordBatch, line: int) -> np.ndarray:
-        """Which rows of a batch have the wanted position."""
-        if self.table.position is None:
-            return np.ones(batch.num_rows, dtype=bool)
-        positions = self.table.numbers(batch, POSITION, line, whole=True)
-        self.positions.update(np.unique(positions).astype(int).tolist())
-        return (
-            positions == self.position if self.position is not None else np.ones(len(positions), dtype=bool)
-        )
-
-    def _see(self, name: str, column: pa.Array, limit: int, line: int) -> None:
-        known = self.categories[name]
-        if known is None:
-            return
-        known.update(pc.unique(column).to_pylist())
-        if len(known) > limit:
-            if not _are_numbers(known):
-                raise LogError(
-                    f"{self.table.path.name}, before line {line + len(column)}: {cut(name)} has more than {limit} "
-                    "values. Drop the column, or raise max_categories"
-                )
-            self.categories[name] = None
-
-    def columns(self, *, affinities: bool) -> list[_Column]:
-        """The columns that become features, in order."""
-        columns = []
-        for name, values in self.categories.items():
-            numeric = values is None or _are_numbers(values)
-            columns.append(_Column(name, None if numeric else tuple(sorted(values or ()))))
-        if self.position is None and len(self.positions) > 1:
-            columns.append(_Column(POSITION, tuple(map(str, sorted(self.positions)))))
-        return columns + [_Column(name) for name in self.table.affinities if affinities]
-
-    def notes(self, columns: list[_Column], *, affinities: bool) -> list[str]:
-        """What was assumed."""
-        table = self.table
-        notes = [
-            "A propensity alone does not tell which other items could have been shown: the support is unknown."
-        ]
-        if table.propensity is None:
-            notes[0] = "There are no propensities, and the support is unknown."
-        if any(column.source == POSITION for column in columns):
-            notes.append("Rows of all positions were read, and the position is one-hot in the contexts.")
-        elif self.position is not None:
-            notes.append(f"Only position {self.position} was read.")
-        if numeric := [c.source for c in columns if c.values is None and c.source in table.users]:
-            notes.append(
-                f"User features that are all numbers were kept as numbers: {', '.join(map(cut, numeric))}."
-            )
-        left = ["timestamps"] + (["affinities"] if table.affinities and not affinities else [])
-        return [*notes, f"Not kept: {' and '.join(left)}."]
-
-
-def _fill(survey: _Survey, columns: list[_Column], names: tuple[Hashable, ...], known: np.ndarray) -> Log:
+def _fill(table: _Table, columns: Columns, names: tuple[Hashable, ...], known: np.ndarray) -> Log:
     """The second walk; `known` (K,) are the actions' items, in rising order."""
-    table = survey.table
-    features = [name for column in columns for name in column.names]
-    if not features:
-        raise LogError(f"{table.path} has no user features; expected user_feature_0, … or affinities=True")
-    contexts = np.zeros((survey.rows, len(features)))
-    actions = np.empty(survey.rows, dtype=np.int32)
-    rewards = np.empty(survey.rows)
-    propensities = np.empty(survey.rows) if table.propensity else None
+    features = _feature_names(columns)
+    contexts = np.zeros((table.rows, len(features)))
+    actions = np.empty(table.rows, dtype=np.int32)
+    rewards = np.empty(table.rows)
+    propensities = np.empty(table.rows) if table.propensity else None
     start = 0
-    wanted = [ITEM, CLICK, table.position, table.propensity, *(column.source for column in columns)]
-    for line, batch in table.batches(wanted):
-        keep = survey.kept(batch, line)
+    for line, batch, keep in table.batches(ITEM, CLICK, table.propensity, *columns):
         part = slice(start, start + int(keep.sum()))
-        items = table.items(batch, line)
+        items = table.numbers(batch, ITEM, line, "count").astype(np.int64)
         places = np.searchsorted(known, items)
         outside = np.flatnonzero(known[np.minimum(places, len(known) - 1)] != items)
         if len(outside):
@@ -261,25 +222,25 @@ def _fill(survey: _Survey, columns: list[_Column], names: tuple[Hashable, ...], 
         actions[part] = places[keep]
         rewards[part] = table.numbers(batch, CLICK, line)[keep]
         if propensities is not None and table.propensity:
-            propensities[part] = table.propensities(batch, line)[keep]
-        first = 0
-        for column in columns:
-            contexts[part, first : first + len(column.names)] = _features(table, batch, column, line)[keep]
-            first += len(column.names)
+            propensities[part] = table.numbers(batch, table.propensity, line, "probability")[keep]
+        blocks = [_features(table, batch, name, values, line) for name, values in columns.items()]
+        contexts[part] = np.column_stack(blocks)[keep]
         start = part.stop
     return Log.from_indices(
         contexts, actions, rewards, names, propensities=propensities, feature_names=features
     )
 
 
-def _features(table: _Table, batch: pa.RecordBatch, column: _Column, line: int) -> np.ndarray:
+def _features(
+    table: _Table, batch: pa.RecordBatch, name: str, values: tuple[str | None, ...], line: int
+) -> np.ndarray:
     """One column's features, (rows, 1) as numbers or (rows, values) one-hot."""
-    if column.values is None:
-        return table.numbers(batch, column.source, line)[:, None]
-    texts = batch.column(column.source)
-    if column.source == POSITION:
+    if values == NUMBER:
+        return table.numbers(batch, name, line)[:, None]
+    texts = batch.column(name)
+    if name == POSITION:
         texts = pa.array(table.numbers(batch, POSITION, line).astype(int)).cast(pa.string())
-    return np.column_stack([pc.equal(texts, value).to_numpy(zero_copy_only=False) for value in column.values])
+    return np.column_stack([pc.equal(texts, value).to_numpy(zero_copy_only=False) for value in values])
 
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
@@ -287,98 +248,92 @@ def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
 
     Says what the format could not carry.
     """
-    groups = _groups(log)
+    columns = _columns_of(log)
     notes = []
-    if groups is None:
-        groups = {f"{USER}{i}": [(None, i)] for i in range(log.n_features)}
-        if log.feature_names != tuple(groups):
+    if columns is None:
+        columns = {f"{USER}{i}": NUMBER for i in range(log.n_features)}
+        if log.feature_names != tuple(columns):
             notes.append(f"Features are written as numbers under the names {USER}0, …: their own are lost.")
     with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        users = [name for name in groups if name != POSITION]
+        users = [name for name in columns if name != POSITION]
         shares = [] if log.propensities is None else [PROPENSITY[0]]
         writer.writerow(["", "timestamp", ITEM, POSITION, CLICK, *shares, *users])
-        for number, cells in enumerate(_cells(log, groups)):
-            row = [number, _timestamp(number), int(log.actions[number]), cells.get(POSITION, "1")]
-            row += [_short(float(log.rewards[number]))]
-            row += [] if log.propensities is None else [repr(float(log.propensities[number]))]
-            writer.writerow([*row, *(cells[name] for name in users)])
-    return [*notes, *_lost(log, groups)]
+        for rows in Blocks(0, log.n_rows, BATCH_ROWS):
+            writer.writerows(zip(*_cells(log, columns, rows), strict=True))
+    return [*notes, *_lost(log, columns)]
 
 
-def _groups(log: Log) -> Groups | None:
+def _columns_of(log: Log) -> Columns | None:
     """The columns that reading would turn into these very features, or None where there are none such."""
-    groups: Groups = {}
-    for i, name in enumerate(log.feature_names):
-        if one_hot := ONE_HOT.fullmatch(name):
-            groups.setdefault(one_hot[1], []).append((one_hot[2], i))
-        elif NUMBER.fullmatch(name):
-            groups.setdefault(name, []).append((None, i))
-        else:
+    columns: Columns = {}
+    for name in log.feature_names:
+        found = FEATURE.fullmatch(name)
+        if found is None:
             return None
-    return groups if _reads_back(groups) and _is_one_hot(log, groups) else None
+        column = found[1] or found[3]
+        columns[column] = (*columns.get(column, ()), found[2])
+    same = _feature_names(columns) == list(log.feature_names)
+    return columns if same and _reads_back(columns) and _is_one_hot(log, columns) else None
 
 
-def _reads_back(groups: Groups) -> bool:
-    rank = [0 if name.startswith(USER) else 1 if name == POSITION else 2 for name in groups]
-    affinities = [name for name in groups if name.startswith(AFFINITY)]
-    flat = [i for members in groups.values() for _, i in members]
-    for name, members in groups.items():
-        values = [value for value, _ in members if value is not None]
-        if len(values) not in (0, len(members)) or values != sorted(set(values)):
+def _reads_back(columns: Columns) -> bool:
+    rank = [0 if name.startswith(USER) else 1 if name == POSITION else 2 for name in columns]
+    affinities = [name for name in columns if name.startswith(AFFINITY)]
+    for name, found in columns.items():
+        values = [value for value in found if value is not None]
+        if found != NUMBER and (len(values) < len(found) or values != sorted(set(values))):
             return False
         if name == POSITION and (len(values) < 2 or not all(map(WHOLE_NUMBER.fullmatch, values))):
             return False
         if name != POSITION and values and _are_numbers(values):
             return False
-    return (
-        rank == sorted(rank)
-        and flat == sorted(flat)
-        and affinities == [f"{AFFINITY}{i}" for i in range(len(affinities))]
+    return rank == sorted(rank) and affinities == [f"{AFFINITY}{i}" for i in range(len(affinities))]
+
+
+def _parts(
+    columns: Columns, contexts: np.ndarray
+) -> Iterator[tuple[str, tuple[str | None, ...], np.ndarray]]:
+    """Each column with its values and its features (n, values)."""
+    start = 0
+    for name, values in columns.items():
+        yield name, values, contexts[:, start : start + len(values)]
+        start += len(values)
+
+
+def _is_one_hot(log: Log, columns: Columns) -> bool:
+    """Whether every row has one value of each column with values, and each value a row."""
+    blocks = [block for _, values, block in _parts(columns, log.contexts) if values != NUMBER]
+    return all(
+        np.isin(block, (0, 1)).all()
+        and (block.sum(axis=1) == 1).all()
+        and not np.signbit(block).any()
+        and block.any(axis=0).all()
+        for block in blocks
     )
 
 
-def _is_one_hot(log: Log, groups: Groups) -> bool:
-    for members in groups.values():
-        if members[0][0] is None:
-            continue
-        block = log.contexts[:, [i for _, i in members]]
-        if not (((block == 0) | (block == 1)).all() and (block.sum(axis=1) == 1).all()):
-            return False
-        if np.signbit(block).any() or not block.any(axis=0).all():
-            return False
-    return True
+def _cells(log: Log, columns: Columns, rows: slice) -> list[Sequence[Any]]:
+    """The file's columns for some rows. Its readers sort by time: rows count microseconds, and stay in order."""
+    numbers = range(rows.start, rows.stop)
+    times = [str(np.datetime64(number, "us")).replace("T", " ") + "+00:00" for number in numbers]
+    rewards = log.rewards[rows]
+    short = np.isin(rewards, (0, 1)) & ~np.signbit(rewards)
+    clicks = [int(reward) if whole else reward for reward, whole in zip(rewards.tolist(), short, strict=True)]
+    users: dict[str, list[Any]] = {
+        name: block[:, 0].tolist() if values == NUMBER else [values[j] for j in block.argmax(axis=1)]
+        for name, values, block in _parts(columns, log.contexts[rows])
+    }
+    positions = users.pop(POSITION, ["1"] * len(numbers))
+    shares = [] if log.propensities is None else [log.propensities[rows].tolist()]
+    return [numbers, times, log.actions[rows].tolist(), positions, clicks, *shares, *users.values()]
 
 
-def _cells(log: Log, groups: Groups) -> Iterator[dict[str, str]]:
-    for part in Blocks(0, log.n_rows, BATCH_ROWS):
-        contexts = log.contexts[part]
-        columns = {name: _texts(contexts, members) for name, members in groups.items()}
-        for i in range(len(contexts)):
-            yield {name: texts[i] for name, texts in columns.items()}
-
-
-def _texts(contexts: np.ndarray, members: Sequence[tuple[str | None, int]]) -> list[str]:
-    places = [i for _, i in members]
-    if members[0][0] is None:
-        return [repr(value) for value in contexts[:, places[0]].tolist()]
-    return [str(members[j][0]) for j in contexts[:, places].argmax(axis=1)]
-
-
-def _short(value: float) -> str:
-    return str(int(value)) if value in (0, 1) and not np.signbit(value) else repr(value)
-
-
-def _timestamp(number: int) -> str:
-    """The dataset's readers sort by time: rows count microseconds, so that they stay in order."""
-    return str(np.datetime64(number, "us")).replace("T", " ") + "+00:00"
-
-
-def _lost(log: Log, groups: Groups) -> list[str]:
+def _lost(log: Log, columns: Columns) -> list[str]:
     notes = ["Timestamps only count the rows: the log has none."]
-    if POSITION not in groups:
+    if POSITION not in columns:
         notes.append("Every row is written with position 1.")
-    affinities = sum(name.startswith(AFFINITY) for name in groups)
+    affinities = sum(name.startswith(AFFINITY) for name in columns)
     if affinities:
         notes.append("Affinities are read back with affinities=True.")
     if log.action_names != tuple(range(log.n_actions)):

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -17,6 +18,9 @@ from sparing.log.limits import DEEPEST_LABEL, LARGEST
 
 LONGEST_LINE = 2**26
 """Bytes that a line may have: one event must fit in memory many times over."""
+
+EXACT = 2.0**53
+"""Whole numbers up to here are told apart by floats."""
 
 COUNTED = 10_000
 """Up to this number, all actions below the largest number are there, though most may be missing from the file."""
@@ -59,28 +63,26 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
 class Records:
     """JSON values, one a line of a file, or the items of a sequence; can be walked more than once.
 
-    `objects_only`: lines that do not begin with a brace are skipped and counted, as Vowpal Wabbit does.
+    With `skipped`, lines that do not begin with a brace are skipped and counted in it, as Vowpal Wabbit does.
     """
 
-    def __init__(self, source: Any, expected: str, *, objects_only: bool = False) -> None:
-        self.expected, self.objects_only = expected, objects_only
-        self.skipped = 0
-        self.source = source
-        if is_path(source):
-            self.name = Path(source).name
-        else:
-            self.name = f"the {type(source).__name__}"
-            self.source = source if isinstance(source, Sequence) else _listed(source, expected)
+    def __init__(self, source: Any, expected: str, *, skipped: Counter[str] | None = None) -> None:
+        self.source, self.expected, self.skipped = source, expected, skipped
+        self.name = Path(source).name if is_path(source) else f"the {type(source).__name__}"
+        if is_path(source) or isinstance(source, Sequence):
+            return
+        if not isinstance(source, Iterable):
+            raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
+        self.source = list(source)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         if not is_path(self.source):
             for row, item in enumerate(self.source):
                 yield f"row {row}", item
             return
-        self.skipped = 0
         for where, line in text_lines(self.source):
-            if self.objects_only and line.strip() and not line.lstrip().startswith("{"):
-                self.skipped += 1
+            if self.skipped is not None and line.strip() and not line.lstrip().startswith("{"):
+                self.skipped["lines that are not JSON objects"] += 1
             elif line.strip():
                 yield where, self._parsed(line, where)
 
@@ -92,12 +94,6 @@ class Records:
                 f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
                 "A last line that was cut off can be deleted"
             ) from None
-
-
-def _listed(source: Any, expected: str) -> list[Any]:
-    if not isinstance(source, Iterable):
-        raise LogError(f"cannot read {type(source).__name__}; expected a path, or a list of {expected}")
-    return list(source)
 
 
 class Flattener:
@@ -294,12 +290,3 @@ def set_from_json(values: Any, where: str) -> list[Hashable]:
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise LogError(f"{where}: the available actions are {brief(values)}; expected a list of labels")
     return [from_json(value, where) for value in values]
-
-
-def unknown(label: Hashable, index: Mapping[Hashable, int], where: str) -> LogError:
-    """The error for a label that is none of the named actions."""
-    some = ", ".join(brief(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
-    return LogError(
-        f"{where}: unknown action {brief(label)}; the {len(index)} known ones are {some}. "
-        "Add it to actions=[...], or drop the event"
-    )

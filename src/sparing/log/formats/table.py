@@ -18,7 +18,7 @@ from sparing.log.blocks import METADATA, Blocks, Source, kind_of, notes_text, op
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.labels import DIGITS, WHOLE_NUMBER, brief, first_repeated, whole_numbers
 from sparing.log.log import Log
-from sparing.log.support import Support, SupportBuilder
+from sparing.log.support import SupportBuilder
 
 
 @keywords_of(Columns)
@@ -92,7 +92,7 @@ def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
 
 
 class _Parts:
-    """What has been read so far, by what it is."""
+    """What has been read so far, by what `Log.from_indices` calls it."""
 
     def __init__(self, source: Source, columns: Found, names: tuple[Hashable, ...]) -> None:
         self.source, self.columns, self.names = source, columns, names
@@ -128,21 +128,16 @@ class _Parts:
             parts["propensities"].append(self._numbers(batch, columns.propensity))
         if columns.context_id:
             ids = batch.column(columns.context_id)
-            parts["ids"].append(arrays.context_ids(ids, columns.context_id, first_row=row))
+            parts["context_ids"].append(arrays.context_ids(ids, columns.context_id, first_row=row))
         if self.order:
-            self._add_distribution(batch, actions)
+            table = np.column_stack([self._numbers(batch, name) for name in self.order])
+            self.support.add_distribution(table)
+            if not columns.estimated:
+                parts["logged_probabilities"].append(table[np.arange(len(table)), actions])
         elif columns.eligible:
             column = batch.column(columns.eligible)
             self.support.add_sets(*arrays.sets(column, columns.eligible, self.index, first_row=row))
         self.rows += batch.num_rows
-
-    def _add_distribution(self, batch: pa.RecordBatch, actions: np.ndarray) -> None:
-        table = np.empty((batch.num_rows, len(self.order)))
-        for j, name in enumerate(self.order):
-            table[:, j] = self._numbers(batch, name)
-        self.support.add_distribution(table)
-        if not self.columns.estimated:
-            self.parts["logged"].append(table[np.arange(len(table)), actions])
 
     def _numbers(self, batch: pa.RecordBatch, name: str) -> np.ndarray:
         return arrays.numbers(batch.column(name), name, first_row=self.rows)
@@ -151,17 +146,11 @@ class _Parts:
         """The log of all that was read."""
         if not self.rows:
             raise no_rows(self.source)
-        unknown = not self.order and not self.columns.eligible
         return Log.from_indices(
-            self._joined("contexts"),
-            self._joined("actions"),
-            self._joined("rewards"),
-            self.names,
-            propensities=self._joined("propensities") if self.columns.propensity else None,
-            logged_probabilities=self._joined("logged") if "logged" in self.parts else None,
-            support=Support.unknown(self.rows, len(self.names)) if unknown else self.support.build(),
-            context_ids=self._joined("ids") if self.columns.context_id else None,
+            action_names=self.names,
+            support=self.support.build() if self.order or self.columns.eligible else None,
             feature_names=feature_names_of(self.source, self.columns),
+            **{what: self._joined(what) for what in list(self.parts)},
         )
 
     def _joined(self, what: str) -> np.ndarray:

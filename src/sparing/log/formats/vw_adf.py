@@ -1,5 +1,6 @@
 """Vowpal Wabbit's text blocks for `--cb_adf`: a shared line, a line an action, a blank line behind each event."""
 
+import itertools
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
@@ -9,19 +10,8 @@ from sparing.log import labels
 from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
-from sparing.log.formats.records import Named, by_label, by_text, text_lines
-from sparing.log.formats.vw_text import (
-    CONSTANT_NOTE,
-    FeatureText,
-    Line,
-    escape,
-    label,
-    split,
-    tag,
-    tag_notes,
-    tags_wanted,
-    unescape,
-)
+from sparing.log.formats.records import Named, by_label, by_text
+from sparing.log.formats.vw_text import ContextText, Line, TextReader, escape, label, unescape
 from sparing.log.log import Log
 
 SHARED = "shared"
@@ -42,7 +32,7 @@ def read(
     alone, `action_id="position"` by its place in the block. A block's lines are the actions it could
     have taken. `context_id="tag"` takes the shared lines' tags for context ids.
     """
-    return _Blocks(source, action_id=action_id, tags=tags_wanted(context_id)).read(**vocabulary)
+    return _Blocks(source, action_id, context_id).read(**vocabulary)
 
 
 def _by_line(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
@@ -62,41 +52,36 @@ def _only_feature(line: str) -> str | None:
     return unescape("".join(features))
 
 
-class _Blocks(Reader):
-    """The events of a file, and what was noticed on the way."""
+class _Blocks(TextReader):
+    """The events of a file, one a block."""
 
-    def __init__(self, source: str | os.PathLike[str], *, action_id: str | None, tags: bool) -> None:
-        super().__init__(os.fspath(source), {None: _by_line, POSITION: by_label}.get(action_id, by_text))
-        self.source, self.action_id, self.tags = source, action_id, tags
-        self.unlabelled = self.tagged = self.featured = 0
+    def __init__(self, source: str | os.PathLike[str], action_id: str | None, context_id: str | None) -> None:
+        naming = {None: _by_line, POSITION: by_label}.get(action_id, by_text)
+        super().__init__(source, naming, context_id, "events")
+        self.action_id = action_id
 
     def events(self) -> Iterator[Event]:
         """One event for each block with a label."""
-        self.unlabelled = self.tagged = self.featured = 0
         for block in self._blocks():
             shared = block.pop(0) if block[0].labels[:1] == [SHARED] else None
             event = self._event(block, shared)
             if event is None:
-                self.unlabelled += 1
+                self.skipped["events without a label"] += 1
             else:
-                self.tagged += shared is not None and shared.tag is not None
                 yield event
 
     def _blocks(self) -> Iterator[list[Line]]:
         block: list[Line] = []
-        for where, text in text_lines(self.source):
-            if text.strip():
-                line = split(text, where)
+        for line in itertools.chain(self.lines(), [None]):
+            if line is not None:
                 if block and line.labels[:1] == [SHARED]:
                     raise LogError(
-                        f"{where}: a shared line inside an event; a blank line must stand between events"
+                        f"{line.where}: a shared line inside an event; a blank line must stand between events"
                     )
                 block.append(line)
             elif block:
                 yield block
                 block = []
-        if block:
-            yield block
 
     def _event(self, block: list[Line], shared: Line | None) -> Event | None:
         if not block:
@@ -112,7 +97,6 @@ class _Blocks(Reader):
             return None
         [(chosen, reward, share)] = costs
         eligible = [self._action(i, line) for i, line in enumerate(block)]
-        tag = shared.tag if shared is not None and self.tags else None
         return Event(
             block[chosen].where,
             {} if shared is None else shared.features(),
@@ -120,7 +104,7 @@ class _Blocks(Reader):
             reward,
             propensity=share,
             eligible=eligible,
-            context_id=None if tag is None else unescape(tag),
+            context_id=self.id_of(shared),
         )
 
     def _action(self, position: int, line: Line) -> Hashable:
@@ -128,7 +112,7 @@ class _Blocks(Reader):
             return position + 1
         if self.action_id is None:
             text = line.text()
-            self.featured += _only_feature(text) is None
+            self.seen["featured"] += _only_feature(text) is None
             return text
         for token in (token for _, tokens in line.spaces for token in tokens):
             name, equals, value = token.partition(":")[0].partition("=")
@@ -140,37 +124,23 @@ class _Blocks(Reader):
         )
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was skipped and assumed."""
-        notes = [
-            "Rewards are minus the costs.",
-            CONSTANT_NOTE,
-            "The actions of a block are taken to be all that the event could have taken.",
-        ]
-        if self.featured or self.action_id is not None:
+        """What was assumed, also of the actions."""
+        notes = ["The actions of a block are taken to be all that the event could have taken."]
+        if self.seen["featured"] or self.action_id is not None:
             notes.append("Features of actions are used as their names only.")
-        if self.unlabelled:
-            notes.append(f"{self.unlabelled} events without a label were skipped.")
-        if self.tagged and not self.tags:
-            notes.append(f"The tags of {self.tagged} events were left out; context_id='tag' keeps them.")
-        return notes
+        return [*super().notes(log, named=named), *notes]
 
 
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name. Says what the format could not carry."""
     writing.need_propensities(log, "Vowpal Wabbit's --cb_adf format")
-    features = FeatureText(log)
+    context = ContextText(log)
     names = [f"|action {escape(labels.as_text(name))}" for name in log.action_names]
 
     def block(row: writing.Row) -> str:
         label = f"0:{-row.reward!r}:{row.propensity!r} "
-        available = range(log.n_actions) if row.available is None else row.available
-        actions = [f"{label if action == row.action else ''}{names[action]}" for action in available]
-        return "\n".join([f"{SHARED} {tag(row)}{features(row)}", *actions, ""])
+        actions = [f"{label if action == row.action else ''}{names[action]}" for action in row.available]
+        return "\n".join([f"{SHARED} {context(row)}", *actions, ""])
 
-    writing.write_lines(path, map(block, writing.rows(log)))
-    return [
-        *features.notes,
-        *tag_notes(log),
-        *writing.text_notes(log.action_names),
-        *writing.listing_notes(log),
-    ]
+    writing.write_lines(path, map(block, writing.rows(log, context.names)))
+    return [*context.notes, *writing.text_notes(log.action_names), *writing.lost(log)]

@@ -1,8 +1,7 @@
 """Vowpal Wabbit's `--json` lines: an object that is itself the context, with `_multi` for `--cb_adf`, or without."""
 
 import os
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from sparing.errors import LogError
@@ -51,19 +50,22 @@ class Events(Reader):
     """The events of a file of JSON lines with Vowpal Wabbit's labels; of use to whichever format they are in."""
 
     def __init__(self, source: Any, expected: str, action_id: str, ignore: Iterable[str]) -> None:
-        self.records = Records(source, expected, objects_only=True)
-        super().__init__(self.records.name, by_label if action_id == POSITION else by_text)
+        super().__init__("", by_label if action_id == POSITION else by_text)
+        self.records = Records(source, expected, skipped=self.skipped)
+        self.name = self.records.name
         self.identity, self.flatten = Identity(action_id), Flattener(ignore=ignore, hidden=True)
-        self.skipped: Counter[str] = Counter()
 
     def labelled(self) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
-        """Each record with its place and its label; what is skipped is counted anew."""
-        self.skipped.clear()
+        """Each record with its place and its label."""
         for where, record in self.records:
             yield where, record, label_of(record, where, self.records.expected)
 
-    def eligible(self, multi: Sequence[Any], where: str) -> list[Hashable]:
+    def eligible(self, multi: Any, where: str) -> list[Hashable]:
         """The labels of the actions that an event lists."""
+        if not isinstance(multi, list | tuple) or not multi:
+            raise LogError(
+                f"{where}: no list of actions, _multi is {str(multi)[:40]!r}; expected an object for each action"
+            )
         return [self.identity(action, position, where) for position, action in enumerate(multi)]
 
     def event(
@@ -79,15 +81,6 @@ class Events(Reader):
             propensity=None if share is None else finite(share, where, "the label's probability"),
             **more,
         )
-
-    def told_by(self) -> str:
-        """How actions are told from each other."""
-        return f"Actions are told by {self.identity.said}; any other features of theirs are left out."
-
-    def left_out(self) -> list[str]:
-        """What was skipped, and why."""
-        skipped = self.skipped | Counter({"lines that are not JSON objects": self.records.skipped})
-        return [f"{count} {what} were skipped." for what, count in skipped.items() if count]
 
 
 class _Events(Events):
@@ -124,10 +117,6 @@ class _Events(Events):
 
     def _from_list(self, where: str, record: Mapping[str, Any], label: dict[str, Any] | None) -> Event | None:
         multi = record["_multi"]
-        if not isinstance(multi, list | tuple) or not multi:
-            raise LogError(
-                f"{where}: _multi is {str(multi)[:40]!r}; expected a list of objects, one an action"
-            )
         eligible = self.eligible(multi, where)
         own = [(i, found) for i, action in enumerate(multi) if (found := _own_label(action, where))]
         if len(own) + (label is not None) > 1:
@@ -136,17 +125,17 @@ class _Events(Events):
             )
         if label is None and not own:
             return None
-        chosen, label = own[0] if own else (_chosen(label or {}, len(multi), where), label or {})
+        chosen, label = own[0] if own else (chosen_place(label or {}, len(multi), where), label or {})
         return self.event(where, record, label, eligible[chosen], eligible=eligible)
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was skipped and assumed."""
+        """What was assumed."""
         notes = ["Rewards are minus the costs."]
         if self.listed:
-            notes.append(self.told_by())
+            notes.append(self.identity.note)
         elif not named:
             notes.append(numbered_note(log.action_names, first=1))
-        return [*notes, *self.left_out()]
+        return notes
 
 
 def _own_label(action: Any, where: str) -> dict[str, Any] | None:
@@ -161,25 +150,27 @@ def _text_label(text: Any, where: str) -> dict[str, Any] | None:
     if not isinstance(text, str):
         return None
     taken = label_in_text(text, where)
-    label = {"action": taken.action, "cost": taken.cost, "probability": taken.probability}
-    return label if taken.cost is not None else None
+    return None if taken.cost is None else taken._asdict()
 
 
-def _chosen(label: Mapping[str, Any], count: int, where: str) -> int:
-    """The position of the action that was taken."""
+def chosen_place(
+    label: Mapping[str, Any], count: int, where: str, *, base: int = 1, otherwise: int | None = None
+) -> int:
+    """The place in `_multi` of the action taken: `_labelIndex`, else `_label_Action` from `base`, else `otherwise`."""
     index, number = label.get("index"), label.get("action")
-    for value in (index, number):
+    for name, value in (("_labelIndex", index), ("_label_Action", number)):
         if value is not None and type(value) is not int:
-            raise LogError(f"{where}: the label names action {brief(value)}; expected a whole number")
-    if index is None and number is None:
+            raise LogError(f"{where}: {name} is {brief(value)}; expected a whole number")
+    place = number - base if index is None and number is not None else index
+    place = otherwise if place is None else place
+    if place is None:
         raise LogError(f"{where}: the label names no action; expected _labelIndex or _label_Action")
-    chosen = int(index) if index is not None else int(number or 0) - 1
-    if not 0 <= chosen < count or (number is not None and number != chosen + 1):
+    if not 0 <= place < count or number not in (None, place + base):
         raise LogError(
-            f"{where}: the label's _labelIndex {index} (from 0) and _label_Action {number} (from 1) do not name one of "
-            f"the {count} actions of _multi"
+            f"{where}: the label's _labelIndex {index} (from 0) and _label_Action {number} (from {base}) do not name "
+            f"one of the {count} actions of _multi"
         )
-    return chosen
+    return int(place)
 
 
 def label_of(record: Any, where: str, expected: str) -> dict[str, Any] | None:
@@ -221,18 +212,19 @@ class Identity:
         self._flatten = Flattener(hidden=True)
 
     @property
-    def said(self) -> str:
+    def note(self) -> str:
         """The rule, in words."""
-        return {FEATURES: "their features", POSITION: "their position in _multi"}.get(
-            self.rule, f"the field {self.rule}"
-        )
+        said = {FEATURES: "their features", POSITION: "their position in _multi"}
+        by = said.get(self.rule, f"the field {self.rule}")
+        return f"Actions are told by {by}; any other features of theirs are left out."
 
     def __call__(self, action: Any, position: int, where: str) -> Hashable:
         """An action's label."""
         if not isinstance(action, dict | Mapping):
             raise LogError(f"{where}: action {position + 1} of _multi is {brief(action)}; expected an object")
         if self.rule == AUTOMATIC:
-            self.rule = _id_path(action) or FEATURES
+            tag = "_tag" if isinstance(action.get("_tag"), str) else FEATURES
+            self.rule = _find_id(action, "") or tag
         if self.rule == POSITION:
             return position + 1
         if self.rule == FEATURES:
@@ -255,13 +247,8 @@ class Identity:
         return str(value)
 
 
-def _id_path(action: Mapping[str, Any]) -> str | None:
-    """The dotted path of an action's id: a field called id, at any depth, else its tag."""
-    found = _find_id(action, "")
-    return found or ("_tag" if isinstance(action.get("_tag"), str) else None)
-
-
 def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
+    """The dotted path of a field called id, at any depth."""
     for key, part in value.items():
         if key.lower() == "id" and isinstance(part, str | int):
             return f"{prefix}{key}"
@@ -293,14 +280,16 @@ def write_labelled(
     actions = [{"a": {"id": labels.as_text(name)}} for name in log.action_names]
 
     def written(row: writing.Row) -> dict[str, Any]:
-        available = range(log.n_actions) if row.available is None else row.available
-        place = available.index(row.action)
+        place = row.available.index(row.action)
         label = {"_label_cost": -row.reward, "_label_probability": row.propensity}
-        context: dict[str, Any] = {names[position]: value for position, value in row.features}
-        context["_multi"] = [actions[action] for action in available]
+        context = {**dict(row.features), "_multi": [actions[action] for action in row.available]}
         return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
 
-    writing.write_json(path, map(written, writing.rows(log)), compact=True)
+    writing.write_json(path, map(written, writing.rows(log, names)), compact=True)
     if log.context_ids is not None and not whole:
         notes.append("Context ids are lost.")
-    return [*notes, *writing.text_notes(log.action_names), *writing.listing_notes(log, distributions=whole)]
+    return [
+        *notes,
+        *writing.text_notes(log.action_names),
+        *writing.lost(log, kept="" if whole else writing.KEPT),
+    ]

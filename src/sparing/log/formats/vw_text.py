@@ -4,13 +4,13 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparing.errors import LogError
 from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
-from sparing.log.formats.records import add_feature, by_number, numbered_note, parsed, text_lines
+from sparing.log.formats.records import Naming, add_feature, by_number, numbered_note, parsed, text_lines
 from sparing.log.labels import WHOLE_NUMBER, brief
 from sparing.log.log import Log
 
@@ -72,8 +72,7 @@ class Line:
         return " ".join(" ".join([f"|{head}", *tokens]) for head, tokens in self.spaces)
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """An action's number, and its cost and probability where they are given."""
 
     action: int
@@ -124,41 +123,64 @@ def label(token: str, where: str) -> Label:
     return Label(int(number), cost, parsed(numbers[1], where, "the probability") if numbers[1:] else None)
 
 
-class FeatureText:
-    """Writes the features of rows; a name `space^name` goes to the namespace it came from."""
+class ContextText:
+    """Writes the contexts of rows, ids as tags; a feature `space^name` goes to the namespace it came from."""
 
     def __init__(self, log: Log) -> None:
         names, self.notes = writing.feature_names(log)
         parts = [name.partition("^") for name in names]
-        self._names = [
+        self.names = [
             (escape(space), escape(rest)) if space and rest else ("", escape(name))
             for name, (space, _, rest) in zip(names, parts, strict=True)
         ]
+        if log.context_ids is not None:
+            back = "" if log.context_ids.dtype.kind == "U" else ", where numbers come back as text"
+            self.notes.append(f"Context ids are written as tags: read them back with context_id='tag'{back}.")
 
     def __call__(self, row: writing.Row) -> str:
-        """The bars and features of a row: `| age:31.0 |geo lat:47.4`."""
-        written: list[str] = []
+        """The tag, bars and features of a row: `'id | age:31.0 |geo lat:47.4`."""
+        written = [] if row.context_id is None else [f"'{escape(str(row.context_id))}"]
         current = None
-        for position, value in row.features:
-            space, name = self._names[position]
+        for (space, name), value in row.features:
             if space != current:
                 written.append(f"|{space}")
                 current = space
             written.append(f"{name}:{value!r}")
-        return " ".join(written) or "|"
+        return " ".join(written if row.features else [*written, "|"])
 
 
-def tag(row: writing.Row) -> str:
-    """A row's context id as the tag of its line, with the blank behind it."""
-    return "" if row.context_id is None else f"'{escape(str(row.context_id))} "
+class TextReader(Reader):
+    """Reads lines of text. With `context_id="tag"`, tags are context ids; `unit` is what has a tag."""
 
+    def __init__(
+        self, source: str | os.PathLike[str], naming: Naming, context_id: str | None, unit: str
+    ) -> None:
+        if context_id not in (None, "tag"):
+            raise LogError(
+                f"context_id={context_id!r}; in Vowpal Wabbit's text it can only be 'tag', or None"
+            )
+        super().__init__(os.fspath(source), naming, alone_means_all=True)
+        self.source, self.tags, self.unit = source, context_id is not None, unit
 
-def tag_notes(log: Log) -> list[str]:
-    """What becomes of the context ids."""
-    if log.context_ids is None:
-        return []
-    numbers = "" if log.context_ids.dtype.kind == "U" else ", where numbers come back as text"
-    return [f"Context ids are written as tags: read them back with context_id='tag'{numbers}."]
+    def lines(self) -> Iterator[Line | None]:
+        """Each line taken apart, None where it is blank."""
+        for where, text in text_lines(self.source):
+            yield split(text, where) if text.strip() else None
+
+    def id_of(self, line: Line | None) -> str | None:
+        """The context id of a line with a tag."""
+        if line is None or line.tag is None:
+            return None
+        self.seen["tags"] += 1
+        return unescape(line.tag) if self.tags else None
+
+    def notes(self, log: Log, *, named: bool) -> list[str]:
+        """What was assumed."""
+        notes = ["Rewards are minus the costs.", CONSTANT_NOTE]
+        if self.seen["tags"] and not self.tags:
+            count = f"{self.seen['tags']} {self.unit}"
+            notes.append(f"The tags of {count} were left out; context_id='tag' keeps them.")
+        return notes
 
 
 @keywords_of(Reader.read)
@@ -172,45 +194,31 @@ def read(
     Further actions in a line's label are the ones it could have taken. `context_id="tag"` takes the
     lines' tags for context ids.
     """
-    return _Lines(source, tags=tags_wanted(context_id)).read(**vocabulary)
+    return _Lines(source, by_number, context_id, "lines").read(**vocabulary)
 
 
-def tags_wanted(context_id: str | None) -> bool:
-    """Whether the tags are to be context ids."""
-    if context_id not in (None, "tag"):
-        raise LogError(f"context_id={context_id!r}; in Vowpal Wabbit's text it can only be 'tag', or None")
-    return context_id == "tag"
-
-
-class _Lines(Reader):
-    """The events of a file, and what was noticed on the way."""
-
-    def __init__(self, source: str | os.PathLike[str], *, tags: bool) -> None:
-        super().__init__(os.fspath(source), by_number, alone_means_all=True)
-        self.source, self.tags = source, tags
-        self.unlabelled = self.listing = self.tagged = self.rows = 0
+class _Lines(TextReader):
+    """The events of a file, one a line."""
 
     def events(self) -> Iterator[Event]:
         """One event for each labelled line."""
-        self.unlabelled = self.listing = self.tagged = self.rows = 0
         blocks = _BlockEvidence()
-        for where, text in text_lines(self.source):
-            if not text.strip():
+        for line in self.lines():
+            if line is None:
                 blocks.end()
                 continue
-            line = split(text, where)
             if line.labels == ["shared"]:
-                raise LogError(f"{where}: a shared line; this is the format for --cb_adf (format='vw-adf')")
-            self.tagged += line.tag is not None
-            labels = [label(token, where) for token in line.labels]
+                raise LogError(
+                    f"{line.where}: a shared line; this is the format for --cb_adf (format='vw-adf')"
+                )
+            labels = [label(token, line.where) for token in line.labels]
             costs = any(each.cost is not None for each in labels)
-            blocks.see(where, costs)
+            blocks.see(line.where, costs)
             if costs:
-                self.rows += 1
-                self.listing += len(labels) > 1
+                self.seen["listing" if len(labels) > 1 else "alone"] += 1
                 yield self._event(line, labels)
             else:
-                self.unlabelled += 1
+                self.skipped["unlabelled lines"] += 1
         blocks.check()
 
     def _event(self, line: Line, labels: list[Label]) -> Event:
@@ -228,22 +236,18 @@ class _Lines(Reader):
             reward,
             propensity=taken.probability,
             eligible=[each.action for each in labels] if len(labels) > 1 else None,
-            context_id=unescape(line.tag) if self.tags and line.tag is not None else None,
+            context_id=self.id_of(line),
         )
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was skipped and assumed."""
+        """What was assumed, also of the numbers and of lines without others."""
         notes = [] if named else [numbered_note(log.action_names, first=1)]
-        notes += ["Rewards are minus the costs.", CONSTANT_NOTE]
-        if self.unlabelled:
-            notes.append(f"{self.unlabelled} unlabelled lines were skipped.")
-        if 0 < self.listing < self.rows:
+        notes += super().notes(log, named=named)
+        if self.seen["listing"] and self.seen["alone"]:
             notes.append(
-                f"{self.rows - self.listing} lines list no other action: they are taken to have had all, as "
-                "Vowpal Wabbit does."
+                f"{self.seen['alone']} lines list no other action: they are taken to have had all, as Vowpal Wabbit "
+                "does."
             )
-        if self.tagged and not self.tags:
-            notes.append(f"The tags of {self.tagged} lines were left out; context_id='tag' keeps them.")
         return notes
 
 
@@ -282,15 +286,15 @@ class _BlockEvidence:
 def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb` lines; K is the number of the log's actions. Says what the format could not carry."""
     writing.need_propensities(log, "Vowpal Wabbit's --cb format")
-    features = FeatureText(log)
+    context = ContextText(log)
     lists = writing.has_sets(log) and bool((log.support.sizes > 1).all())
 
     def line(row: writing.Row) -> str:
-        others = "".join(f" {a + 1}" for a in row.available_first()[1:]) if lists else ""
-        return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {tag(row)}{features(row)}"
+        others = "".join(f" {a + 1}" for a in row.available if a != row.action) if lists else ""
+        return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {context(row)}"
 
-    writing.write_lines(path, map(line, writing.rows(log)))
-    return [*features.notes, *tag_notes(log), *_lost(log, lists=lists)]
+    writing.write_lines(path, map(line, writing.rows(log, context.names)))
+    return [*context.notes, *_lost(log, lists=lists)]
 
 
 def _lost(log: Log, *, lists: bool) -> list[str]:
@@ -300,12 +304,9 @@ def _lost(log: Log, *, lists: bool) -> list[str]:
     elif not log.counts[-1] and not (lists and log.support.shares[-1] > 0):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
-        notes += writing.distribution_notes(log)
-    if log.support.known and not lists:
-        why = (
-            "estimated"
-            if not writing.has_sets(log)
-            else "a single action in some rows, which --cb cannot say"
-        )
+        return [*notes, *writing.distribution_notes(log)]
+    if log.support.known:
+        single = "a single action in some rows, which --cb cannot say"
+        why = single if writing.has_sets(log) else "estimated"
         notes.append(f"The log's support is {why}: it was left out.")
     return notes

@@ -15,32 +15,31 @@ from sparing.log.blocks import Blocks
 from sparing.log.labels import brief, whole_numbers
 from sparing.log.log import Log
 
+KEPT = "the set and the logged action's probability are kept"
+"""What most formats keep of a full distribution."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of a log.
 
-    `features` are the positions and values to write: all of them in the first row, so that a reader
-    learns the features in their order, later those that are not 0. `available` are the indices of the
-    actions the row could have taken (None: unknown), `probabilities` theirs (None: only the set is known).
+    `features` are the names and values to write: all of them in the first row, so that a reader learns the
+    features in their order, later those that are not 0. `available` are the indices of the actions the row
+    could have taken, all where that is unknown, `probabilities` theirs (None: only the set is known).
     """
 
     number: int
-    features: list[tuple[int, float]]
+    features: list[tuple[Any, float]]
     action: int
     reward: float
     propensity: float | None
-    available: list[int] | None
+    available: Sequence[int]
     probabilities: list[float] | None
     context_id: Any
 
-    def available_first(self) -> list[int]:
-        """The available actions with the logged one in front."""
-        return [self.action, *(a for a in self.available or () if a != self.action)]
 
-
-def rows(log: Log) -> Iterator[Row]:
-    """Walk a log; sets and distributions are unpacked for a few rows at a time."""
+def rows(log: Log, names: Sequence[Any]) -> Iterator[Row]:
+    """Walk a log, its features under these names; sets and distributions are unpacked for a few rows at a time."""
     known = has_sets(log)
     for part in Blocks.of(log.n_rows, max(log.n_features, log.n_actions)):
         contexts = log.contexts[part]
@@ -52,11 +51,11 @@ def rows(log: Log) -> Iterator[Row]:
             available = None if masks is None else np.flatnonzero(masks[i])
             yield Row(
                 number,
-                list(zip(where.tolist(), contexts[i, where].tolist(), strict=True)),
+                list(zip([names[j] for j in where.tolist()], contexts[i, where].tolist(), strict=True)),
                 int(log.actions[number]),
                 float(log.rewards[number]),
                 None if log.propensities is None else float(log.propensities[number]),
-                None if available is None else available.tolist(),
+                range(log.n_actions) if available is None else available.tolist(),
                 None if shares is None else shares[i, available].tolist(),
                 None if log.context_ids is None else log.context_ids[number].item(),
             )
@@ -76,53 +75,38 @@ def need_propensities(log: Log, title: str) -> None:
         )
 
 
-def support_notes(log: Log, *, lists_everything: bool) -> list[str]:
-    """What a format that lists available actions cannot say of an unknown or estimated support."""
-    if has_sets(log):
-        return []
-    what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
-    then = (
-        "all actions are listed, which reads back as if each row could have taken any"
-        if lists_everything
-        else "left out"
-    )
-    return [f"The log's support {what}: {then}."]
+def lost(log: Log, *, kept: str = KEPT, listing: bool = True) -> list[str]:
+    """What is lost of the actions and the support by a format from which labels come back sorted.
 
-
-def distribution_notes(
-    log: Log, *, kept: str = "the set and the logged action's probability are kept"
-) -> list[str]:
-    """What a format keeps of full distributions that it cannot carry."""
-    if not has_sets(log) or log.support.probabilities is None:
-        return []
-    return [f"Of each row's distribution, {kept}."]
-
-
-def missing_action_notes(log: Log, *, every: bool = True) -> list[str]:
-    """Actions that no row will show; `every`: rows list all actions where the support is unknown."""
+    `kept` says what of distributions is, nothing where they are kept whole; `listing`: whether rows list all
+    actions where the support is unknown.
+    """
+    notes = []
+    if labels.in_order(log.action_names) != log.action_names:
+        notes.append(
+            "Actions read back in sorted order; read the file with actions=[...] for the log's order."
+        )
+    notes += distribution_notes(log, kept) if kept else []
     shown = log.counts > 0
     if has_sets(log):
         shown |= log.support.shares > 0
-    elif every:
-        return []
-    lost = [name for name, there in zip(log.action_names, shown, strict=True) if not there]
-    if not lost:
-        return []
-    some = ", ".join(map(repr, lost[:3])) + (", …" if lost[3:] else "")
-    return [f"Actions that are in no row ({some}) are lost unless the file is read with actions=[...]."]
+    else:
+        what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
+        then = "all actions are listed, which reads back as if each row could have taken any"
+        notes.append(f"The log's support {what}: {then if listing else 'left out'}.")
+        shown |= listing
+    if unseen := [name for name, there in zip(log.action_names, shown, strict=True) if not there]:
+        some = ", ".join(map(repr, unseen[:3])) + (", …" if unseen[3:] else "")
+        notes.append(
+            f"Actions that are in no row ({some}) are lost unless the file is read with actions=[...]."
+        )
+    return notes
 
 
-def listing_notes(log: Log, *, distributions: bool = False) -> list[str]:
-    """What a format loses that lists the available actions of every row, sorted, with or without `distributions`."""
-    kept = [] if distributions else distribution_notes(log)
-    return [*order_notes(log), *kept, *support_notes(log, lists_everything=True), *missing_action_notes(log)]
-
-
-def order_notes(log: Log) -> list[str]:
-    """Whether the actions' order is lost: labels come back sorted."""
-    if labels.in_order(log.action_names) == log.action_names:
-        return []
-    return ["Actions read back in sorted order; read the file with actions=[...] for the log's order."]
+def distribution_notes(log: Log, kept: str = KEPT) -> list[str]:
+    """What a format keeps of full distributions that it cannot carry."""
+    full = has_sets(log) and log.support.probabilities is not None
+    return [f"Of each row's distribution, {kept}."] if full else []
 
 
 def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[list[str], list[str]]:
