@@ -218,18 +218,20 @@ def _number(value: Any) -> float:
     return number(value) if isinstance(value, str) else float(value)
 
 
-def features(batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> np.ndarray:
-    """Contexts (n, d) from d columns of numbers, or from one column of lists."""
+def features(
+    batch: pa.RecordBatch, names: Sequence[str], *, first_row: int, width: int | None = None
+) -> np.ndarray:
+    """Contexts (n, d) from d columns of numbers, or from one column of lists, of length `width` if that is known."""
     if len(names) == 1 and is_list(batch.schema.field(names[0]).type):
         column = batch.column(names[0])
         lengths = _lengths(column, names[0], first_row=first_row)
-        odd = np.flatnonzero(lengths != lengths[0])
+        width = int(lengths[0]) if width is None else width
+        odd = np.flatnonzero(lengths != width)
         if len(odd):
             raise LogError(
                 f"{cut(names[0])} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
-                f"have {lengths[0]}"
+                f"have {width}"
             )
-        width = int(lengths[0])
         flat = numbers(column.flatten(), names[0], first_row=first_row, width=max(1, width))
         return flat.reshape(batch.num_rows, width)
     table = np.empty((batch.num_rows, len(names)))

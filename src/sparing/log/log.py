@@ -9,18 +9,13 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.context_index import groups_of
 from sparing.log.labels import brief
 from sparing.log.limits import LARGEST
 from sparing.log.support import EligibleSets, Support
 
 CONTRADICTION = 1e-4
 """How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
-
-SMALL = 2**18
-"""Fewer rows than this are sorted by NumPy: a fifth of a second; loading the compiled kernels takes longer."""
-
-SPARSE = 4
-"""Ids from a range of so many numbers a row are counted, not sorted."""
 
 ODD_KINDS = {"c": "complex", "M": "dates", "m": "durations", "U": "text", "S": "bytes", "V": "records"}
 """Kinds of arrays that NumPy turns into numbers, quietly and wrongly, or not at all."""
@@ -111,7 +106,11 @@ class Log:
         `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
         are given where the distributions may be too many for the support to keep.
         """
-        _check_contexts(contexts, feature_names)
+        if contexts.ndim != 2 or contexts.shape[1] < 1:
+            raise LogError(
+                f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
+            )
+        check_features(contexts, feature_names)
         n, d = contexts.shape
         if actions.shape != (n,):
             raise LogError(f"{len(actions)} actions for {n} contexts; expected one a row")
@@ -172,8 +171,7 @@ class Log:
     @cached_property
     def groups(self) -> np.ndarray:
         """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
-        ids = self.context_ids
-        groups = context_groups(self.contexts) if ids is None else id_groups(ids)
+        groups = groups_of(self.contexts if self.context_ids is None else self.context_ids)
         groups.setflags(write=False)
         return groups
 
@@ -239,24 +237,10 @@ def _support(
     return support if sets is None else sets.support(index)
 
 
-def _check_contexts(contexts: np.ndarray, names: Sequence[str] | None) -> None:
-    if contexts.ndim != 2 or contexts.shape[1] < 1:
-        raise LogError(
-            f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
-        )
-    place = first_too_large(contexts)
-    if place < 0:
-        return
-    row, column = divmod(place, contexts.shape[1])
-    raise feature_error(contexts[row, column], row, column, names)
-
-
 def _check_vector(values: np.ndarray, n: int, what: str) -> None:
     if values.shape != (n,):
         raise LogError(f"{what} values of shape {values.shape} for {n} contexts; expected ({n},)")
-    bad = first_too_large(values)
-    if bad >= 0:
-        raise number_error(what, values[bad], bad)
+    check_numbers(values, what)
 
 
 def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
@@ -288,31 +272,34 @@ def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | 
     return propensities
 
 
-def first_too_large(values: np.ndarray) -> int:
-    """The place, counted row by row, of the first number that is not finite or too large, or −1."""
-    if not values.size or (values.max() <= LARGEST and values.min() >= -LARGEST):  # no copy; false for NaN
-        return -1
-    return int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
+def check_features(
+    contexts: np.ndarray | Sequence[np.ndarray], names: Sequence[str] | None, *, first_row: int = 0
+) -> None:
+    """Refuse contexts, as rows (n, d) or as columns (n,), of which a feature is not finite or too large."""
+    if isinstance(contexts, np.ndarray):
+        if _all_fit(contexts):
+            return
+        contexts = list(contexts.T)
+    for j, column in enumerate(contexts):
+        name = names[j][: labels.BRIEF] if names is not None and j < len(names) else f"x_{j}"
+        called = "" if name == f"x_{j}" else f" ({name})"
+        check_numbers(column, f"context feature {j}{called}", first_row=first_row)
 
 
-def feature_error(value: float, row: int, column: int, names: Sequence[str] | None) -> LogError:
-    """The error for a feature that `first_too_large` found."""
-    name = names[column] if names is not None and column < len(names) else f"x_{column}"
-    called = "" if name == f"x_{column}" else f" ({name[:80]})"
-    return LogError(
-        f"context feature {column}{called} at row {row} is {value}; every feature must be {_rule(value)}"
-    )
+def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
+    """Refuse numbers (n,) that are not finite, or too large to be summed."""
+    if _all_fit(values):
+        return
+    row = np.flatnonzero(~(np.abs(values) <= LARGEST))[0]
+    rule = "finite. Fill it in"
+    if np.isfinite(values[row]):
+        rule = f"at most {LARGEST:g} in size. Scale it"
+    raise LogError(f"{what} at row {first_row + row} is {values[row]}; it must be {rule}, or drop the row")
 
 
-def number_error(what: str, value: float, row: int) -> LogError:
-    """The error for another number that it found, such as a reward."""
-    return LogError(f"{what} {value} at row {row}; it must be {_rule(value)}")
-
-
-def _rule(value: float) -> str:
-    if np.isfinite(value):
-        return f"at most {LARGEST:g} in size. Scale it, or drop the row"
-    return "finite. Fill it in, or drop the row"
+def _all_fit(values: np.ndarray) -> bool:
+    """Without a copy; false for NaN."""
+    return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
 
 
 def _listed(values: Any, what: str) -> Any:
@@ -342,37 +329,3 @@ def _odd(array: np.ndarray) -> str | None:
         return ODD_KINDS.get(array.dtype.kind)
     kinds = {type(value) for value in array.flat}
     return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
-
-
-def context_keys(contexts: np.ndarray) -> np.ndarray:
-    """The exact bytes of each context as one value, −0.0 taken as 0.0; (n,) of a void type."""
-    plain = np.ascontiguousarray(contexts + 0.0)
-    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).reshape(-1)
-
-
-def context_groups(contexts: np.ndarray) -> np.ndarray:
-    """The place of each row's context among the distinct ones, sorted by their bytes, (n,).
-
-    The same as np.unique(context_keys(contexts), return_inverse=True)[1], for contexts (n, d).
-    """
-    if len(contexts) < SMALL:
-        return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
-    from sparing.log.grouping import groups_of_rows
-
-    return groups_of_rows((contexts + 0.0).view(np.uint64))
-
-
-def id_groups(ids: np.ndarray) -> np.ndarray:
-    """The place of each row's id among the distinct ones, sorted, (n,).
-
-    Whole numbers from a range not much larger than their number need no sorting: one look at each tells
-    which occur, and a running count their places.
-    """
-    if ids.dtype.kind in "iu" and len(ids):
-        low, high = int(ids.min()), int(ids.max())
-        if high - low < SPARSE * len(ids):
-            there = np.zeros(high - low + 1, dtype=np.bool_)
-            offset = ids - low
-            there[offset] = True
-            return (np.cumsum(there) - 1)[offset]
-    return np.unique(ids, return_inverse=True)[1].reshape(-1)
