@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparing.log import grouping as kernels
 from sparing.log import context_index as grouping
+from sparing.log import grouping as kernels
 from sparing.log.context_index import context_groups, context_keys
 
 
