@@ -18,13 +18,7 @@ from sparing.log.support import EligibleSets
 ESTIMATED = "estimated_"
 """What a support column's name begins with where its support was estimated."""
 
-_LISTS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 @dataclass(frozen=True)
@@ -168,7 +162,7 @@ def _misfit(source: Source, what: str, hint: str = "") -> LogError:
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a column's cells are lists, of whatever layout."""
-    return any(test(kind) for test in _LISTS)
+    return isinstance(kind, _LISTS)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -1,7 +1,7 @@
 """The log: contexts, actions, rewards, and what is known of the policy that wrote it."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -183,26 +183,25 @@ class Log:
     def take(self, rows: Any) -> "Log":
         """A log of some of the rows, in the order given (indices or a boolean mask)."""
         chosen = np.arange(self.n_rows)[rows]
-        return Log(
-            self.contexts[chosen],
-            self.actions[chosen],
-            self.rewards[chosen],
-            self.action_names,
-            None if self.propensities is None else self.propensities[chosen],
-            self.support.take(chosen),
-            None if self.context_ids is None else self.context_ids[chosen],
-            self.feature_names,
+        return replace(
+            self,
+            contexts=self.contexts[chosen],
+            actions=self.actions[chosen],
+            rewards=self.rewards[chosen],
+            propensities=None if self.propensities is None else self.propensities[chosen],
+            support=self.support.take(chosen),
+            context_ids=None if self.context_ids is None else self.context_ids[chosen],
         )
 
     def _check_support(self) -> None:
         if not self.support.known or not self.n_rows:
             return
-        outside = ~self.support.contains(np.arange(self.n_rows), self.actions)
-        if outside.any():
-            row = int(np.flatnonzero(outside)[0])
+        outside = np.flatnonzero(~self.support.contains(np.arange(self.n_rows), self.actions))
+        if len(outside):
+            name = brief(self.action_names[self.actions[outside[0]]])
             raise LogError(
-                f"action {brief(self.action_names[self.actions[row]])} was logged at row {row} but is outside that "
-                f"row's support; {int(outside.sum())} rows in all. Mend the eligible sets or the distribution"
+                f"action {name} was logged at row {outside[0]} but is outside that row's support; {len(outside)} "
+                "rows in all. Mend the eligible sets or the distribution"
             )
 
     def __repr__(self) -> str:
@@ -247,8 +246,7 @@ def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
     """What the exact distributions, where kept, say of the logged actions, (n,)."""
     if support.kind != "exact" or support.probabilities is None:
         return None
-    where = np.arange(support.n_rows) if support.index is None else support.index
-    return support.probabilities[where, actions]
+    return support.probabilities[support.places(np.arange(support.n_rows)), actions]
 
 
 def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | None) -> np.ndarray | None:

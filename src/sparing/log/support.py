@@ -82,22 +82,23 @@ class Support:
         """Whether anything can be said about unsupported actions."""
         return self.table is not None
 
-    def _rows(self, rows: slice | np.ndarray) -> slice | np.ndarray:
+    def places(self, rows: slice | np.ndarray) -> slice | np.ndarray:
+        """Where the sets of these rows stand in `table`, and their distributions in `probabilities`."""
         return rows if self.index is None else self.index[rows]
 
     def mask(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Boolean matrix (rows, K) of supported actions, unpacked for these rows only."""
-        bits = self._known_table()[self._rows(rows)]
+        bits = self._known_table()[self.places(rows)]
         return np.unpackbits(bits, axis=1, count=self.n_actions).astype(bool)
 
     def distribution(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray | None:
         """Full distributions (rows, K), or None where only the sets are known."""
-        return None if self.probabilities is None else self.probabilities[self._rows(rows)]
+        return None if self.probabilities is None else self.probabilities[self.places(rows)]
 
     def contains(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Whether each (row, action) pair is supported."""
         table = self._known_table()
-        return (table[self._rows(rows), actions >> 3] >> (7 - (actions & 7))) & 1 > 0
+        return (table[self.places(rows), actions >> 3] >> (7 - (actions & 7))) & 1 > 0
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -196,9 +197,7 @@ class SupportBuilder:
             raise LogError(f"support of shape {mask.shape}; expected (rows, {self.n_actions})")
         empty = np.flatnonzero(~mask.any(axis=1))
         if len(empty):
-            raise LogError(
-                f"no supported action at row {self.rows + int(empty[0])}; every row needs at least one"
-            )
+            raise LogError(f"no supported action at row {self.rows + empty[0]}; every row needs at least one")
         table = np.packbits(mask, axis=1)
         if self._seen is not None:
             index, new = self._look_up(table if probabilities is None else probabilities, self._seen)

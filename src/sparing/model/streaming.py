@@ -80,21 +80,14 @@ def summarise(
             "sparing.log.conversion.convert, or take Summary.of(read_log(...))"
         )
     table = open_source(source)
-    reading, names = _reading(table, arrays.find_columns(table, roles), actions)
+    where = arrays.find_columns(table, roles)
+    names, features = names_of(table, where, actions), feature_names_of(table, where)
+    width = _width(table, where.contexts) if features is None else len(features)
+    reading = _Reading(where, index_of(table, names), len(names), width, features)
     statistics = _sums(table, reading, threads)
     if not statistics.n_rows:
         raise no_rows(table)
     return Summary(statistics, names)
-
-
-def _reading(
-    source: Source, columns: Found, actions: Sequence[Hashable] | None
-) -> tuple[_Reading, tuple[Hashable, ...]]:
-    """How to read the rows, and the names of the actions."""
-    names = names_of(source, columns, actions)
-    features = feature_names_of(source, columns)
-    width = _width(source, columns.contexts) if features is None else len(features)
-    return _Reading(columns, index_of(source, names), len(names), width, features), names
 
 
 def _width(source: Source, contexts: tuple[str, ...]) -> int:
