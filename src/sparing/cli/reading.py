@@ -137,7 +137,7 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
 
 def pair(text: str) -> tuple[float, float] | None:
     """LOW,HIGH as two numbers."""
-    return reward_range(numbers("reward_range", text, example="0,1") or None)
+    return reward_range(numbers("reward_range", text, example="0,1")) if text else None
 
 
 def numbers(name: str, text: str, *, example: str) -> list[float]:
