@@ -60,7 +60,7 @@ def reproduce(
         terminal.say(f"Page: {document}")
     else:
         rows = [(row["claim"], row["source"], row["verdict"]) for row in page.verdicts(record)]
-        terminal.print_words("The paper's claims", ("claim", "in the paper", "verdict"), rows)
+        terminal.print_table("The paper's claims", ("claim", "in the paper", "verdict"), rows, words=True)
         terminal.tell(f"With numbers and figures: {document}")
     if missing:
         told = "".join(f"\n{name}: {reason}" for name, reason in missing.items())

@@ -150,7 +150,7 @@ def test_what_is_not_known_does_not_pass(bare):
         (["--action", "deed"], "no action column 'deed'"),
         (["--html", "no/such/folder/a.html"], "does not exist"),
         (["--policy", "nothing.sparing"], "policy 'nothing.sparing'; expected"),
-        (["--reward-range", "1"], "LOW,HIGH"),
+        (["--reward-range", "1"], "reward_range=[1.0]; must be two finite numbers"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(file, words, message, plain):

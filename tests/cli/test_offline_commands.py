@@ -101,7 +101,7 @@ def test_csv_says_what_it_cannot_carry(tmp_path):
         (["evaluate", "LOG", "--policy", "nosuch"], "expected `uniform`"),
         (["evaluate", "LOG", "--policy", "action:x"], "unknown action 'x'"),
         (["evaluate", "LOG", "--policy", "LOG"], "not a sparing file"),
-        (["evaluate", "LOG", "--policy", "uniform", "--reward-range", "1"], "expected two numbers"),
+        (["evaluate", "LOG", "--policy", "uniform", "--reward-range", "1"], "must be two finite numbers"),
         (["evaluate", "LOG", "--policy", "uniform", "--methods", "magic"], "known are dm"),
         (["evaluate", "nosuch.parquet", "--policy", "uniform"], "does not exist"),
         (["learn", "LOG", "--method", "magic"], "must be one of greedy"),

@@ -98,7 +98,7 @@ def columns():
     ("name", "message"),
     [
         ("x_rank", r"context feature 1 \(rank\) at row 17 is "),
-        ("reward", r"reward .* at row 17; it must be "),
+        ("reward", r"reward at row 17 is .*; it must be "),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

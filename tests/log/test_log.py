@@ -45,19 +45,19 @@ def test_actions_that_occur_are_the_actions():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_contexts_are_finite(bad):
-    with pytest.raises(LogError, match=rf"context feature 1 at row 2 is {bad}; every feature must be finite"):
+    with pytest.raises(LogError, match=rf"context feature 1 at row 2 is {bad}; it must be finite"):
         make(with_value(CONTEXTS, (2, 1), bad))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, None])
 def test_rewards_are_finite(bad):
-    with pytest.raises(LogError, match=r"reward .* at row 1; it must be finite"):
+    with pytest.raises(LogError, match=r"reward at row 1 is .*; it must be finite"):
         make(rewards=[1.0, bad, 0.0])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, None])
 def test_propensities_are_finite(bad):
-    with pytest.raises(LogError, match=r"propensity .* at row 1; it must be finite"):
+    with pytest.raises(LogError, match=r"propensity at row 1 is .*; it must be finite"):
         make(propensities=[1.0, bad, 0.5])
 
 

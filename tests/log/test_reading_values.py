@@ -68,8 +68,8 @@ def test_integers_beyond_53_bits_are_rounded_not_refused():
     ("role", "message"),
     [
         ("x_0", "context feature 0 at row 1 is nan"),
-        ("reward", "reward nan at row 1"),
-        ("propensity", "propensity nan at row 1"),
+        ("reward", "reward at row 1 is nan"),
+        ("propensity", "propensity at row 1 is nan"),
         ("action", "the action at row 1 is missing"),
         ("context_id", "context_id at row 1 is missing"),
     ],

@@ -1,20 +1,27 @@
 """`sparing audit`: where a log is blind, for people, for machines, and as a gate in a pipeline."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparing.cli import reading
+from sparing.cli import reading, terminal
 
 if TYPE_CHECKING:
     from sparing.auditing import Audit
 
-GATE_SHUT = 3
-"""The exit code when a --fail-on condition holds."""
 
-
-@reading.reads_log()
+@reading.reads_log(
+    error=(0.1, "ε: the certified error that an action may have."),
+    rare=(0.01, "A propensity below this is rare."),
+    confidence=(0.95, "Of the limits behind an estimated support."),
+    noise=(float, "σ of a reward; default: estimated."),
+    ridge=(1.0, "λ of the regression."),
+    delta=(0.05, "Probability with which certified errors may fail."),
+    radius_scale=(1.0, "Factor on the radius behind the upsides."),
+    gaps=(20, "Gaps to list."),
+    seed=(0, "Of the rows that are sampled."),
+)
 def audit(
     log: reading.GivenLog,
     policy: Annotated[
@@ -27,16 +34,8 @@ def audit(
         list[str] | None,
         typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is not known; can be repeated."),
     ] = None,
-    error: Annotated[float, typer.Option(help="ε: the certified error that an action may have.")] = 0.1,
-    rare: Annotated[float, typer.Option(help="A propensity below this is rare.")] = 0.01,
-    confidence: Annotated[float, typer.Option(help="Of the limits behind an estimated support.")] = 0.95,
     reward_range: reading.RewardRange = "",
-    noise: Annotated[float | None, typer.Option(help="σ of a reward; default: estimated.")] = None,
-    ridge: Annotated[float, typer.Option(help="λ of the regression.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Probability with which certified errors may fail.")] = 0.05,
-    radius_scale: Annotated[float, typer.Option(help="Factor on the radius behind the upsides.")] = 1.0,
-    gaps: Annotated[int, typer.Option(min=0, help="Gaps to list.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the rows that are sampled.")] = 0,
+    **settings: Any,
 ) -> None:
     """Say what a log tried, what it could not, where, and what that may be worth.
 
@@ -45,24 +44,11 @@ def audit(
     from sparing.auditing import audit as look_over
     from sparing.auditing import gate
     from sparing.auditing import page as report
-    from sparing.cli import terminal
 
     gates = [gate(text) for text in fail_on or []]
     rows = log.read()
-    found = look_over(
-        rows,
-        policy=reading.read_policy(policy, rows) if policy else None,
-        error=error,
-        rare=rare,
-        confidence=confidence,
-        reward_range=reading.pair(reward_range),
-        gaps=gaps,
-        noise=noise,
-        ridge=ridge,
-        delta=delta,
-        radius_scale=radius_scale,
-        seed=seed,
-    )
+    target = reading.read_policy(policy, rows) if policy else None
+    found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
     shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
     if html is not None:
         report.write(found, html, title=log.path.name)
@@ -75,18 +61,16 @@ def audit(
     for verdict in shut:
         terminal.say(f"sparing: failed on {verdict}")
     if shut:
-        raise typer.Exit(GATE_SHUT)
+        raise typer.Exit(terminal.GATE_SHUT)
 
 
 def _print(found: "Audit") -> None:
     from sparing.auditing import wording
-    from sparing.cli import terminal
 
     terminal.tell(f"{found.headline}\n\n{found}\n")
     header, rows = wording.action_table(found, most=20)
-    title = (
-        "Actions" if len(rows) == found.actions else f"The {len(rows)} least known of {found.actions} actions"
-    )
+    all_shown = len(rows) == found.actions
+    title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions} actions"
     terminal.print_table(title, header, rows)
     terminal.tell(f"{wording.legend(found)}\n")
     if found.gap_map.gaps:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sparing.cli import reading
+from sparing.cli import reading, terminal
 
 
 def convert(
@@ -22,18 +22,17 @@ def convert(
         list[str] | None,
         typer.Option(help="How to read, as NAME=VALUE: actions, context_id, position, … (docs/formats.md)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+    as_json: reading.AsJson = False,
 ) -> None:
     """Convert a log, and say what was assumed and what the target cannot carry.
 
     Example: sparing convert decisions.dsjson log.parquet
     """
-    from sparing.cli import terminal
     from sparing.log.conversion import convert as convert_log
 
     with reading.utf8_name(source, target):
         log, assumed, lost = convert_log(
-            source, target, source_format or None, target_format or None, **reading.settings(option or [])
+            source, target, source_format or None, target_format or None, **reading.settings(option)
         )
     if as_json:
         terminal.print_json(

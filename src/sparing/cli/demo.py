@@ -1,9 +1,12 @@
 """`sparing demo`: see the point on a real data set in under a minute."""
 
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sparing.cli import reading, terminal
 
 
 def demo(
@@ -16,14 +19,13 @@ def demo(
     ] = 0.1,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeded runs to average.")] = 5,
     out: Annotated[Path, typer.Option(help="Folder for the figure and the page.")] = Path("sparing-demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: reading.AsJson = False,
 ) -> None:
     """Learn from a log that never tried some classes, live, and see what each reward call bought.
 
     Example: sparing demo --data satimage --tolerance 0.05
     """
     from sparing.archive import check_folder
-    from sparing.cli import terminal
     from sparing.errors import MissingExtraError
     from sparing.simulation import datasets
     from sparing.simulation import demo as report
@@ -31,7 +33,7 @@ def demo(
 
     check_folder(out)
     dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
-    classes = tuple(name.strip() for name in never.split(",") if name.strip())
+    classes = tuple(reading.words(never))
     setting = DemoSetting(data=data, never=classes, tolerance=tolerance, seeds=tuple(range(seeds)))
     with terminal.progress_bar("learning live") as progress:
         result = demonstrate(setting, dataset, progress=progress)
@@ -44,10 +46,7 @@ def demo(
         terminal.print_json(result.to_dict())
         terminal.say(written)
         return
-    terminal.tell(f"A log of {result.dataset}, its first seed:\n{_indented(str(result.audit))}\n")
+    audit = textwrap.indent(str(result.audit), "  ")
+    terminal.tell(f"A log of {result.dataset}, its first seed:\n{audit}\n")
     terminal.print_table("Going live", report.HEADER, report.rows(result))
     terminal.tell(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())

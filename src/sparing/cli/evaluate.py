@@ -1,40 +1,40 @@
 """`sparing evaluate`: what a policy would have earned, and how much of that the log can support."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparing.cli import reading
+from sparing.cli import reading, terminal
 
 if TYPE_CHECKING:
     from sparing.evaluation import Estimate, Evaluation
 
 
-@reading.reads_log(estimates=True)
+@reading.reads_log(
+    estimates=True,
+    interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
+    confidence=(0.95, "Of the intervals."),
+    band=("range", "Worth of unsupported actions: range, or model."),
+    clip=("percentile-ratio", "M: percentile-ratio, a number, or inf."),
+)
 def evaluate(
     log: reading.GivenLog,
     policy: Annotated[
         str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
     ],
     methods: Annotated[str, typer.Option(help="Estimators, with commas; default: all the log allows.")] = "",
-    interval: Annotated[
-        str, typer.Option(help="normal, bootstrap, block-bootstrap or bernstein.")
-    ] = "normal",
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     reward_range: reading.RewardRange = "",
-    band: Annotated[str, typer.Option(help="Worth of unsupported actions: range, or model.")] = "range",
-    clip: Annotated[str, typer.Option(help="M: percentile-ratio, a number, or inf.")] = "percentile-ratio",
     fail_above: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
     ] = None,
     as_json: reading.AsJson = False,
+    **settings: Any,
 ) -> None:
     """Estimate a policy's mean reward from a log, with bounds on what the log cannot see.
 
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
-    from sparing.cli import terminal
     from sparing.evaluation import evaluate as evaluate_policy
 
     table = log.read()
@@ -42,11 +42,8 @@ def evaluate(
         table,
         reading.read_policy(policy, table),
         methods=reading.words(methods) or None,
-        interval=interval,
-        confidence=confidence,
         reward_range=reading.pair(reward_range),
-        band=band,
-        clip=clip,
+        **settings,
     )
     if as_json:
         terminal.print_json(found.to_dict())
@@ -56,12 +53,10 @@ def evaluate(
         mass = found.unsupported_mass
         told = "unknown" if mass is None else f"{mass:.4g}"
         terminal.say(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
-        raise typer.Exit(3)
+        raise typer.Exit(terminal.GATE_SHUT)
 
 
 def _print(found: "Evaluation", *, title: str) -> None:
-    from sparing.cli import terminal
-
     header = ("method", "value", "interval", "with what the log cannot see", "mass", "effective rows")
     terminal.print_table(title, header, [_row(e) for e in found.estimates])
     terminal.tell(str(found).splitlines()[0])

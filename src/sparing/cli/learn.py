@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparing.cli import reading
+from sparing.cli import reading, terminal
 
 MOST_SHOWN = 12
 """Actions in the table for people; JSON has them all."""
@@ -33,36 +33,26 @@ def learn(
 
     Example: sparing learn log.parquet --method opr --out opr.sparing
     """
-    from sparing.cli import terminal
+    import numpy as np
+
     from sparing.learning import learn as learn_policy
     from sparing.policies.saving import save_policy
 
     table = log.read()
     with terminal.progress_bar(f"learning {method}") as progress:
-        policy: Any = learn_policy(
-            table, method, seed=seed, progress=progress, **reading.settings(option or [])
-        )
+        policy: Any = learn_policy(table, method, seed=seed, progress=progress, **reading.settings(option))
     save_policy(policy, out)
     shares = policy.probabilities(table.contexts).mean(axis=0)
-    played = sorted(
-        zip(shares.tolist(), map(str, table.action_names), strict=True), key=lambda pair: -pair[0]
-    )
+    order = np.argsort(-shares, kind="stable")
+    played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:
         terminal.print_json(
-            {
-                "method": method,
-                "out": str(out),
-                "notes": policy.notes,
-                "shares": {name: share for share, name in played},
-            }
+            {"method": method, "out": str(out), "notes": policy.notes, "shares": dict(played)}
         )
         return
-    rows = [(name, f"{share:.1%}") for share, name in played[:MOST_SHOWN]]
-    shown = (
-        f"the {MOST_SHOWN} most played of {len(played)} actions"
-        if len(played) > MOST_SHOWN
-        else "all actions"
-    )
+    rows = [(name, f"{share:.1%}") for name, share in played[:MOST_SHOWN]]
+    few = len(played) <= MOST_SHOWN
+    shown = "all actions" if few else f"the {MOST_SHOWN} most played of {len(played)} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
     for note in policy.notes:
         terminal.tell(f"note: {note}")

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparing.cli import terminal
+from sparing.errors import FileError, KindError, LogError, SettingError
 from sparing.log.columns import Columns
+from sparing.settings import reward_range
 
 if TYPE_CHECKING:
     from sparing.log import Log
@@ -21,10 +24,8 @@ LogPath = Annotated[Path, typer.Argument(help="The log: Parquet, CSV, Arrow, or 
 RewardRange = Annotated[
     str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
 ]
-Estimate = Annotated[
-    bool,
-    typer.Option("--estimate-support", help="Estimate propensities and support where they were not logged."),
-]
+Setting = tuple[Any, str]
+"""An option that goes to the library as it is: its default, or its type if it has none, and its help."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,6 @@ class GivenLog:
         if not estimated or log.support.known:
             return log
         from sparing.auditing import estimate_support
-        from sparing.cli import terminal
 
         terminal.say(
             "sparing: support was not logged; it is estimated, and so is everything that rests on it"
@@ -54,32 +54,31 @@ class GivenLog:
         return estimate_support(log)[0]
 
 
-def reads_log(*names: str, estimates: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def reads_log(
+    *names: str, estimates: bool = False, **settings: Setting
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options that say how to read its `log`, which it gets as a `GivenLog`.
 
     `names` are the roles of columns that matter to it, by default all; `estimates`: whether it can also be
-    told to estimate the support.
+    told to estimate the support. `settings` are options that it takes as `**settings`.
     """
-    shared = {role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)}
-    shared = {name: shared[name] for name in names or shared}
+    roles = {role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)}
+    shared = {name: roles[name] for name in names or roles}
     shared["actions"] = ("", "All actions, with commas, logged or not.")
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    options = [
-        inspect.Parameter(name, keyword, default=default, annotation=Annotated[str, typer.Option(help=said)])
-        for name, (default, said) in shared.items()
-    ]
     if estimates:
-        options.append(inspect.Parameter("estimate_support", keyword, default=False, annotation=Estimate))
+        said = "Estimate propensities and support where they were not logged."
+        shared["estimate_support"] = (False, said)
+    options = [_option(name, *setting) for name, setting in (settings | shared).items()]
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(log: Path, **given: Any) -> None:
-            reading = {option.name: given.pop(option.name) for option in options}
+            reading = {name: given.pop(name) for name in shared}
             command(GivenLog(log, reading), **given)
 
         signature = inspect.signature(command)
-        path, *own = signature.parameters.values()
-        own = [each.replace(kind=keyword) for each in own]
+        path, *own = (each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD)
+        own = [each.replace(kind=each.KEYWORD_ONLY) for each in own]
         parameters = [path.replace(annotation=LogPath), *own, *options]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -88,11 +87,19 @@ def reads_log(*names: str, estimates: bool = False) -> Callable[[Callable[..., N
     return add_options
 
 
+def _option(name: str, default: Any, said: str) -> inspect.Parameter:
+    """A setting as a parameter; whole numbers are never negative, and a flag has no opposite."""
+    kind, default = (default | None, None) if isinstance(default, type) else (type(default), default)
+    flags = [f"--{name.replace('_', '-')}"] if kind is bool else []
+    option = typer.Option(*flags, min=0 if kind is int else None, help=said)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
 @contextlib.contextmanager
 def utf8_name(*paths: Path) -> Iterator[None]:
     """Explain what goes wrong with a file whose name is no text: Arrow opens and makes none by that name."""
-    from sparing.errors import FileError
-
     try:
         yield
     except UnicodeEncodeError:
@@ -111,7 +118,6 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
     import pyarrow as pa
 
-    from sparing.errors import LogError
     from sparing.log.blocks import open_source
     from sparing.log.labels import WHOLE_NUMBER
 
@@ -131,20 +137,21 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
 
 def pair(text: str) -> tuple[float, float] | None:
     """LOW,HIGH as two numbers."""
-    from sparing.errors import SettingError
+    return reward_range(numbers("reward_range", text, example="0,1")) if text else None
 
-    if not text:
-        return None
+
+def numbers(name: str, text: str, *, example: str) -> list[float]:
+    """The numbers of a list written with commas."""
     try:
-        low, high = (float(part) for part in words(text))
+        return [float(word) for word in words(text)]
     except ValueError:
-        raise SettingError(f"--reward-range {text!r}; expected two numbers LOW,HIGH, such as 0,1") from None
-    return low, high
+        raise SettingError(
+            f"{name}={text!r}; must be numbers with commas between them, such as {example}"
+        ) from None
 
 
 def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
     """The label that a word on the command line means."""
-    from sparing.errors import SettingError
     from sparing.log.labels import as_text
 
     for name in names:
@@ -155,7 +162,6 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
 
 def read_policy(word: str, log: "Log") -> "Policy":
     """A policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner."""
-    from sparing.errors import KindError, SettingError
     from sparing.online.saving import KIND as LEARNER
     from sparing.online.saving import load
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
@@ -177,12 +183,10 @@ def read_policy(word: str, log: "Log") -> "Policy":
     return load(word).policy()
 
 
-def settings(parts: list[str]) -> dict[str, Any]:
+def settings(parts: list[str] | None) -> dict[str, Any]:
     """Settings written as NAME=VALUE: numbers where they read as such, tuples where there are commas."""
-    from sparing.errors import SettingError
-
     found: dict[str, Any] = {}
-    for word in parts:
+    for word in parts or []:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise SettingError(f"--option {word!r}; expected NAME=VALUE, such as ridge=0.1")

@@ -9,8 +9,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from sparing.simulation.loop import Progress
+
+GATE_SHUT = 3
+"""The exit code when a condition holds on which a command was told to fail."""
 
 INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
@@ -31,12 +34,9 @@ def run(app: Callable[[], None]) -> None:
     os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
         app()
-    except StoppedError as error:
-        say(f"sparing: {error}")
-        sys.exit(INTERRUPTED)
     except SparingError as error:
         say(f"sparing: {error}")
-        sys.exit(2)
+        sys.exit(INTERRUPTED if isinstance(error, StoppedError) else 2)
     except OSError as error:
         say(f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}")
         sys.exit(2)
@@ -67,36 +67,27 @@ def shown(value: object) -> str:
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
-def tell(text: str) -> None:
+def tell(text: str, *, file: IO[str] | None = None) -> None:
     """Print lines for people."""
-    print("\n".join(map(shown, text.split("\n"))))
+    print("\n".join(map(shown, text.split("\n"))), file=file)
 
 
 def say(text: str) -> None:
     """Tell people something without disturbing what is piped on."""
-    print("\n".join(map(shown, text.split("\n"))), file=sys.stderr)
+    tell(text, file=sys.stderr)
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; the first column is names, the others numbers."""
-    _print_table(title, header, rows, numbers=range(1, len(header)))
-
-
-def print_words(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of words."""
-    _print_table(title, header, rows, numbers=())
-
-
-def _print_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int]
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False
 ) -> None:
+    """Print a table; the first column is names, the others numbers unless all are words."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=_cell(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for place, name in enumerate(header):
-        table.add_column(_cell(name), justify="right" if place in numbers else "left", overflow="fold")
+        table.add_column(_cell(name), justify="left" if words or place == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(_cell, row))
     Console(highlight=False).print(table)

@@ -1,8 +1,12 @@
 """`sparing warm-up`: compile everything once, ahead of the first decision."""
 
+import os
+import time
 from typing import Annotated
 
 import typer
+
+from sparing.cli import terminal
 
 
 def warm_up(
@@ -15,10 +19,6 @@ def warm_up(
 
     Example: sparing warm-up
     """
-    import os
-    import time
-
-    from sparing.cli import terminal
     from sparing.online.warming import LEARNERS, SIZES, warm_up_all
 
     os.environ.pop("SPARING_ANNOUNCE", None)  # the bar below says it

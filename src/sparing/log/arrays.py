@@ -13,17 +13,12 @@ from sparing.log import labels
 from sparing.log.blocks import Source
 from sparing.log.columns import Columns
 from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json, number
+from sparing.log.support import EligibleSets
 
 ESTIMATED = "estimated_"
 """What a support column's name begins with where its support was estimated."""
 
-_LISTS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 @dataclass(frozen=True)
@@ -59,15 +54,12 @@ def distinct(*names: str | None) -> tuple[str, ...]:
 def find_columns(source: Source, columns: Columns) -> Found:
     """Match the roles to the columns that are there."""
     names = source.schema.names
-    if len(set(names)) < len(names):
-        raise LogError(
-            f"{source.name} has two columns {brief(first_repeated(names))}; {_has(names)}. Rename one of them"
-        )
+    twice = first_repeated(names)
+    if twice is not None:
+        raise _misfit(source, f"two columns {brief(twice)}", ". Rename one of them")
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name not in names:
-            raise LogError(
-                f"{source.name} has no {role} column {brief(name)}; {_has(names)}. Pass {role}=NAME"
-            )
+            raise _misfit(source, f"no {role} column {brief(name)}", f". Pass {role}=NAME")
     _check_written(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     others = set(distinct(*given))
@@ -101,12 +93,11 @@ def _check_written(source: Source, columns: Columns) -> None:
 
 
 def _optional(source: Source, role: str, name: str | None, *, default: str) -> str | None:
-    names = source.schema.names
-    if name is None or name in names:
+    if name is None or name in source.schema.names:
         return name
     if name == default:
         return None
-    raise LogError(f"{source.name} has no {role} column {brief(name)}; {_has(names)}")
+    raise _misfit(source, f"no {role} column {brief(name)}")
 
 
 def _support_columns(
@@ -127,10 +118,10 @@ def _support_columns(
         if eligible is not None and f"{marker}{eligible}" in names:
             choices.append(("", (), f"{marker}{eligible}"))
     if distribution not in (None, "p_") and not any(table for _, table, _ in choices):
-        raise LogError(f"{source.name} has no columns that begin with {distribution!r}; {_has(names)}")
+        raise _misfit(source, f"no columns that begin with {distribution!r}")
     if eligible not in (None, "eligible"):
         if not any(sets for _, _, sets in choices):
-            raise LogError(f"{source.name} has no eligible column {eligible!r}; {_has(names)}")
+            raise _misfit(source, f"no eligible column {eligible!r}")
         if distribution == "p_":
             choices = [choice for choice in choices if choice[2]]
     return choices[0] if choices else ("", (), None)
@@ -144,7 +135,7 @@ def _context_columns(
         chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
         missing = [name for name in chosen if name not in names]
         if missing or not chosen:
-            raise LogError(f"{source.name} has no context column {missing or chosen!r}; {_has(names)}")
+            raise _misfit(source, f"no context column {missing or chosen!r}")
         return chosen
     written = source.notes.get("features", {})
     if written:
@@ -152,25 +143,26 @@ def _context_columns(
     features = [name for name in names if name.startswith("x_") and name not in others]
     if features and all(DIGITS.fullmatch(name[2:]) for name in features):
         features.sort(key=lambda name: int(name[2:]))
-    if features:
-        return tuple(features)
-    for name in ("x", "context", "contexts"):
-        if name in names:
-            return (name,)
-    raise LogError(
-        f"{source.name} has no context columns x_0, x_1, … nor a list column `context`; {_has(names)}. "
-        "Pass contexts=[...] with the names of the feature columns"
+    lists = [name for name in ("x", "context", "contexts") if name in names]
+    if features or lists:
+        return tuple(features or lists[:1])
+    raise _misfit(
+        source,
+        "no context columns x_0, x_1, … nor a list column `context`",
+        ". Pass contexts=[...] with the names of the feature columns",
     )
 
 
-def _has(names: Sequence[str]) -> str:
-    shown = ", ".join(brief(name) for name in names[:12])
-    return f"it has {shown}{', …' if len(names) > 12 else ''}"
+def _misfit(source: Source, what: str, hint: str = "") -> LogError:
+    """The error for a table that has too few columns, or too many, and which it has."""
+    names = source.schema.names
+    shown = ", ".join(map(brief, names[:12])) + (", …" if len(names) > 12 else "")
+    return LogError(f"{source.name} has {what}; it has {shown}{hint}")
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a column's cells are lists, of whatever layout."""
-    return any(test(kind) for test in _LISTS)
+    return isinstance(kind, _LISTS)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -218,18 +210,20 @@ def _number(value: Any) -> float:
     return number(value) if isinstance(value, str) else float(value)
 
 
-def features(batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> np.ndarray:
-    """Contexts (n, d) from d columns of numbers, or from one column of lists."""
+def features(
+    batch: pa.RecordBatch, names: Sequence[str], *, first_row: int, width: int | None = None
+) -> np.ndarray:
+    """Contexts (n, d) from d columns of numbers, or from one column of lists, of length `width` if that is known."""
     if len(names) == 1 and is_list(batch.schema.field(names[0]).type):
         column = batch.column(names[0])
         lengths = _lengths(column, names[0], first_row=first_row)
-        odd = np.flatnonzero(lengths != lengths[0])
+        width = int(lengths[0]) if width is None else width
+        odd = np.flatnonzero(lengths != width)
         if len(odd):
             raise LogError(
                 f"{cut(names[0])} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
-                f"have {lengths[0]}"
+                f"have {width}"
             )
-        width = int(lengths[0])
         flat = numbers(column.flatten(), names[0], first_row=first_row, width=max(1, width))
         return flat.reshape(batch.num_rows, width)
     table = np.empty((batch.num_rows, len(names)))
@@ -273,22 +267,19 @@ def occurring_in_sets(column: pa.Array, name: str, *, first_row: int) -> list[An
     return [label for label in members if not labels.missing(label)]
 
 
-def indices(
-    column: pa.Array,
-    name: str,
-    index: Mapping[Hashable, int],
-    *,
-    rows: np.ndarray,
-    what: str = "action",
-) -> np.ndarray:
+def indices(column: pa.Array, name: str, index: Mapping[Hashable, int], *, rows: np.ndarray) -> np.ndarray:
     """A column of labels as action indices, (n,); `rows` (n,) are the log's rows they stand in."""
+    return labels.positions(*_encoded(column, name), index, rows=rows)
+
+
+def _encoded(column: pa.Array, name: str) -> tuple[list[Any], np.ndarray]:
+    """Labels, and the place of each row's among them, (n,); a missing one is −1, the last."""
     try:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     except pa.ArrowNotImplementedError:
         raise _unfit(column, name) from None
-    distinct = [*encoded.dictionary.to_pylist(), None]  # a missing label's code is −1, the last
     codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return labels.positions(distinct, codes, index, what=what, rows=rows)
+    return [*encoded.dictionary.to_pylist(), None], codes
 
 
 def sets(
@@ -300,20 +291,15 @@ def sets(
     """
     if is_list(column.type):
         lengths = _lengths(column, name, first_row=first_row)
-        rows = first_row + np.repeat(np.arange(len(lengths)), lengths)
-        return lengths, indices(column.flatten(), name, index, rows=rows, what="eligible action")
-    parsed, codes = _parsed(column, name, first_row=first_row)
-    lengths = np.array([len(row) for row in parsed], dtype=np.int64)[codes]
-    rows = first_row + np.repeat(np.arange(len(lengths)), lengths)
-    members = [label for code in codes.tolist() for label in parsed[code]]
-    distinct, positions = labels.encode(members)
-    known = [_as_known(label, index) for label in distinct]
-    return lengths, labels.positions(known, positions, index, what="eligible action", rows=rows)
-
-
-def _as_known(label: Any, index: Mapping[Hashable, int]) -> Any:
-    """The label itself, or its text where only that is known: 0.5 in JSON is the action "0.5" of a text file."""
-    return label if label is None or label in index else labels.as_text(label)
+        found = EligibleSets(*_encoded(column.flatten(), name), lengths)
+    else:
+        parsed, codes = _parsed(column, name, first_row=first_row)
+        lengths = np.array([len(row) for row in parsed], dtype=np.int64)[codes]
+        members, places = labels.encode([label for code in codes.tolist() for label in parsed[code]])
+        # 0.5 in JSON is the action "0.5" of a text file, where only that is known.
+        known = [m if m is None or m in index else labels.as_text(m) for m in members]
+        found = EligibleSets(known, places, lengths)
+    return lengths, found.indices(index, first_row=first_row)
 
 
 def _parsed(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
@@ -323,21 +309,24 @@ def _parsed(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[A
     distinct, codes = labels.encode(column.to_pylist())
     parsed: list[list[Any]] = []
     for code, text in enumerate(distinct):
-        try:
-            value = [labels.from_json(label) for label in _list(load_json(text, constants=True))]
-        except (KeyError, TypeError, ValueError):
-            row = first_row + int(np.flatnonzero(codes == code)[0])
+        members = _json_list(text)
+        if members is None:
+            row = first_row + np.flatnonzero(codes == code)[0]
             raise LogError(
                 f'{cut(name)} at row {row} is {str(text)[:60]!r}; expected a JSON list such as ["a", "b"]'
-            ) from None
-        parsed.append([label if label is None else labels.plain(label) for label in value])
+            )
+        parsed.append(members)
     return parsed, codes
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return value
+def _json_list(text: Any) -> list[Any] | None:
+    """The labels of a list written as JSON; None where it is none."""
+    try:
+        value = load_json(text, constants=True)
+        members = [labels.from_json(label) for label in value]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return [m if m is None else labels.plain(m) for m in members] if isinstance(value, list) else None
 
 
 def _unfit(column: pa.Array, name: str) -> LogError:

@@ -67,11 +67,7 @@ def _parts(column: pa.Array) -> Iterator[Any]:
     elif pa.types.is_string(column.type):
         start, stop = column.offset, column.offset + len(column) + 1
         _, offsets, data = column.buffers()
-        ends = (
-            np.frombuffer(offsets, dtype=np.int32)[start:stop]
-            if offsets is not None
-            else np.zeros(1, np.int32)
-        )
+        ends = np.zeros(1, np.int32) if offsets is None else np.frombuffer(offsets, np.int32)[start:stop]
         yield ends
         if data is not None:
             yield memoryview(data)[ends[0] : ends[-1]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.log.log import context_groups, context_keys, id_groups
+from sparing.log.log import context_keys, groups_of
 
 
 class ContextIndex:
@@ -30,9 +30,6 @@ class ContextIndex:
 
 
 def distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first row of each distinct context (m,), sorted by its bytes or its id, and which each row is (n,).
-
-    keys are contexts (n, d), or ids (n,).
-    """
-    group = context_groups(keys) if keys.ndim == 2 else id_groups(keys)
+    """The first row of each distinct context (m,), in the order of `groups_of`, and which each row is (n,)."""
+    group = groups_of(keys)
     return np.unique(group, return_index=True)[1], group

@@ -7,7 +7,7 @@ from sparing.native.compiling import compiled
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""
 
-_START, _AHEAD, _FEW = 1024, 64, 64
+_START, _AHEAD, _FEW = 1024, 64, 2**16
 _FOLD = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -86,109 +86,36 @@ def distinct_rows(words: np.ndarray, multiplier: np.uint64) -> tuple[np.ndarray,
     return first[:found].copy(), groups
 
 
-@compiled
-def before(words: np.ndarray, one: int, other: int, start: int) -> bool:
-    """Whether a row comes before another, by its words from column `start` on."""
-    for column in range(start, words.shape[1]):
-        if words[one, column] != words[other, column]:
-            return words[one, column] < words[other, column]
-    return False
-
-
-@compiled
-def sort_rows(words: np.ndarray, rows: np.ndarray, start: int, spare: np.ndarray) -> None:
-    """Sort row indices in place by their words from column `start` on: merging runs of doubling length."""
-    n = len(rows)
-    run = 1
-    while run < n:
-        for low in range(0, n, 2 * run):
-            middle, high = min(low + run, n), min(low + 2 * run, n)
-            left, right = low, middle
-            for place in range(low, high):
-                if left < middle and (right >= high or not before(words, rows[right], rows[left], start)):
-                    spare[place] = rows[left]
-                    left += 1
-                else:
-                    spare[place] = rows[right]
-                    right += 1
-        for place in range(n):
-            rows[place] = spare[place]
-        run *= 2
-
-
-@compiled
-def place_among(values: np.ndarray, count: int, word: np.uint64) -> int:
-    """How many of the first `count` sorted values are smaller than a word."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
-def few_values(words: np.ndarray, column: int) -> np.ndarray:
-    """The distinct words of a column, sorted; empty if there are more than `_FEW`."""
-    values, count = np.empty(_FEW, np.uint64), 0
-    for row in range(len(words)):
-        word = words[row, column]
-        place = place_among(values, count, word)
-        if place == count or values[place] != word:
-            if count == _FEW:
-                return values[:0]
-            for later in range(count, place, -1):
-                values[later] = values[later - 1]
-            values[place] = word
-            count += 1
-    return values[:count]
-
-
-@compiled
-def leading_keys(words: np.ndarray) -> tuple[np.ndarray, int]:
-    """One number a row (n,) that orders rows as their first columns do, and the first column not all in it.
-
-    Columns of few values enter as a digit each; of the first other column, the bits that there is room for.
-    """
-    keys = np.zeros(len(words), dtype=np.uint64)
-    room = 64
-    for column in range(words.shape[1]):
-        values = few_values(words, column)
-        bits = 0
-        while (1 << bits) < len(values):
-            bits += 1
-        if len(values) == 0 or bits > room:
-            for row in range(len(words) if room else 0):
-                keys[row] |= words[row, column] >> np.uint64(64 - room)
-            return keys, column
-        room -= bits
-        for row in range(len(words) if bits else 0):
-            keys[row] |= np.uint64(place_among(values, len(values), words[row, column])) << np.uint64(room)
-    return keys, words.shape[1]
-
-
-@compiled
-def settle_ties(words: np.ndarray, keys: np.ndarray, order: np.ndarray, column: int) -> None:
-    """Finish an order that is sorted by `keys`: sort each run of equal ones by the words from `column` on."""
-    spare = np.empty(len(order), dtype=np.int64)
-    start = 0
-    for stop in range(1, len(order) + 1):
-        if stop == len(order) or keys[order[stop]] != keys[order[start]]:
-            if stop - start > 1:
-                sort_rows(words, order[start:stop], column, spare)
-            start = stop
-
-
 def groups_of_rows(words: np.ndarray) -> np.ndarray:
     """The place of each row among the distinct ones, sorted by their bytes, (n,); words (n, d) are 64 bits each."""
     first, groups = distinct_rows(words, MULTIPLIER)
     # The bytes of a little-endian number in their order are a big-endian number.
-    ordered = words[first].astype("<u8").view(">u8").astype(np.uint64)
-    keys, column = leading_keys(ordered)
-    order = np.argsort(keys)
-    settle_ties(ordered, keys, order, column)
+    order = sorting_order(words[first].astype("<u8").view(">u8").astype(np.uint64))
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place[groups]
+
+
+def sorting_order(words: np.ndarray) -> np.ndarray:
+    """The order (m,) that sorts distinct rows (m, d) by their words, the first column first.
+
+    One number a row does it, but for ties: columns of few values enter as a digit each; of the first other
+    column, the bits that there is room for.
+    """
+    keys, room = np.zeros(len(words), dtype=np.uint64), 64
+    for place in range(words.shape[1]):
+        column = np.ascontiguousarray(words[:, place])
+        values = np.sort(column)
+        values = np.append(values[:1], values[1:][values[1:] != values[:-1]])
+        bits = (len(values) - 1).bit_length()
+        if len(values) > _FEW or bits > room:
+            keys |= column >> np.uint64(64 - room)
+            break
+        room -= bits
+        keys |= np.searchsorted(values, column).astype(np.uint64) << np.uint64(room)
+    order = np.argsort(keys)
+    same = np.diff(keys[order]) == 0
+    tied = np.flatnonzero(np.append(False, same) | np.append(same, False))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((*words[rows, place:].T[::-1], keys[rows]))]
+    return order

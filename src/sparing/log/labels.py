@@ -38,6 +38,13 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or _SURROGATE.search(text) is None
 
 
+def _check_text(what: str, text: str, where: str = "") -> None:
+    if not is_unicode(text):
+        raise LogError(
+            f"{what} {text!a}{where} holds half of a surrogate pair, which is no character; rename it"
+        )
+
+
 def load_json(text: str | bytes, *, constants: bool = False) -> Any:
     """Parse JSON; a ValueError says what is wrong with it, too deep nesting and broken text included.
 
@@ -65,8 +72,7 @@ def brief(value: object) -> str:
     """A value as an error message repeats it: its beginning only, where it is long."""
     if isinstance(value, int) and abs(value) >= LARGEST_NUMBER:
         return f"a number of more than {LONGEST_NUMBER} digits"
-    text = repr(value[:BRIEF] if isinstance(value, str | bytes) else value)
-    return cut(text)
+    return cut(repr(value[:BRIEF] if isinstance(value, str | bytes) else value))
 
 
 def first_repeated(names: Sequence[Hashable]) -> Hashable:
@@ -111,10 +117,8 @@ def plain(label: Any, depth: int = 0) -> Hashable:
                 f"an action label is nested more than {DEEPEST_LABEL} deep; use a text, a number or a flat tuple"
             )
         label = tuple(plain(part, depth + 1) for part in label)
-    if isinstance(label, str) and not is_unicode(label):
-        raise LogError(
-            f"action label {label!a} holds half of a surrogate pair, which is no character; rename it"
-        )
+    if isinstance(label, str):
+        _check_text("action label", label)
     if isinstance(label, int) and abs(label) >= LARGEST_NUMBER:
         raise LogError(f"an action label is a number of more than {LONGEST_NUMBER} digits; use a text")
     try:
@@ -136,8 +140,8 @@ def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
     if not names:
         raise LogError("no actions: a log needs at least one. Name them all in the list of actions")
     check_action_count(len(names), "the list of actions")
-    if len(set(names)) < len(names):
-        twice = first_repeated(names)
+    twice = first_repeated(names)
+    if twice is not None:
         raise LogError(f"action label {brief(twice)} is given twice (1, 1.0 and True count as one label)")
     return names
 
@@ -262,14 +266,9 @@ def identifiers(values: Any, n: int) -> np.ndarray | None:
 
 def _whole_text(ids: np.ndarray) -> np.ndarray:
     """The ids as they are, if every character of theirs can be written."""
-    if ids.dtype.kind == "U" and ids.size and ids.dtype.itemsize:
-        codes = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
-        broken = np.flatnonzero(((codes >= 0xD800) & (codes <= 0xDFFF)).any(axis=1))
-        if len(broken):
-            raise LogError(
-                f"context id {str(ids[broken[0]])!a} at row {broken[0]} holds half of a surrogate pair, which is no "
-                "character; rename it"
-            )
+    if ids.dtype.kind == "U" and not is_unicode("".join(texts := ids.tolist())):
+        for row, text in enumerate(texts):
+            _check_text("context id", text, f" at row {row}")
     return ids
 
 
@@ -280,13 +279,9 @@ def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     if len(names) != d:
         raise LogError(f"{len(names)} feature names for {d} features")
     texts = tuple(map(str, names))
-    if len(set(texts)) < d:
-        raise LogError(
-            f"feature names are not all different: {brief(first_repeated(texts))} is given twice. Rename one"
-        )
-    broken = next((text for text in texts if not is_unicode(text)), None)
-    if broken is not None:
-        raise LogError(
-            f"feature name {broken!a} holds half of a surrogate pair, which is no character; rename it"
-        )
+    twice = first_repeated(texts)
+    if twice is not None:
+        raise LogError(f"feature names are not all different: {brief(twice)} is given twice. Rename one")
+    for text in texts:
+        _check_text("feature name", text)
     return texts

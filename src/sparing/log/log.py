@@ -1,7 +1,7 @@
 """The log: contexts, actions, rewards, and what is known of the policy that wrote it."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -111,7 +111,11 @@ class Log:
         `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
         are given where the distributions may be too many for the support to keep.
         """
-        _check_contexts(contexts, feature_names)
+        if contexts.ndim != 2 or contexts.shape[1] < 1:
+            raise LogError(
+                f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
+            )
+        check_features(contexts, feature_names)
         n, d = contexts.shape
         if actions.shape != (n,):
             raise LogError(f"{len(actions)} actions for {n} contexts; expected one a row")
@@ -172,8 +176,7 @@ class Log:
     @cached_property
     def groups(self) -> np.ndarray:
         """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
-        ids = self.context_ids
-        groups = context_groups(self.contexts) if ids is None else id_groups(ids)
+        groups = groups_of(self.contexts if self.context_ids is None else self.context_ids)
         groups.setflags(write=False)
         return groups
 
@@ -185,26 +188,25 @@ class Log:
     def take(self, rows: Any) -> "Log":
         """A log of some of the rows, in the order given (indices or a boolean mask)."""
         chosen = np.arange(self.n_rows)[rows]
-        return Log(
-            self.contexts[chosen],
-            self.actions[chosen],
-            self.rewards[chosen],
-            self.action_names,
-            None if self.propensities is None else self.propensities[chosen],
-            self.support.take(chosen),
-            None if self.context_ids is None else self.context_ids[chosen],
-            self.feature_names,
+        return replace(
+            self,
+            contexts=self.contexts[chosen],
+            actions=self.actions[chosen],
+            rewards=self.rewards[chosen],
+            propensities=None if self.propensities is None else self.propensities[chosen],
+            support=self.support.take(chosen),
+            context_ids=None if self.context_ids is None else self.context_ids[chosen],
         )
 
     def _check_support(self) -> None:
         if not self.support.known or not self.n_rows:
             return
-        outside = ~self.support.contains(np.arange(self.n_rows), self.actions)
-        if outside.any():
-            row = int(np.flatnonzero(outside)[0])
+        outside = np.flatnonzero(~self.support.contains(np.arange(self.n_rows), self.actions))
+        if len(outside):
+            name = brief(self.action_names[self.actions[outside[0]]])
             raise LogError(
-                f"action {brief(self.action_names[self.actions[row]])} was logged at row {row} but is outside that "
-                f"row's support; {int(outside.sum())} rows in all. Mend the eligible sets or the distribution"
+                f"action {name} was logged at row {outside[0]} but is outside that row's support; {len(outside)} "
+                "rows in all. Mend the eligible sets or the distribution"
             )
 
     def __repr__(self) -> str:
@@ -239,32 +241,17 @@ def _support(
     return support if sets is None else sets.support(index)
 
 
-def _check_contexts(contexts: np.ndarray, names: Sequence[str] | None) -> None:
-    if contexts.ndim != 2 or contexts.shape[1] < 1:
-        raise LogError(
-            f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
-        )
-    place = first_too_large(contexts)
-    if place < 0:
-        return
-    row, column = divmod(place, contexts.shape[1])
-    raise feature_error(contexts[row, column], row, column, names)
-
-
 def _check_vector(values: np.ndarray, n: int, what: str) -> None:
     if values.shape != (n,):
         raise LogError(f"{what} values of shape {values.shape} for {n} contexts; expected ({n},)")
-    bad = first_too_large(values)
-    if bad >= 0:
-        raise number_error(what, values[bad], bad)
+    check_numbers(values, what)
 
 
 def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
     """What the exact distributions, where kept, say of the logged actions, (n,)."""
     if support.kind != "exact" or support.probabilities is None:
         return None
-    where = np.arange(support.n_rows) if support.index is None else support.index
-    return support.probabilities[where, actions]
+    return support.probabilities[support.places(np.arange(support.n_rows)), actions]
 
 
 def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | None) -> np.ndarray | None:
@@ -288,31 +275,34 @@ def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | 
     return propensities
 
 
-def first_too_large(values: np.ndarray) -> int:
-    """The place, counted row by row, of the first number that is not finite or too large, or −1."""
-    if not values.size or (values.max() <= LARGEST and values.min() >= -LARGEST):  # no copy; false for NaN
-        return -1
-    return int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
+def check_features(
+    contexts: np.ndarray | Sequence[np.ndarray], names: Sequence[str] | None, *, first_row: int = 0
+) -> None:
+    """Refuse contexts, as rows (n, d) or as columns (n,), of which a feature is not finite or too large."""
+    if isinstance(contexts, np.ndarray):
+        if _all_fit(contexts):
+            return
+        contexts = list(contexts.T)
+    for j, column in enumerate(contexts):
+        name = names[j][: labels.BRIEF] if names is not None and j < len(names) else f"x_{j}"
+        called = "" if name == f"x_{j}" else f" ({name})"
+        check_numbers(column, f"context feature {j}{called}", first_row=first_row)
 
 
-def feature_error(value: float, row: int, column: int, names: Sequence[str] | None) -> LogError:
-    """The error for a feature that `first_too_large` found."""
-    name = names[column] if names is not None and column < len(names) else f"x_{column}"
-    called = "" if name == f"x_{column}" else f" ({name[:80]})"
-    return LogError(
-        f"context feature {column}{called} at row {row} is {value}; every feature must be {_rule(value)}"
-    )
+def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
+    """Refuse numbers (n,) that are not finite, or too large to be summed."""
+    if _all_fit(values):
+        return
+    row = np.flatnonzero(~(np.abs(values) <= LARGEST))[0]
+    rule = "finite. Fill it in"
+    if np.isfinite(values[row]):
+        rule = f"at most {LARGEST:g} in size. Scale it"
+    raise LogError(f"{what} at row {first_row + row} is {values[row]}; it must be {rule}, or drop the row")
 
 
-def number_error(what: str, value: float, row: int) -> LogError:
-    """The error for another number that it found, such as a reward."""
-    return LogError(f"{what} {value} at row {row}; it must be {_rule(value)}")
-
-
-def _rule(value: float) -> str:
-    if np.isfinite(value):
-        return f"at most {LARGEST:g} in size. Scale it, or drop the row"
-    return "finite. Fill it in, or drop the row"
+def _all_fit(values: np.ndarray) -> bool:
+    """Without a copy; false for NaN."""
+    return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
 
 
 def _listed(values: Any, what: str) -> Any:
@@ -342,6 +332,14 @@ def _odd(array: np.ndarray) -> str | None:
         return ODD_KINDS.get(array.dtype.kind)
     kinds = {type(value) for value in array.flat}
     return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
+
+
+def groups_of(keys: np.ndarray) -> np.ndarray:
+    """The place of each row's context among the distinct ones, (n,), sorted by their bytes or their ids.
+
+    keys are contexts (n, d), or ids (n,).
+    """
+    return context_groups(keys) if keys.ndim == 2 else id_groups(keys)
 
 
 def context_keys(contexts: np.ndarray) -> np.ndarray:

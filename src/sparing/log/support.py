@@ -1,5 +1,6 @@
 """Which (row, action) pairs could have been logged — known exactly, estimated, or unknown, never guessed."""
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -81,23 +82,23 @@ class Support:
         """Whether anything can be said about unsupported actions."""
         return self.table is not None
 
-    def _rows(self, rows: slice | np.ndarray) -> slice | np.ndarray:
+    def places(self, rows: slice | np.ndarray) -> slice | np.ndarray:
+        """Where the sets of these rows stand in `table`, and their distributions in `probabilities`."""
         return rows if self.index is None else self.index[rows]
 
     def mask(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Boolean matrix (rows, K) of supported actions, unpacked for these rows only."""
-        bits = self._known_table()[self._rows(rows)]
+        bits = self._known_table()[self.places(rows)]
         return np.unpackbits(bits, axis=1, count=self.n_actions).astype(bool)
 
     def distribution(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray | None:
         """Full distributions (rows, K), or None where only the sets are known."""
-        return None if self.probabilities is None else self.probabilities[self._rows(rows)]
+        return None if self.probabilities is None else self.probabilities[self.places(rows)]
 
     def contains(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Whether each (row, action) pair is supported."""
         table = self._known_table()
-        where = rows if self.index is None else self.index[rows]
-        return (table[where, actions >> 3] >> (7 - (actions & 7))) & 1 > 0
+        return (table[self.places(rows), actions >> 3] >> (7 - (actions & 7))) & 1 > 0
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -114,13 +115,11 @@ class Support:
     def shares(self) -> np.ndarray:
         """Share of rows in which each action is supported, (K,)."""
         table = self._known_table()
-        weights = None if self.index is None else np.bincount(self.index, minlength=len(table))
+        weights = None if self.index is None else np.bincount(self.index, minlength=len(table)).astype(float)
         rows_with = np.zeros(self.n_actions)
         for rows in Blocks.of(len(table), self.n_actions):
             bits = np.unpackbits(table[rows], axis=1, count=self.n_actions)
-            rows_with += (
-                bits.sum(axis=0, dtype=np.uint32) if weights is None else weights[rows].astype(float) @ bits
-            )
+            rows_with += bits.sum(axis=0, dtype=np.uint32) if weights is None else weights[rows] @ bits
         shares = rows_with / max(1, self.n_rows)
         shares.setflags(write=False)
         return shares
@@ -198,9 +197,7 @@ class SupportBuilder:
             raise LogError(f"support of shape {mask.shape}; expected (rows, {self.n_actions})")
         empty = np.flatnonzero(~mask.any(axis=1))
         if len(empty):
-            raise LogError(
-                f"no supported action at row {self.rows + int(empty[0])}; every row needs at least one"
-            )
+            raise LogError(f"no supported action at row {self.rows + empty[0]}; every row needs at least one")
         table = np.packbits(mask, axis=1)
         if self._seen is not None:
             index, new = self._look_up(table if probabilities is None else probabilities, self._seen)
@@ -219,17 +216,14 @@ class SupportBuilder:
         if self._seen is not None and self.rows >= DEDUPLICATION_TRIAL and self._kept > self.rows / 2:
             self._seen = None
 
-    def _look_up(self, keys: np.ndarray, seen: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
-        index = np.empty(len(keys), dtype=np.int32)
-        new: list[int] = []
-        for row in range(len(keys)):
-            key = keys[row].tobytes()
-            position = seen.get(key)
-            if position is None:
-                position = seen[key] = self._kept + len(new)
-                new.append(row)
-            index[row] = position
-        return index, np.array(new, dtype=np.int64)
+    @staticmethod
+    def _look_up(keys: np.ndarray, seen: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Which of those seen each row is, (batch,), and the first rows of those that are new, in order."""
+        before = len(seen)
+        places = (seen.setdefault(key.tobytes(), len(seen)) for key in keys)
+        index = np.fromiter(places, dtype=np.int32, count=len(keys))
+        found, first = np.unique(index, return_index=True)
+        return index, first[found >= before]
 
     def build(self) -> Support:
         """Close the collection and let go of its parts."""
@@ -240,16 +234,9 @@ class SupportBuilder:
         for parts in (self._tables, self._indices, self._probabilities):
             if parts is not None:
                 parts.clear()
-        plain = self._kept == self.rows
-        return Support(
-            self.kind,
-            self.rows,
-            self.n_actions,
-            table,
-            None if plain else index,
-            probabilities,
-            self._from_probabilities and self.rows > 0,
-        )
+        shared = None if self._kept == self.rows else index
+        from_probabilities = self._from_probabilities and self.rows > 0
+        return Support(self.kind, self.rows, self.n_actions, table, shared, probabilities, from_probabilities)
 
 
 def _width(table: np.ndarray) -> int:
@@ -260,19 +247,17 @@ def _width(table: np.ndarray) -> int:
 
 def check_distribution(distribution: np.ndarray, *, first_row: int = 0) -> None:
     """Each row must be a probability distribution: finite, not negative, summing to 1."""
-    bad = ~np.isfinite(distribution).all(axis=1) | (distribution < 0).any(axis=1)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
+    bad = np.flatnonzero(~np.isfinite(distribution).all(axis=1) | (distribution < 0).any(axis=1))
+    if len(bad):
         raise LogError(
-            f"the distribution at row {first_row + row} has a negative or non-finite probability "
-            f"({distribution[row].min()}); each must be in [0, 1]"
+            f"the distribution at row {first_row + bad[0]} has a negative or non-finite probability "
+            f"({distribution[bad[0]].min()}); each must be in [0, 1]"
         )
     sums = distribution.sum(axis=1)
-    off = np.abs(sums - 1) > SUM_TOLERANCE
-    if off.any():
-        row = int(np.flatnonzero(off)[0])
+    off = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
+    if len(off):
         raise LogError(
-            f"the distribution at row {first_row + row} sums to {sums[row]:.6g}; it must sum to 1. "
+            f"the distribution at row {first_row + off[0]} sums to {sums[off[0]]:.6g}; it must sum to 1. "
             "Name every action's column, or pass eligible sets instead"
         )
 
@@ -293,24 +278,21 @@ class EligibleSets:
                 "eligible is a boolean matrix; expected the labels of each row. "
                 "Pass support=Support.from_mask(matrix) instead"
             )
-        members: list[Any] = []
-        lengths: list[int] = []
-        for row, labels_of_row in enumerate(eligible):
-            if isinstance(labels_of_row, str) or not isinstance(labels_of_row, Iterable):
-                raise LogError(
-                    f"eligible at row {row} is {labels.brief(labels_of_row)}; expected a list of actions"
-                )
-            before = len(members)
-            members.extend(labels_of_row)
-            lengths.append(len(members) - before)
-        return cls(*labels.encode(members), np.array(lengths, dtype=np.int64))
+        sets: list[list[Any]] = []
+        for row, given in enumerate(eligible):
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise LogError(f"eligible at row {row} is {labels.brief(given)}; expected a list of actions")
+            sets.append(list(given))
+        members = list(itertools.chain.from_iterable(sets))
+        return cls(*labels.encode(members), np.array(list(map(len, sets)), dtype=np.int64))
+
+    def indices(self, index: Mapping[Hashable, int], *, first_row: int = 0) -> np.ndarray:
+        """The members' indices (Σ lengths,), their labels looked up in `index`."""
+        rows = first_row + np.repeat(np.arange(len(self.lengths)), self.lengths)
+        return labels.positions(self.distinct, self.codes, index, what="eligible action", rows=rows)
 
     def support(self, index: Mapping[Hashable, int]) -> Support:
         """The sets as a support, their labels looked up in `index`."""
-        rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
         builder = SupportBuilder(len(index))
-        builder.add_sets(
-            self.lengths,
-            labels.positions(self.distinct, self.codes, index, what="eligible action", rows=rows),
-        )
+        builder.add_sets(self.lengths, self.indices(index))
         return builder.build()

@@ -15,13 +15,14 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 
-from sparing.errors import LogError, SettingError
+from sparing import settings
+from sparing.errors import LogError
 from sparing.log import arrays, formats
 from sparing.log.arrays import Found
 from sparing.log.blocks import Source, open_source
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.formats.table import feature_names_of, index_of, names_of, no_rows
-from sparing.log.log import feature_error, first_too_large, number_error
+from sparing.log.log import check_features, check_numbers
 from sparing.model.statistics import Statistics, Summary
 
 SHARDS = 64
@@ -49,15 +50,9 @@ class _Reading:
     def contexts(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray | list[np.ndarray]:
         """Columns (n,) as they lie in the batch, or the rows (n, d) of a list column."""
         names = self.columns.contexts
-        if self.feature_names is not None:
-            return [_numbers(batch, name, first_row) for name in names]
-        rows = arrays.features(batch, names, first_row=first_row)
-        if rows.shape[1] != self.n_features:
-            raise LogError(
-                f"{names[0]} at row {first_row} has length {rows.shape[1]}; the rows before it have "
-                f"{self.n_features}"
-            )
-        return rows
+        if self.feature_names is None:
+            return arrays.features(batch, names, first_row=first_row, width=self.n_features)
+        return [arrays.numbers(batch.column(name), name, first_row=first_row) for name in names]
 
 
 @keywords_of(Columns)
@@ -75,8 +70,8 @@ def summarise(
     which labels there are. Parquet is read by `threads` threads, by default one a core; memory is bounded
     by actions, features and threads, not by rows.
     """
-    if threads is not None and (not isinstance(threads, int | np.integer) or threads < 1):
-        raise SettingError(f"threads={threads!r}; must be a whole number, 1 or more, or None for all cores")
+    if threads is not None:
+        settings.whole("threads", threads, least=1, hint=", or None for all cores")
     roles = Columns(**columns)
     found = formats.detect(source)
     if found is not formats.TABLE:
@@ -85,29 +80,14 @@ def summarise(
             "sparing.log.conversion.convert, or take Summary.of(read_log(...))"
         )
     table = open_source(source)
-    reading, names = _reading(table, arrays.find_columns(table, roles), actions)
+    where = arrays.find_columns(table, roles)
+    names, features = names_of(table, where, actions), feature_names_of(table, where)
+    width = _width(table, where.contexts) if features is None else len(features)
+    reading = _Reading(where, index_of(table, names), len(names), width, features)
     statistics = _sums(table, reading, threads)
     if not statistics.n_rows:
         raise no_rows(table)
     return Summary(statistics, names)
-
-
-def _reading(
-    source: Source, columns: Found, actions: Sequence[Hashable] | None
-) -> tuple[_Reading, tuple[Hashable, ...]]:
-    """How to read the rows, and the names of the actions."""
-    names = names_of(source, columns, actions)
-    features = feature_names_of(source, columns)
-    width = _width(source, columns.contexts) if features is None else len(features)
-    return _Reading(columns, index_of(source, names), len(names), width, features), names
-
-
-def _numbers(batch: pa.RecordBatch, name: str, first_row: int) -> np.ndarray:
-    """A column as floats, (n,): where it lies, if it is one of floats without gaps."""
-    column = batch.column(name)
-    if column.type == pa.float64() and not column.null_count:
-        return column.to_numpy()
-    return arrays.numbers(column, name, first_row=first_row)
 
 
 def _width(source: Source, contexts: tuple[str, ...]) -> int:
@@ -154,22 +134,9 @@ def _sum_shard(reading: _Reading, shard: Source) -> Statistics:
     for row, batch in shard.blocks(arrays.distinct(*columns.contexts, columns.action, columns.reward)):
         rows = np.arange(row, row + batch.num_rows)
         actions = arrays.indices(batch.column(columns.action), columns.action, reading.index, rows=rows)
-        rewards = _numbers(batch, columns.reward, row)
+        rewards = arrays.numbers(batch.column(columns.reward), columns.reward, first_row=row)
         contexts = reading.contexts(batch, row)
-        _check_sizes(contexts, rewards, row, reading.feature_names)
+        check_features(contexts, reading.feature_names, first_row=row)
+        check_numbers(rewards, "reward", first_row=row)
         tiles.add(contexts, actions, rewards)
     return tiles.sums()
-
-
-def _check_sizes(
-    contexts: np.ndarray | list[np.ndarray], rewards: np.ndarray, first_row: int, names: Sequence[str] | None
-) -> None:
-    """Refuse what a log refuses: numbers that are not finite, or too large to be summed."""
-    columns = list(contexts.T) if isinstance(contexts, np.ndarray) else contexts
-    for j, column in enumerate(columns):
-        bad = first_too_large(column)
-        if bad >= 0:
-            raise feature_error(column[bad], first_row + bad, j, names)
-    bad = first_too_large(rewards)
-    if bad >= 0:
-        raise number_error("reward", rewards[bad], first_row + bad)

@@ -84,7 +84,7 @@ def test_one_position_is_read_and_several_must_be_chosen_from():
         ({"action": np.array(["a", "b", "c", "d"])}, "values of action are not all numbers"),
         ({"n_rounds": 5}, "n_rounds is 5, but there are 4 actions"),
         ({"n_actions": np.array([3, 3])}, "n_actions has 2 values"),
-        ({"reward": np.array([1, np.nan, 1, 0])}, "reward nan at row 1"),
+        ({"reward": np.array([1, np.nan, 1, 0])}, "reward at row 1 is nan"),
         ({"pscore": np.array([0.5, 0, 0.25, 0.5])}, r"propensity 0.0 at row 1; must be in \(0, 1\]"),
         ({"pscore": np.array([0.5, 0.5, 0.25, 0.5]), "pi_b": TABLE}, "propensity 0.5 at row 1 contradicts"),
         ({"context": np.full((4, 2), np.inf)}, "context feature 0 at row 0 is inf"),
