@@ -39,8 +39,7 @@ def reproduce(
     from research.paper.running import Pieces
     from sparing.archive import check_folder
     from sparing.cli import terminal
-    from sparing.errors import DataError, MissingExtraError
-    from sparing.extras import require
+    from sparing.errors import DataError, MissingExtraError, require
 
     check_folder(out)
     require("matplotlib", extra="paper", purpose="drawing the figures")

@@ -1,5 +1,8 @@
 """What can go wrong. Every message says what it got, what it expected, and how to mend it."""
 
+import importlib
+from types import ModuleType
+
 
 class SparingError(Exception):
     """The root of every error that sparing raises on purpose."""
@@ -43,3 +46,14 @@ class MissingExtraError(SparingError, ImportError):
 
 class StoppedError(SparingError):
     """Long work was interrupted; what is finished is kept, and the message says where."""
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional module where it is needed, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{purpose} needs {package}, which is not installed. Run: pip install 'sparing[{extra}]'"
+        ) from error

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions
+from sparing.model.assumptions import RADII, Assumptions
 from sparing.model.ellipsoids import Ellipsoids, widths
-from sparing.model.radius import RADII
 from sparing.model.statistics import Statistics, ridge_regression
 
 ASSUMED = Assumptions(noise=0.7, theta_bound=2.0, context_bound=3.0, ridge=0.4, delta=0.1)

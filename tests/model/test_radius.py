@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparing.model import radius as formulas
-from sparing.model.assumptions import Assumptions
+from sparing.model import ellipsoids as formulas
+from sparing.model.assumptions import RADII, Assumptions
 from sparing.model.ellipsoids import radii
-from sparing.model.radius import RADII
 from sparing.native.compiling import compiled
 
 BOUNDS = SimpleNamespace(noise=2.0, ridge=4.0, delta=0.05, theta_bound=3.0, context_bound=1.5)

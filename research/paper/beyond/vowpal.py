@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from research.paper.experiment import Record
-from sparing.extras import require
+from sparing.errors import require
 from sparing.log import Log
 from sparing.simulation import Stream
 

@@ -45,7 +45,7 @@ def plan(
     Example: sparing plan log.parquet --rounds 5000 --regret 200
     """
     from sparing.archive import check_folder
-    from sparing.extras import require
+    from sparing.errors import require
     from sparing.planning import page as report
     from sparing.planning.planning import LEARNERS
     from sparing.planning.planning import plan as make_plan

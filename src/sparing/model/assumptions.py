@@ -8,9 +8,11 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log.limits import LARGEST
-from sparing.model.radius import RADII
 from sparing.model.statistics import Statistics, least_squares, residual_noise, ridge_regression
 from sparing.settings import among, share
+
+RADII = ("determinant", "trace", "paper")
+"""The forms of a confidence set's radius, see ellipsoids.py."""
 
 SMALLEST = 1e-50
 """The smallest setting that is not 0: products of smaller ones underflow."""

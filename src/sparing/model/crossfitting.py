@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from sparing.errors import SettingError
-from sparing.extras import require
+from sparing.errors import SettingError, require
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.statistics import Statistics, ridge_regression

@@ -1,12 +1,19 @@
-"""What rows leave possible: each action's confidence ellipsoid, and what it says of rewards and parameters."""
+"""What rows leave possible: each action's confidence ellipsoid, and what it says of rewards and parameters.
+
+The radius ρ (the paper's √β_t) comes in three forms, functions of numbers plain enough for the online engine to compile
+as they stand; arrays over actions do as well. noise is σ, bias √λ·S_θ, log_delta 2·log(K'/δ) with K' the number of
+actions whose set is learnt, and d the number of features.
+"""
 
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
-from sparing.model import radius
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
+
+Number = TypeVar("Number", float, np.ndarray)
 
 
 class Ellipsoids:
@@ -79,7 +86,25 @@ def radii(name: str, log_det: np.ndarray, counts: np.ndarray, d: int, bounds: As
     shared = bounds.noise, float(np.sqrt(bounds.ridge) * bounds.theta_bound), log_delta
     growth = bounds.context_bound**2 / bounds.ridge
     if name == "determinant":
-        return radius.determinant(log_det, *shared)
+        return determinant(log_det, *shared)
     if name == "trace":
-        return radius.trace(counts, growth / d, d, *shared)
-    return np.full(len(counts), radius.paper(int(counts.sum()), growth, d, *shared))
+        return trace(counts, growth / d, d, *shared)
+    return np.full(len(counts), paper(int(counts.sum()), growth, d, *shared))
+
+
+def determinant(log_det: Number, noise: float, bias: float, log_delta: float) -> Number:
+    """σ·sqrt(log(det V/λ^d) + 2·log(K'/δ)) + √λ·S_θ, the tightest of the three; log_det = log(det V/λ^d)."""
+    return noise * np.sqrt(log_det + log_delta) + bias
+
+
+def trace(rows: Number, growth: float, d: int, noise: float, bias: float, log_delta: float) -> Number:
+    """σ·sqrt(d·log(1 + N·S_x²/(λd)) + 2·log(K'/δ)) + √λ·S_θ: no determinant to keep; growth = S_x²/(λd)."""
+    return noise * np.sqrt(d * np.log1p(rows * growth) + log_delta) + bias
+
+
+def paper(total: float, growth: float, d: int, noise: float, bias: float, log_delta: float) -> float:
+    """σ·sqrt(d·log(K'·(1 + t·S_x²/λ)/δ)) + √λ·S_θ (Eq. 12), proved for d ≥ 2 only.
+
+    total is t, the number of rows in all learnt sets; growth = S_x²/λ.
+    """
+    return noise * np.sqrt(d * (np.log1p(total * growth) + log_delta / 2)) + bias

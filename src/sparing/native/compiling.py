@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-SHARED = ("log/limits.py", "model/radius.py")
+SHARED = ("log/limits.py", "model/ellipsoids.py")
 """What kernels of other folders have compiled in, besides this folder."""
 
 Function = TypeVar("Function", bound=Callable[..., object])

@@ -13,8 +13,7 @@ from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
 from sparing.log.limits import LARGEST
-from sparing.model.assumptions import SMALLEST, Assumptions
-from sparing.model.radius import RADII
+from sparing.model.assumptions import RADII, SMALLEST, Assumptions
 from sparing.online.decision import Chances, Decision, OpenDecision
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats

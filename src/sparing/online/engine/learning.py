@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 
-from sparing.model import radius
+from sparing.model import ellipsoids
 from sparing.native.compiling import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.algebra import add_both, invert, times
 from sparing.online.engine.memory import DETERMINANT, PAPER, TRACE, Table
 
-determinant, trace, paper = compiled(radius.determinant), compiled(radius.trace), compiled(radius.paper)
+DETERMINANT_FORM = 0
+determinant, trace = compiled(ellipsoids.determinant), compiled(ellipsoids.trace)
+paper = compiled(ellipsoids.paper)
 
 REFACTOR, SHRINK = 256, 64.0
 """An inverse is computed afresh after so many live rows, or once an entry of its diagonal has fallen by such a

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from sparing.model.radius import RADII
+from sparing.model.assumptions import RADII
 from sparing.native.table import Fields, Memory
 from sparing.native.table import Table as NativeTable
 
