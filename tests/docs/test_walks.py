@@ -57,10 +57,11 @@ def decision():
             if made.needs_reward:
                 learner.update(made, 0.5)
 
-    rounds()  # what is compiled is compiled
-    assert learner.calls
+    learner.warm_up()  # what is compiled is compiled
     kernels = (choosing.by_doubt, luck.unchecked, luck.key_of, opening.absorb)
-    return sorted({*walk(rounds), *compiled_from(kernels)})
+    visited = walk(rounds)
+    assert learner.calls
+    return sorted({*visited, *compiled_from(kernels)})
 
 
 def documented(name):
