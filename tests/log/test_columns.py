@@ -48,3 +48,9 @@ def test_commands_have_an_option_for_each_role(command, roles):
         name: ROLES[name] or "" for name in roles
     }
     assert all(options[name].help for name in roles)
+
+
+@pytest.mark.parametrize("call", [sparing.read_log, sparing.summarise])
+def test_a_keyword_that_is_no_role_is_named_with_those_that_are(call):
+    with pytest.raises(TypeError, match="'acton'; columns are named by contexts, action, reward"):
+        call({"action": [1], "reward": [1.0], "x_0": [1.0]}, acton="action")

@@ -89,7 +89,13 @@ FAULTS = (
         "if (rival < 0 or",
         first=("online/test_rules.py",),
     ),
-    Fault("certified: nobody else calls", CHOOSING, "(rival < 0 or rival_top", "(rival_top"),
+    Fault(
+        "certified: nobody else calls",
+        CHOOSING,
+        "(rival < 0 or rival_top",
+        "(rival_top",
+        equivalent="the top of a rival that is not there is −inf, below every leader",
+    ),
     Fault("wider: narrower", CHOOSING, "rival_spread > spread", "rival_spread < spread"),
     Fault("wider: never", CHOOSING, "if t.explore == WIDER and rival >= 0 and", "if False and"),
     Fault(

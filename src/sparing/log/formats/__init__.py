@@ -239,7 +239,7 @@ def read_log(
     logged or not. Columns with default names are optional, except the action and the reward. No constant
     feature is added: the linear models have no intercept unless the contexts hold one.
     """
-    roles = Columns(**columns)
+    roles = Columns.named(columns)
     found = named(format) if format else detect(source)
     if found is TABLE:
         return table.read(source, actions=actions, **columns)[0]
