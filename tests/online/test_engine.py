@@ -143,6 +143,22 @@ def test_many_equal_sets_and_tiny_gaps():
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
+def test_the_best_mean_among_gaps_too_small_for_single_precision(bounds):
+    """θ̂ that differ by less than a float can hold: only the exact means say which is the best."""
+    rng = np.random.default_rng(9)
+    sets = random_sets(rng, 20, 4, rows=40, constant=0.5, bounds=bounds)
+    theta = sets.arrays.theta
+    theta[1:21] = theta[1] + 1e-12 * rng.standard_normal((20, 4))
+    for slot in range(21):
+        bounding.show(sets.desk.settled, slot)
+    plan = ([rules.Confident(np.inf, 0.95)], "optimistic", 2.5)
+    for x in rng.random((150, 4)):
+        action, reason = choice(sets, plan, x)[:2]
+        assert reason == "confident"
+        assert action == best(sets.evaluate(x)[0], np.ones(20, dtype=bool), sets.arrays.priority)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
 def test_large_sets_with_close_actions(bounds):
     """300 actions, 24 features, nearly equal parameters: where pruning has most to do."""
     rng = np.random.default_rng(11)
