@@ -219,3 +219,20 @@ def test_no_compile_after_the_warm_up(name):
             if decision.needs_reward:
                 learner.update(decision, 1)
     assert recorder.buffer == []
+
+
+def test_what_is_open_counts_with_its_prediction_whatever_became_of_the_others():
+    """One call settled, one taken back, one left: ahead, θ̂ = (V + xxᵀ)⁻¹(b + x·predicted) of the settled V and b."""
+    core = build("linucb", LOG)
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        rows = rng.random((3, LOG.n_features))
+        first, second, third = (core.begin(0, x) for x in rows)
+        core.finish(0, rows[0], float(rng.normal(0.0, 3.0)), first)
+        core.cancel(0, rows[1], second)
+        sets, x = core.sets, rows[2]
+        gram, response = sets.gram[0] + np.outer(x, x), sets.response[0] + third * x
+        z = rng.random(LOG.n_features)
+        mean, _ = sets.evaluate(z, ahead=True)
+        assert mean[0] == pytest.approx(z @ np.linalg.solve(gram, response), rel=1e-9, abs=1e-12)
+        core.cancel(0, x, third)
