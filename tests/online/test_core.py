@@ -236,3 +236,14 @@ def test_what_is_open_counts_with_its_prediction_whatever_became_of_the_others()
         mean, _ = sets.evaluate(z, ahead=True)
         assert mean[0] == pytest.approx(z @ np.linalg.solve(gram, response), rel=1e-9, abs=1e-12)
         core.cancel(0, x, third)
+
+
+def test_the_digest_tells_the_order_of_rewards_of_different_actions():
+    """What each action has learnt is the same either way; the order is not."""
+    x, digests = np.full(LOG.n_features, 0.3), []
+    for order in ((0, 1), (1, 0)):
+        core = build("linucb", LOG)
+        for action in order:
+            core.finish(action, x, 1.0, core.begin(action, x))
+        digests.append(core.digest())
+    assert digests[0] != digests[1]
