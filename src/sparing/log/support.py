@@ -219,9 +219,9 @@ class SupportBuilder:
     @staticmethod
     def _look_up(keys: np.ndarray, seen: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
         """Which of those seen each row is, (batch,), and the first rows of those that are new, in order."""
-        before = len(seen)
-        places = (seen.setdefault(key.tobytes(), len(seen)) for key in keys)
-        index = np.fromiter(places, dtype=np.int32, count=len(keys))
+        before, rows = len(seen), np.ascontiguousarray(keys)
+        listed = rows.view(f"V{rows.strides[0]}").ravel().tolist()
+        index = np.array([seen.setdefault(key, len(seen)) for key in listed], dtype=np.int32)
         found, first = np.unique(index, return_index=True)
         return index, first[found >= before]
 
