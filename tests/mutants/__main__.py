@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from faults import FAULTS, KILLERS, Fault  # noqa: E402
 
 AT_ONCE = 2
-QUICK = "not million and not thousand and not large and not memory and not 40-6 and not certificates and not frequencies"
+QUICK = "not million and not thousand and not large and not memory and not 40-6 and not certificates and not no_compile"
 """Tests that end in reasonable time where the engine is interpreted."""
 
 
