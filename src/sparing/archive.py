@@ -26,10 +26,7 @@ from sparing.errors import FileError, KindError, SettingError
 if sys.platform != "win32":
     import fcntl
 
-HEADER = "header.json"
-CHECKSUM = "sha256"
-ARRAY = ".npy"
-SIZES = "bytes"
+HEADER, CHECKSUM, SIZES, ARRAY = "header.json", "sha256", "bytes", ".npy"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 LIMIT = 2**31

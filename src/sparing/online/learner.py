@@ -16,8 +16,9 @@ from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
 from sparing.online.core import EXPLORE, SPOT_CHECK, Core
 from sparing.online.decision import Chances, Decision, Drawn, OpenDecision
 from sparing.online.engine import choosing, luck
+from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.rules import REASONS, SkipRule
-from sparing.online.sets import ConfidenceSets, NoiseMonitor
+from sparing.online.sets import ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 
 DOUBLE = np.dtype(np.float64)

@@ -15,10 +15,11 @@ from sparing.log import labels
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import RADII, SMALLEST, Assumptions
 from sparing.online.decision import Chances, Decision, OpenDecision
+from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
-from sparing.online.sets import ConfidenceSets, NoiseMonitor
+from sparing.online.sets import ConfidenceSets
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
@@ -66,10 +67,8 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """Read a learner that `Learner.save` wrote; it decides as the saved one would have."""
-    try:
+    with archive.understanding(path, "learner"):
         learner = _learner(*archive.read(path, KIND, VERSION))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FileError(f"{path} does not hold a whole learner: {error!r}") from None
     if learner.sets.contradiction():
         raise FileError(f"{path} holds matrices that contradict their inverses; it was not saved by sparing")
     return learner

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.native.table import Memory
 from sparing.online.engine import bounding, choosing, entries, learning, memory, opening, search
+from sparing.online.engine.memory import NoiseMonitor
 
 FREELY = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
@@ -39,29 +40,6 @@ STATE = tuple(
 
 OpenCall = tuple[np.ndarray, float]
 """The context of a call that waits for its reward, and what was predicted."""
-
-
-class NoiseMonitor(NamedTuple):
-    """Whether live rewards are noisier than believed: the sum of (r − m)²/(σ² + s²) over `calls`.
-
-    `noise` is σ as the learner started with, `believed` as it is now; `misfit` is counted in s.
-    """
-
-    noise: float
-    misfit: float
-    calls: int
-    total: float
-    believed: float
-
-    @property
-    def surprise(self) -> float:
-        """The mean square of standardised errors; 1 where the model is right."""
-        return self.total / self.calls if self.calls else 1.0
-
-    @property
-    def inflation(self) -> float:
-        """The factor on σ."""
-        return self.believed / self.noise
 
 
 def _of_actions(name: str, meaning: str) -> Any:

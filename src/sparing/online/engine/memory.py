@@ -1,6 +1,7 @@
 """The arrays of all confidence sets, each declared once, and a desk with room to work for whoever reads them."""
 
 import threading
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,6 +100,29 @@ CONSTANT, DETERMINANT, TRACE, PAPER = range(len(KINDS))
 
 class Table(NativeTable, fields={**SETS, **SCRATCH, "slot": (WHOLE, "K")}):
     """Sets and scratch in one of the two views, `t` in the functions of this folder; `slot` is the map of its view."""
+
+
+class NoiseMonitor(NamedTuple):
+    """Whether live rewards are noisier than believed: the sum of (r − m)²/(σ² + s²) over `calls`.
+
+    `noise` is σ as the learner started with, `believed` as it is now; `misfit` is counted in s.
+    """
+
+    noise: float
+    misfit: float
+    calls: int
+    total: float
+    believed: float
+
+    @property
+    def surprise(self) -> float:
+        """The mean square of standardised errors; 1 where the model is right."""
+        return self.total / self.calls if self.calls else 1.0
+
+    @property
+    def inflation(self) -> float:
+        """The factor on σ."""
+        return self.believed / self.noise
 
 
 class Desk(threading.local):
