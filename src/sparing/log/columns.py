@@ -5,7 +5,7 @@ Nothing heavy is imported here: the commands' help is made from it.
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -41,16 +41,6 @@ class Columns:
     distribution: str | None = _role("p_", "Prefix of the probability columns.")
     eligible: str | None = _role("eligible", "The column of eligible sets.")
     context_id: str | None = _role("context_id", "The column that says which context a row is.")
-
-    @classmethod
-    def named(cls, names: ColumnNames) -> "Columns":
-        """The roles from a function's keywords; a keyword that is none of them is refused."""
-        roles = [role.name for role in fields(cls)]
-        if unknown := sorted(set(names) - set(roles)):
-            raise TypeError(
-                f"unexpected keyword argument {unknown[0]!r}; columns are named by {', '.join(roles)}"
-            )
-        return cls(**names)
 
 
 def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]:

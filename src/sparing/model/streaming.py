@@ -72,7 +72,7 @@ def summarise(
     """
     if threads is not None:
         settings.whole("threads", threads, least=1, hint=", or None for all cores")
-    roles = Columns.named(columns)
+    roles = arrays.roles_of(columns)
     found = formats.detect(source)
     if found is not formats.TABLE:
         raise LogError(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sparing.errors import LogError
+from sparing.log import arrays
 from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
@@ -239,7 +240,7 @@ def read_log(
     logged or not. Columns with default names are optional, except the action and the reward. No constant
     feature is added: the linear models have no intercept unless the contexts hold one.
     """
-    roles = Columns.named(columns)
+    roles = arrays.roles_of(columns)
     found = named(format) if format else detect(source)
     if found is TABLE:
         return table.read(source, actions=actions, **columns)[0]

@@ -27,7 +27,7 @@ def read(
 ) -> tuple[Log, list[str]]:
     """Read a table batch by batch, in memory proportional to the log itself; nothing is assumed."""
     table = open_source(source)
-    found = arrays.find_columns(table, Columns.named(columns))
+    found = arrays.find_columns(table, arrays.roles_of(columns))
     parts = _Parts(table, found, names_of(table, found, actions))
     for _, batch in table.blocks(found.all):
         parts.add(batch)
