@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -91,7 +92,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(ABC):
     """A table that can be walked, batch by batch, more than once, and sent to where it is walked.
 
     `text`: every cell is text, and its role decides what it must parse to. `sizes` are the rows of the parts
@@ -105,9 +106,9 @@ class Source:
     parts: tuple[int, ...] | None = None
     first_row: int = 0
 
+    @abstractmethod
     def batches(self, columns: list[str], step: int) -> "Iterator[pa.RecordBatch]":
         """These columns, in batches of about so many rows."""
-        raise NotImplementedError
 
     def blocks(self, columns: Sequence[str]) -> "Iterator[tuple[int, pa.RecordBatch]]":
         """Batches of these columns that are not empty, each with its first row."""

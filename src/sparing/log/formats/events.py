@@ -1,6 +1,7 @@
 """From a stream of logged events to a log, in two walks: one for the vocabulary, one to fill the arrays."""
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Event:
     context_id: str | int | None = None
 
 
-class Reader:
+class Reader(ABC):
     """Reads a log from events that can be walked twice. A format adds its `events`, and `notes` on what it assumed.
 
     `alone_means_all`: where some events have a set of available actions, one without has them all. `skipped`
@@ -67,9 +68,9 @@ class Reader:
         self.skipped: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
 
+    @abstractmethod
     def events(self) -> Iterator[Event]:
         """Walk the events, from the first."""
-        raise NotImplementedError
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
         """What was assumed; `named`: whether the caller named the actions."""
