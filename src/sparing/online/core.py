@@ -56,9 +56,9 @@ class Core:
         self._plain = explore != "sampled" and not self._own and self._beats is None
         many = len(self.action_names) > 1
         self._usual = tuple(self._planned_chances(called, many, spot_check) for called in (True, False))
-        self._begin_turns()
+        self._make_own()
 
-    def _begin_turns(self) -> None:
+    def _make_own(self) -> None:
         """What belongs to this object alone, and to no copy."""
         self._entry = entries.deciding(self.plan)
         self._turns = Turns()
@@ -289,7 +289,7 @@ class Core:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._begin_turns()
+        self._make_own()
 
     def _inexact(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))

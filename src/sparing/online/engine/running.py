@@ -1,4 +1,4 @@
-"""Entries from Python: one step at a time, many contexts at once, or whole runs without coming back."""
+"""Many contexts at once, and whole runs, without coming back to Python in between."""
 
 import numpy as np
 
