@@ -16,10 +16,19 @@ def events(*counts):
     return lambda: (Event(f"row {i}", {"a": float(i)}, i % 2, 1.0) for i in range(next(walks)))
 
 
+class Walked(Reader):
+    """A reader of the events that `walks` returns."""
+
+    def __init__(self, walks):
+        super().__init__("it")
+        self.walks = walks
+
+    def events(self):
+        return self.walks()
+
+
 def build(walks):
-    reader = Reader("it")
-    reader.events = walks
-    return reader.read()
+    return Walked(walks).read()
 
 
 def test_two_walks_fill_the_log():
