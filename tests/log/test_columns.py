@@ -21,7 +21,10 @@ def test_types_and_values_name_the_same_roles():
 
 @pytest.mark.parametrize(
     ("function", "others"),
-    [(sparing.read_log, ["actions", "format"]), (sparing.summarise, ["actions", "threads"])],
+    [
+        (sparing.read_log, ["actions", "format", "features"]),
+        (sparing.summarise, ["actions", "threads", "features"]),
+    ],
 )
 def test_signatures_show_every_role_with_its_default(function, others):
     parameters = inspect.signature(function).parameters

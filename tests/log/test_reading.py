@@ -73,7 +73,7 @@ def test_contexts_in_one_list_column(monkeypatch, name, made):
     monkeypatch.setattr(blocks, "BATCH_ROWS", 2)
     values = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
     rows = {name: made(values), "action": list("ababa"), "reward": [0.0] * 5}
-    log = read_log(rows, contexts="features" if name == "features" else None)
+    log = read_log(rows, contexts="features" if name == "features" else None, features="raw")
     np.testing.assert_array_equal(log.contexts, values)
     assert log.feature_names == ("x_0", "x_1")
 
@@ -125,6 +125,7 @@ def test_columns_of_any_name():
         propensity="chance",
         eligible="slate",
         context_id="visitor",
+        features="raw",
     )
     assert log.feature_names == ("age", "size")
     np.testing.assert_array_equal(log.support.mask(), MASK)

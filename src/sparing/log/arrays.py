@@ -1,6 +1,6 @@
 """A table's columns: which plays which role, and what they hold as arrays; what does not fit is named with its row."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,7 +23,10 @@ _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, 
 
 @dataclass(frozen=True)
 class Found:
-    """The columns of a table that play each role; `prefix` is what the probability columns begin with."""
+    """The columns of a table that play each role; `prefix` is what the probability columns begin with.
+
+    `raw`: the context columns are numbers to be taken as they are.
+    """
 
     contexts: tuple[str, ...]
     action: str
@@ -33,6 +36,7 @@ class Found:
     prefix: str = ""
     distribution: tuple[str, ...] = ()
     eligible: str | None = None
+    raw: bool = True
 
     @property
     def estimated(self) -> bool:
@@ -61,8 +65,18 @@ def roles_of(names: ColumnNames) -> Columns:
     return Columns(**names)
 
 
-def find_columns(source: Source, columns: Columns) -> Found:
-    """Match the roles to the columns that are there."""
+def find_columns(
+    source: Source,
+    columns: Columns,
+    *,
+    taken: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    raw: bool = False,
+) -> Found:
+    """Match the roles to the columns that are there.
+
+    `taken` says which of the columns without another role are context columns. Without it they are those that
+    `columns` names, or those named as sparing names them, or all; `raw`: not all, and none but numbers.
+    """
     names = source.schema.names
     twice = first_repeated(names)
     if twice is not None:
@@ -73,8 +87,19 @@ def find_columns(source: Source, columns: Columns) -> Found:
     _check_written(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     others = set(distinct(*given))
-    contexts = _context_columns(source, columns.contexts, others)
+    ours = _our_columns(source, others)
+    named = columns.contexts if taken is None else None
+    contexts = _named_columns(source, named) if named is not None else () if taken else ours
     prefix, table, sets = _support_columns(source, columns, others.union(contexts))
+    if not contexts and not raw:
+        free = [name for name in names if name not in {*others, *table, sets}]
+        contexts = tuple(free if taken is None else taken(free))
+        _must_be_there(source, contexts)
+    if not contexts:
+        raise _no_contexts(source)
+    for role, name in (("action", columns.action), ("reward", columns.reward)):
+        if name in contexts:
+            raise _misfit(source, f"{brief(name)} as the {role}, so it cannot be a feature")
     return Found(
         contexts,
         columns.action,
@@ -84,6 +109,7 @@ def find_columns(source: Source, columns: Columns) -> Found:
         prefix,
         table,
         sets,
+        raw or (taken is None and set(contexts) <= set(ours)),
     )
 
 
@@ -137,16 +163,24 @@ def _support_columns(
     return choices[0] if choices else ("", (), None)
 
 
-def _context_columns(
-    source: Source, contexts: str | Sequence[str] | None, others: set[str]
-) -> tuple[str, ...]:
+def _named_columns(source: Source, contexts: str | Sequence[str]) -> tuple[str, ...]:
+    """The context columns that the caller names."""
+    chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
+    if not chosen:
+        raise _misfit(source, "no context column ()")
+    _must_be_there(source, chosen)
+    return chosen
+
+
+def _must_be_there(source: Source, chosen: Sequence[str]) -> None:
+    missing = [name for name in chosen if name not in source.schema.names]
+    if missing:
+        raise _misfit(source, f"no context column {missing!r}")
+
+
+def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
+    """The context columns of a table that sparing wrote, or that is named as it would: none, if it is not."""
     names = source.schema.names
-    if contexts is not None:
-        chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
-        missing = [name for name in chosen if name not in names]
-        if missing or not chosen:
-            raise _misfit(source, f"no context column {missing or chosen!r}")
-        return chosen
     written = source.notes.get("features", {})
     if written:
         return tuple(written)
@@ -154,9 +188,11 @@ def _context_columns(
     if features and all(DIGITS.fullmatch(name[2:]) for name in features):
         features.sort(key=lambda name: int(name[2:]))
     lists = [name for name in ("x", "context", "contexts") if name in names]
-    if features or lists:
-        return tuple(features or lists[:1])
-    raise _misfit(
+    return tuple(features or lists[:1])
+
+
+def _no_contexts(source: Source) -> LogError:
+    return _misfit(
         source,
         "no context columns x_0, x_1, … nor a list column `context`",
         ". Pass contexts=[...] with the names of the feature columns",
@@ -208,8 +244,8 @@ def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int)
             numbers[position] = np.nan if value is None else _number(value)
         except (TypeError, ValueError, OverflowError):
             raise LogError(
-                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number. Encode text "
-                "features as numbers first, or choose the feature columns with contexts=[...]"
+                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number. If it is a "
+                "feature, read the table with features='auto', or choose the columns with contexts=[...]"
             ) from None
     return numbers
 

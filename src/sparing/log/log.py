@@ -9,6 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.features.encoder import Encoder
 from sparing.log.labels import brief
 from sparing.log.limits import LARGEST
 from sparing.log.support import EligibleSets, Support
@@ -31,8 +32,8 @@ class Log:
     """Logged rounds, validated once and then read-only.
 
     contexts (n, d), actions (n,) as indices into `action_names`, rewards (n,), propensities (n,) of the
-    logged actions or None, the support, and, where the caller has them, an id for each row's context.
-    Build one with `Log.from_arrays` or `read_log`.
+    logged actions or None, the support, where the caller has them an id for each row's context, and the
+    encoder that made the contexts of raw columns (one that takes numbers as they are, where they came so). Build one with `Log.from_arrays` or `read_log`.
     """
 
     contexts: np.ndarray
@@ -42,7 +43,7 @@ class Log:
     propensities: np.ndarray | None
     support: Support
     context_ids: np.ndarray | None
-    feature_names: tuple[str, ...]
+    encoder: Encoder
 
     def __post_init__(self) -> None:
         for array in (self.contexts, self.actions, self.rewards, self.propensities, self.context_ids):
@@ -105,12 +106,16 @@ class Log:
         support: Support | None = None,
         context_ids: Any = None,
         feature_names: Sequence[str] | None = None,
+        encoder: Encoder | None = None,
     ) -> "Log":
         """Build a log from arrays that it may keep and make read-only; actions are indices.
 
         `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
-        are given where the distributions may be too many for the support to keep.
+        are given where the distributions may be too many for the support to keep. `encoder` made the contexts;
+        without one they are raw numbers with `feature_names`.
         """
+        if encoder is not None:
+            feature_names = encoder.names
         if contexts.ndim != 2 or contexts.shape[1] < 1:
             raise LogError(
                 f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
@@ -138,7 +143,7 @@ class Log:
             _propensities(propensities, n, logged_probabilities),
             support,
             labels.identifiers(context_ids, n),
-            labels.feature_names(feature_names, d),
+            encoder or Encoder.raw(labels.feature_names(feature_names, d)),
         )
         log._check_support()
         return log
@@ -162,6 +167,11 @@ class Log:
     def n_features(self) -> int:
         """Length of a context, d."""
         return int(self.contexts.shape[1])
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of each coordinate of a context, (d,)."""
+        return self.encoder.names
 
     def __len__(self) -> int:
         return self.n_rows

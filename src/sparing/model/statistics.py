@@ -8,6 +8,8 @@ from scipy import special
 
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
+from sparing.log.features.encoder import Encoder
+from sparing.log.labels import feature_names
 
 COMPILED_CELLS = 2**24
 """Numbers in the contexts from which the compiled kernel sums a log.
@@ -28,7 +30,8 @@ class Statistics:
     """A monoid of per-action sums.
 
     counts (K,) N_a, gram (K, d, d) G_a = Σ x xᵀ, response (K, d) Σ x r, squares (K,) Σ r², and the
-    largest ‖x‖ seen. `a + b` are the statistics of both logs together.
+    largest ‖x‖ seen. `a + b` are the statistics of both logs together; `encoder` is the digest of what made the
+    contexts, where that is known, and sums of different ones refuse to add.
     """
 
     counts: np.ndarray
@@ -36,6 +39,7 @@ class Statistics:
     response: np.ndarray
     squares: np.ndarray
     largest: float
+    encoder: str = ""
 
     @classmethod
     def zero(cls, n_actions: int, n_features: int) -> "Statistics":
@@ -51,7 +55,7 @@ class Statistics:
 
             tiles = Tiles(log.n_actions, log.n_features)
             tiles.add(log.contexts, log.actions, log.rewards)
-            return tiles.sums()
+            return replace(tiles.sums(), encoder=log.encoder.digest)
         sums = cls.zero(log.n_actions, log.n_features)
         order = np.argsort(log.actions, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(log.counts)])
@@ -63,7 +67,7 @@ class Statistics:
             sums.squares[action] = r @ r
         sums.counts[:] = log.counts
         norms = np.einsum("ij,ij->i", log.contexts, log.contexts)
-        return replace(sums, largest=float(np.sqrt(norms.max(initial=0.0))))
+        return replace(sums, largest=float(np.sqrt(norms.max(initial=0.0))), encoder=log.encoder.digest)
 
     @property
     def n_actions(self) -> int:
@@ -86,23 +90,32 @@ class Statistics:
                 f"cannot add statistics of shapes {self.response.shape} and {other.response.shape}; "
                 "both need the same actions and features"
             )
+        if self.encoder and other.encoder and self.encoder != other.encoder:
+            raise LogError(
+                f"cannot add statistics of different features ({self.encoder} and {other.encoder}). Read both logs "
+                "with the same features=..., such as the encoder of one of them"
+            )
         return Statistics(
             self.counts + other.counts,
             self.gram + other.gram,
             self.response + other.response,
             self.squares + other.squares,
             max(self.largest, other.largest),
+            self.encoder or other.encoder,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """All that the sums of a log tell, without its rows: statistics, and the label of each action."""
+    """All that the sums of a log tell, without its rows: statistics, the label of each action, the features' encoder."""
 
     statistics: Statistics
     action_names: tuple[Hashable, ...]
+    encoder: Encoder | None = None
 
     def __post_init__(self) -> None:
+        if self.encoder is None:
+            object.__setattr__(self, "encoder", Encoder.raw(feature_names(None, self.statistics.n_features)))
         if len(self.action_names) != self.statistics.n_actions:
             raise LogError(
                 f"{len(self.action_names)} action names for statistics of {self.statistics.n_actions} actions"
@@ -111,7 +124,7 @@ class Summary:
     @classmethod
     def of(cls, log: Log) -> "Summary":
         """The summary of a log in memory."""
-        return cls(Statistics.of(log), log.action_names)
+        return cls(Statistics.of(log), log.action_names, log.encoder)
 
     @property
     def n_rows(self) -> int:

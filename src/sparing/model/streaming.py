@@ -7,7 +7,7 @@ row to its last, and the shards' sums are added in order, so that any number of 
 import os
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from typing import Any, Unpack
@@ -21,7 +21,17 @@ from sparing.log import arrays, formats
 from sparing.log.arrays import Found
 from sparing.log.blocks import Source, open_source
 from sparing.log.columns import ColumnNames, Columns, keywords_of
-from sparing.log.formats.table import feature_names_of, index_of, names_of, no_rows
+from sparing.log.features import Encoder
+from sparing.log.formats.table import (
+    Wanted,
+    columns_of,
+    feature_names_of,
+    index_of,
+    names_of,
+    no_rows,
+    written_encoder,
+)
+from sparing.log.labels import feature_names as unnamed_features
 from sparing.log.log import check_features, check_numbers
 from sparing.model.statistics import Statistics, Summary
 
@@ -46,10 +56,13 @@ class _Reading:
     n_actions: int
     n_features: int
     feature_names: list[str] | None
+    encoder: Encoder | None
 
     def contexts(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray | list[np.ndarray]:
-        """Columns (n,) as they lie in the batch, or the rows (n, d) of a list column."""
+        """Columns (n,) as they lie in the batch, or rows (n, d), of a list column or encoded."""
         names = self.columns.contexts
+        if self.encoder is not None:
+            return self.encoder.encode_batch(batch, first_row=first_row)
         if self.feature_names is None:
             return arrays.features(batch, names, first_row=first_row, width=self.n_features)
         return [arrays.numbers(batch.column(name), name, first_row=first_row) for name in names]
@@ -61,12 +74,13 @@ def summarise(
     *,
     actions: Sequence[Hashable] | None = None,
     threads: int | None = None,
+    features: Wanted = None,
     **columns: Unpack[ColumnNames],
 ) -> Summary:
     """Sum a table's rows by action without ever holding them: N_a, Σ x xᵀ, Σ x r, Σ r².
 
-    Takes the files and tables of `read_log` with its column names, and gives the sums and the action names
-    of the log it would read. Only contexts, actions and rewards are read and checked; the other columns tell
+    Takes the files and tables of `read_log` with its column names and features, and gives the sums and the
+    action names of the log it would read. Only contexts, actions and rewards are read and checked; the other columns tell
     which labels there are. Parquet is read by `threads` threads, by default one a core; memory is bounded
     by actions, features and threads, not by rows.
     """
@@ -80,14 +94,23 @@ def summarise(
             "sparing.log.conversion.convert, or take Summary.of(read_log(...))"
         )
     table = open_source(source)
-    where = arrays.find_columns(table, roles)
-    names, features = names_of(table, where, actions), feature_names_of(table, where)
-    width = _width(table, where.contexts) if features is None else len(features)
-    reading = _Reading(where, index_of(table, names), len(names), width, features)
+    where, fitted = columns_of(table, roles, features)
+    names, named = names_of(table, where, actions), feature_names_of(table, where)
+    if fitted is not None:
+        named = list(fitted.names)
+    width = _width(table, where.contexts) if named is None else len(named)
+    reading = _Reading(where, index_of(table, names), len(names), width, named, fitted)
     statistics = _sums(table, reading, threads)
     if not statistics.n_rows:
         raise no_rows(table)
-    return Summary(statistics, names)
+    encoder = fitted or written_encoder(table, where) or Encoder.raw(unnamed_features(named, width))
+    if isinstance(features, Encoder) and features.digest != encoder.digest:
+        features.aligned(encoder, np.empty((0, width)))  # says what differs
+        raise LogError(
+            "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
+            "read_log, or write it again"
+        )
+    return Summary(replace(statistics, encoder=encoder.digest), names, encoder)
 
 
 def _width(source: Source, contexts: tuple[str, ...]) -> int:

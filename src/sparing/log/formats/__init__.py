@@ -17,6 +17,7 @@ from sparing.errors import LogError
 from sparing.log import arrays
 from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
 from sparing.log.columns import ColumnNames, Columns, keywords_of
+from sparing.log.features import Encoder
 from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
 from sparing.log.labels import load_json
 from sparing.log.log import Log
@@ -138,7 +139,8 @@ class Format:
     """A way to store logs; its codec has `read` and `write`.
 
     `endings` are those of files that may hold it, `ending` the one that is its own. `sniff` looks at the first
-    bytes of a file, `accepts` at an object in memory.
+    bytes of a file, `accepts` at an object in memory. `sparse` says how features that a file does not name are
+    found among those of another: see `Encoder.aligned`.
     """
 
     name: str
@@ -148,6 +150,7 @@ class Format:
     sniff: Callable[[bytes], bool] = _never
     accepts: Callable[[Any], bool] = _never
     ending: str = ""
+    sparse: str | None = "values"
 
     @property
     def read(self) -> Callable[..., tuple[Log, list[str]]]:
@@ -168,12 +171,20 @@ EVENTS, OBJECTS, STEPS = _listing(_keyed("c")), _listing(_is_vw_object), _listin
 IS_DSJSON, IS_JSON = partial(_is_vw_json, in_context=True), partial(_is_vw_json, in_context=False)
 
 OTHERS = (
-    Format("obp", "Open Bandit Pipeline's bandit_feedback", obp, (".npz",), _is_obp, FEEDBACK, ".npz"),
+    Format("obp", "Open Bandit Pipeline's bandit_feedback", obp, (".npz",), _is_obp, FEEDBACK, ".npz", None),
     Format("open-bandit", "the Open Bandit Dataset's CSV", open_bandit, (".csv",), _is_open_bandit),
     Format(
-        "vw-adf", "Vowpal Wabbit's --cb_adf text", vw_adf, (".adf", ".vw", *TEXT), _is_vw_adf, ending=".adf"
+        "vw-adf",
+        "Vowpal Wabbit's --cb_adf text",
+        vw_adf,
+        (".adf", ".vw", *TEXT),
+        _is_vw_adf,
+        ending=".adf",
+        sparse="words",
     ),
-    Format("vw", "Vowpal Wabbit's --cb text", vw_text, (".vw", *TEXT), _is_vw_text, ending=".vw"),
+    Format(
+        "vw", "Vowpal Wabbit's --cb text", vw_text, (".vw", *TEXT), _is_vw_text, ending=".vw", sparse="words"
+    ),
     Format(
         "dsjson", "Vowpal Wabbit's --dsjson lines", dsjson, (".dsjson", *JSON), IS_DSJSON, EVENTS, ".dsjson"
     ),
@@ -227,6 +238,7 @@ def read_log(
     *,
     actions: Sequence[Hashable] | None = None,
     format: str | None = None,
+    features: table.Wanted = None,
     **columns: Unpack[ColumnNames],
 ) -> Log:
     """Read a log from a Parquet, CSV or Arrow file, an Arrow, pandas or polars table, or a mapping.
@@ -234,19 +246,35 @@ def read_log(
     Other tools' formats (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) are told by their content,
     or named by `format`; `sparing.log.conversion.read_any` also says what was assumed.
 
-    A table has one row a round. Context features are the columns x_0, x_1, … (or x_<name>), or one list
-    column; `contexts` names others. `distribution` is the prefix of one probability column an action,
-    `eligible` a list column of the labels the row could have taken. `actions` lists every action,
-    logged or not. Columns with default names are optional, except the action and the reward. No constant
-    feature is added: the linear models have no intercept unless the contexts hold one.
+    A table has one row a round. `features` says what its columns become: `auto` takes every column without
+    another role (or those that `contexts` names) for what its cells are and adds a constant, see
+    `log.encoder`; `sparing.features(...)` says it column by column; an encoder does what it did to another
+    log; `raw` takes numbers as they are, without a constant. The default is `raw` for what sparing wrote or
+    simulates (columns x_0, x_1, … or x_<name>, or one list column `context`), else `auto`.
+
+    `distribution` is the prefix of one probability column an action, `eligible` a list column of the labels
+    the row could have taken. `actions` lists every action, logged or not. Columns with default names are
+    optional, except the action and the reward.
     """
     roles = arrays.roles_of(columns)
     found = named(format) if format else detect(source)
     if found is TABLE:
-        return table.read(source, actions=actions, **columns)[0]
+        return table.read(source, actions=actions, features=features, **columns)[0]
     if replace(roles, context_id="context_id") != Columns():
         raise LogError(f"this is {found.title}, which names its own columns; leave the column names out")
-    return found.read(source, **({} if actions is None else {"actions": actions}))[0]
+    _check_named(features, found)
+    log = found.read(source, **({} if actions is None else {"actions": actions}))[0]
+    return table.aligned(log, features, sparse=found.sparse)
+
+
+def _check_named(features: table.Wanted, found: Format) -> None:
+    """Refuse to encode the features of a peer's file, which are numbers by name already."""
+    if features in (None, "raw") or (isinstance(features, Encoder) and features.is_raw):
+        return
+    raise LogError(
+        f"this is {found.title}, whose features are numbers by name: features must be raw, or an encoder of such "
+        "a log. Convert it to a table to encode columns in other ways"
+    )
 
 
 def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:

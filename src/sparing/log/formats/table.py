@@ -4,6 +4,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -11,27 +12,70 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.archive import replacing
-from sparing.errors import LogError
+from sparing.errors import LogError, SettingError
 from sparing.log import arrays, checksums, labels
 from sparing.log.arrays import Found
 from sparing.log.blocks import METADATA, Blocks, Source, kind_of, notes_text, open_source
 from sparing.log.columns import ColumnNames, Columns, keywords_of
+from sparing.log.features import Encoder, Features
 from sparing.log.labels import DIGITS, WHOLE_NUMBER, brief, first_repeated, whole_numbers
 from sparing.log.log import Log
 from sparing.log.support import SupportBuilder
 
+Wanted = Features | Encoder | str | None
+"""What a table's columns are to become: `auto`, `raw`, as said by `sparing.features(...)`, or by an encoder."""
+
 
 @keywords_of(Columns)
 def read(
-    source: Any, *, actions: Sequence[Hashable] | None = None, **columns: Unpack[ColumnNames]
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Wanted = None,
+    **columns: Unpack[ColumnNames],
 ) -> tuple[Log, list[str]]:
-    """Read a table batch by batch, in memory proportional to the log itself; nothing is assumed."""
+    """Read a table batch by batch, in memory proportional to the log itself, and say what its columns were taken for."""
     table = open_source(source)
-    found = arrays.find_columns(table, arrays.roles_of(columns))
-    parts = _Parts(table, found, names_of(table, found, actions))
+    found, encoder = columns_of(table, arrays.roles_of(columns), features)
+    parts = _Parts(table, found, names_of(table, found, actions), encoder)
     for _, batch in table.blocks(found.all):
         parts.add(batch)
-    return parts.log(), []
+    log = aligned(parts.log(), features)
+    return log, [] if encoder is None else [f"Features: {encoder.described()}."]
+
+
+def columns_of(source: Source, roles: Columns, features: Wanted) -> tuple[Found, Encoder | None]:
+    """The columns by their roles, and what encodes those of the contexts: None where they are taken as they are."""
+    if not isinstance(features, Features | Encoder | None) and features not in ("auto", "raw"):
+        raise SettingError(
+            f"features={features!r}; must be 'auto', 'raw', sparing.features(...) or an encoder"
+        )
+    if source.notes.get("encoder") is not None:
+        if isinstance(features, Features) or features == "auto":
+            raise SettingError(
+                f"{source.name} was written with its features encoded; leave features out, or read the raw table"
+            )
+        return arrays.find_columns(source, roles, raw=True), None
+    if isinstance(features, Encoder) and not features.is_raw:
+        known = [column.column for column in features.columns]
+        return arrays.find_columns(source, roles, taken=lambda _: known), features
+    if isinstance(features, Features):
+        found = arrays.find_columns(source, roles, taken=features.columns)
+    elif features == "auto" and roles.contexts is None:
+        found = arrays.find_columns(source, roles, taken=tuple)
+    else:
+        found = arrays.find_columns(source, roles, raw=features == "raw" or isinstance(features, Encoder))
+        if found.raw and features != "auto":
+            return found, None
+    plan = features if isinstance(features, Features) else Features(others="auto")
+    return found, plan.fit(source, found.contexts)
+
+
+def aligned(log: Log, features: Wanted, *, sparse: str | None = None) -> Log:
+    """The log with its contexts as a given encoder has them, by name; see there for `sparse` files."""
+    if not isinstance(features, Encoder) or features.digest == log.encoder.digest:
+        return log
+    return replace(log, contexts=features.aligned(log.encoder, log.contexts, sparse=sparse), encoder=features)
 
 
 def names_of(source: Source, columns: Found, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
@@ -73,6 +117,17 @@ def feature_names_of(source: Source, columns: Found) -> list[str] | None:
     return features if len(set(features)) == len(features) else list(names)
 
 
+def written_encoder(source: Source, columns: Found) -> Encoder | None:
+    """The encoder that a written log carries, if all of its features are read."""
+    saved = source.notes.get("encoder")
+    if saved is None or columns.contexts != tuple(source.notes["features"]):
+        return None
+    encoder = Encoder.from_header(saved)
+    if encoder.names != tuple(source.notes["features"].values()):
+        raise LogError(f"{source.name} carries features that are not those of its columns. Write it again")
+    return encoder
+
+
 def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
     """What the probability columns are named after, as values of the action column's type."""
     texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
@@ -94,8 +149,10 @@ def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
 class _Parts:
     """What has been read so far, by what `Log.from_indices` calls it."""
 
-    def __init__(self, source: Source, columns: Found, names: tuple[Hashable, ...]) -> None:
-        self.source, self.columns, self.names = source, columns, names
+    def __init__(
+        self, source: Source, columns: Found, names: tuple[Hashable, ...], encoder: Encoder | None
+    ) -> None:
+        self.source, self.columns, self.names, self.encoder = source, columns, names, encoder
         self.index = index_of(source, names)
         self.rows = 0
         self.parts: defaultdict[str, list[np.ndarray]] = defaultdict(list)
@@ -119,7 +176,7 @@ class _Parts:
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in the next batch."""
         columns, row, parts = self.columns, self.rows, self.parts
-        parts["contexts"].append(arrays.features(batch, columns.contexts, first_row=row))
+        parts["contexts"].append(self._contexts(batch, row))
         rows = np.arange(row, row + batch.num_rows)
         actions = arrays.indices(batch.column(columns.action), columns.action, self.index, rows=rows)
         parts["actions"].append(actions)
@@ -139,6 +196,11 @@ class _Parts:
             self.support.add_sets(*arrays.sets(column, columns.eligible, self.index, first_row=row))
         self.rows += batch.num_rows
 
+    def _contexts(self, batch: pa.RecordBatch, row: int) -> np.ndarray:
+        if self.encoder is None:
+            return arrays.features(batch, self.columns.contexts, first_row=row)
+        return self.encoder.encode_batch(batch, first_row=row)
+
     def _numbers(self, batch: pa.RecordBatch, name: str) -> np.ndarray:
         return arrays.numbers(batch.column(name), name, first_row=self.rows)
 
@@ -150,6 +212,7 @@ class _Parts:
             action_names=self.names,
             support=self.support.build() if self.order or self.columns.eligible else None,
             feature_names=feature_names_of(self.source, self.columns),
+            encoder=self.encoder or written_encoder(self.source, self.columns),
             **{what: self._joined(what) for what in list(self.parts)},
         )
 
@@ -195,6 +258,8 @@ def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
 
 def _lost_in_text(log: Log) -> list[str]:
     lost = []
+    if not log.encoder.is_raw:
+        lost.append("How the features were made of raw columns is lost: write Parquet or Arrow to keep it.")
     if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
         lost.append("Labels of text that look like whole numbers read back as whole numbers.")
     if log.support.probabilities is None and (log.counts == 0).any():
@@ -234,6 +299,7 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
         "actions": [labels.to_json(name) for name in log.action_names],
         "features": dict(zip(contexts, log.feature_names, strict=True)),
         "columns": list(columns),
+        "encoder": None if log.encoder.is_raw else log.encoder.header(),
     }
     metadata = None if text else {METADATA: notes_text(notes)}
     return pa.schema(list(columns.items()), metadata=metadata)

@@ -1,0 +1,149 @@
+"""Cells of raw columns, whatever they came as: missing or not, numbers, words, truth values, moments in time.
+
+PyArrow is imported where columns are read: a live decision does without.
+"""
+
+import math
+from datetime import UTC, date, datetime
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparing.log import labels
+from sparing.log.limits import LARGEST
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TRUTHS = {
+    "true": True,
+    "false": False,
+    "yes": True,
+    "no": False,
+    "t": True,
+    "f": False,
+    "y": True,
+    "n": False,
+}
+"""Words for truth values, in small letters."""
+
+MICROSECOND = 1e-6
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, pandas' NA and NaT, and text with nothing in it."""
+    if value is None or value == "":
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas' NA does not say whether it is itself
+        return labels.missing(value)
+
+
+def as_number(value: Any) -> float:
+    """A finite number, or one written as text; a ValueError otherwise."""
+    if isinstance(value, str):
+        found = labels.number(value.strip())
+    else:
+        found = float(value) if isinstance(value, Real | np.bool_) else math.nan
+    if not abs(found) <= LARGEST:
+        raise ValueError(value)
+    return found
+
+
+def as_word(value: Any) -> str:
+    """A category as text: 5 and 5.0 are "5", true is "true"; a ValueError for what is none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    raise ValueError(value)
+
+
+def as_truth(value: Any) -> float:
+    """1 or 0 for a truth value, the numbers 1 and 0, or one of `TRUTHS`; a ValueError otherwise."""
+    if isinstance(value, str):
+        word = value.strip().lower()
+        return float(TRUTHS[word]) if word in TRUTHS else as_truth(as_number(word))
+    if isinstance(value, Real | np.bool_) and value in (0, 1):
+        return float(value)
+    raise ValueError(value)
+
+
+def as_seconds(value: Any) -> float:
+    """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), ISO 8601 text, or seconds themselves."""
+    if isinstance(value, str):
+        try:
+            return as_seconds(datetime.fromisoformat(value.strip()))
+        except ValueError:
+            return as_number(value)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
+    if isinstance(value, np.datetime64):
+        return float(value.astype("datetime64[us]").astype(np.int64)) * MICROSECOND
+    return as_number(value)
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a date or a moment in ISO 8601, and not just digits."""
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return "-" in text or ":" in text
+
+
+def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
+    """Distinct cells, and which of them each row has, (n,); −1 where it is missing."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    distinct = encoded.dictionary.to_pylist()
+    gaps = np.array([is_missing(value) for value in distinct] + [True])
+    return distinct, np.where(gaps[codes], -1, codes)
+
+
+def moments(column: "pa.Array") -> np.ndarray | None:
+    """Seconds since 1970 in UTC of a column of dates or timestamps, (n,), NaN where missing; None for other columns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        return None
+    exact = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
+    seconds = exact.cast(pa.int64()).cast(pa.float64(), safe=False)
+    return np.asarray(pc.multiply(seconds, MICROSECOND).fill_null(math.nan).to_numpy(zero_copy_only=False))
+
+
+def vectors(column: "pa.Array", size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lists of numbers as rows (n, size), and which of them there are, (n,); a missing one is all 0.
+
+    A list of another length, or with a number missing, is a ValueError that holds its row.
+    """
+    import pyarrow.compute as pc
+
+    from sparing.log import arrays
+
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(column).fill_null(size).to_numpy(zero_copy_only=False)
+    flat = column.drop_null().flatten()
+    values = arrays.numbers(flat, "vector", first_row=0)
+    rows = np.zeros((len(column), size))
+    odd = np.flatnonzero(lengths != size)
+    if len(odd):
+        raise ValueError(int(odd[0]))
+    rows[there] = values.reshape(-1, size)
+    odd = np.flatnonzero(~(np.abs(rows) <= LARGEST).all(axis=1))
+    if len(odd):
+        raise ValueError(int(odd[0]))
+    return rows, there

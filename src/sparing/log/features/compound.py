@@ -1,0 +1,179 @@
+"""Raw columns that become several numbers each: moments in time, and vectors. And the list of all kinds."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.log.features import cells
+from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Put, Raw
+from sparing.log.labels import cut
+from sparing.log.limits import LARGEST
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DAY = 86_400.0
+MINUTE = 60.0
+HOURS = np.array([(math.sin(turn), math.cos(turn)) for turn in np.linspace(0, 2 * math.pi, 1441)[:-1]])
+"""Where each minute of a day stands on its circle, (1440, 2): a table, so that a row and a column agree in every bit."""
+
+DAYS = np.array([(math.sin(turn), math.cos(turn)) for turn in np.linspace(0, 2 * math.pi, 8)[:-1]])
+"""Where each day of a week stands on its circle, from Monday, (7, 2)."""
+
+
+@dataclass(frozen=True)
+class Time(Column):
+    """Where the hour and the day stand on their circles, in UTC, and how far time has come, standardised.
+
+    Beyond the log's own range the trend stays where the log began or ended: nothing is known of it there.
+    """
+
+    kind = "time"
+    expected = "a date or moment in ISO 8601 such as 2026-03-01T10:00, or seconds since 1970"
+    first: float = 0.0
+    last: float = 0.0
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        circles = ("hour sin", "hour cos", "day sin", "day cos", "trend")
+        return tuple(f"{self.column} {circle}" for circle in circles)
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        seconds = self.seconds(column, first_row=first_row)
+        there = ~np.isnan(seconds)
+        moment = np.where(there, seconds, self.mean)
+        minute, day = (moment % DAY // MINUTE).astype(np.int64), ((moment // DAY + 3) % 7).astype(np.int64)
+        trend = (np.clip(moment, self.first, self.last) - self.mean) / self.scale
+        out[:, :5] = np.where(there[:, None], np.column_stack((HOURS[minute], DAYS[day], trend)), 0.0)
+        self._fill_gap(there, out)
+
+    def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
+        moments = cells.moments(column)
+        return self._mapped(column, cells.as_seconds, first_row=first_row) if moments is None else moments
+
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates."""
+        hours, days = HOURS.tolist(), DAYS.tolist()
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            if cells.is_missing(value):
+                self._put_gap(place, out)
+                return
+            try:
+                moment = cells.as_seconds(value)
+            except (ValueError, OverflowError):
+                raise self._unfit(value) from None
+            out[place], out[place + 1] = hours[int(moment % DAY // MINUTE)]
+            out[place + 2], out[place + 3] = days[int((moment // DAY + 3) % 7)]
+            out[place + 4] = (min(max(moment, self.first), self.last) - self.mean) / self.scale
+
+        return put
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        if part == 5:
+            return self._either(5, low, "", "")
+        if part < 4:
+            return self._bounded(part, low, high, lambda end: f"{end:.3g}")
+        name, when = self.column, self._when
+        if math.isinf(low):
+            return f"{name} is no later than {when(high)}"
+        after = f"{name} is later than {when(low)}"
+        return after if math.isinf(high) else f"{after} and no later than {when(high)}"
+
+    def _when(self, end: float) -> str:
+        moment = np.datetime64(int(end * self.scale + self.mean), "s")
+        return f"{str(moment).replace('T', ' ')[:16]} UTC"
+
+
+@dataclass(frozen=True)
+class Vector(Column):
+    """The first principal components of a list of `size` numbers, over the deviation of the first.
+
+    mean (size,), axes (keep, size), scaled; lists, so that they are written as JSON.
+    """
+
+    kind = "vector"
+    size: int = 1
+    mean: tuple[float, ...] = ()
+    axes: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", tuple(self.mean))
+        object.__setattr__(self, "axes", tuple(map(tuple, self.axes)))
+
+    @property
+    def expected(self) -> str:  # type: ignore[override]
+        """What a cell must be."""
+        return f"a list of {self.size} finite numbers"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        return tuple(f"{self.column}[{i}]" for i in range(len(self.axes)))
+
+    @cached_property
+    def _axes(self) -> tuple[np.ndarray, np.ndarray]:
+        axes = np.array(self.axes)
+        return axes.T, axes @ np.array(self.mean)
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        from sparing.log import arrays
+
+        if not arrays.is_list(column.type):
+            raise LogError(f"{cut(self.column)} is a column of {column.type}; expected {self.expected} a row")
+        try:
+            rows, there = cells.vectors(column, self.size)
+        except ValueError as error:
+            row = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+            raise self._unfit_row(column[row].as_py(), first_row + row) from None
+        axes, offset = self._axes
+        out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
+        self._fill_gap(there, out)
+
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates."""
+        axes, offset = self._axes
+        keep = len(self.axes)
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            if value is None or isinstance(value, float):
+                self._put_gap(place, out)
+                return
+            try:
+                given = np.asarray(value, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise self._unfit(value) from None
+            if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
+                raise self._unfit(value)
+            out[place : place + keep] = memoryview(given @ axes - offset)
+
+        return put
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        if part == len(self.axes):
+            return self._either(part, low, "", "")
+        return self._bounded(part, low, high, lambda end: f"{end:.3g}")
+
+    def described(self) -> str:
+        """What the column was taken for."""
+        return f"vector of {self.size}, {len(self.axes)} components kept" + (
+            ", some missing" if self.gap else ""
+        )
+
+
+KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Number, Raw, Category, Hashed, Bool, Time, Vector)
+}
+"""The kinds of columns by name."""

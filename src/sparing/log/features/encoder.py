@@ -1,0 +1,283 @@
+"""The encoder: from raw columns, matched by name, to contexts. Fitted on a log, frozen from then on, JSON on disk."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparing.errors import DecisionError, FileError, LogError
+from sparing.log.features.compound import KINDS
+from sparing.log.features.kernel import Kernel
+from sparing.log.features.kinds import CellError, Column, Raw
+from sparing.log.labels import brief, first_repeated
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION = 1
+CONSTANT = "constant"
+KERNEL = "kernel"
+
+MOST_BLOCKS = 8
+"""Blocks of coordinates that a prior scales apart; with more columns, those of one kind share a block."""
+
+GROUPS = {"number": "numbers", "raw": "numbers", "category": "categories", "hashed": "categories"}
+GROUPS |= {"bool": "truth values", "time": "times", "vector": "vectors"}
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """Raw columns → a context (d,): a constant where there is one, each column's coordinates, the kernel's.
+
+    `left_out` are columns of the log that carry nothing, and why.
+    """
+
+    columns: tuple[Column, ...]
+    constant: bool = True
+    kernel: Kernel | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def raw(cls, names: Sequence[str]) -> "Encoder":
+        """Numbers as they are, without a constant."""
+        return cls(tuple(Raw(name, gap=False) for name in names), constant=False)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether contexts are the raw columns themselves."""
+        return (
+            not self.constant and self.kernel is None and all(type(column) is Raw for column in self.columns)
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each coordinate, (d,)."""
+        own = itertools.chain.from_iterable(column.names for column in self.columns)
+        kernel = () if self.kernel is None else (f"{KERNEL}_{i}" for i in range(self.kernel.size))
+        return (*((CONSTANT,) if self.constant else ()), *own, *kernel)
+
+    @property
+    def size(self) -> int:
+        """Length of a context, d."""
+        return len(self.names)
+
+    @cached_property
+    def linear(self) -> slice:
+        """Where the columns' own coordinates lie, which the kernel looks at."""
+        return slice(
+            int(self.constant), int(self.constant) + sum(len(column.names) for column in self.columns)
+        )
+
+    @cached_property
+    def blocks(self) -> tuple[str, ...]:
+        """The block of each coordinate, (d,): the constant, each column (or kind of columns), the kernel."""
+        others = int(self.constant) + (self.kernel is not None)
+        apart = len(self.columns) + others <= MOST_BLOCKS and not self.is_raw
+        named = ((column.column if apart else GROUPS[column.kind]) for column in self.columns)
+        own = [name for name, column in zip(named, self.columns, strict=True) for _ in column.names]
+        kernel = [KERNEL] * (0 if self.kernel is None else self.kernel.size)
+        return (*([CONSTANT] if self.constant else []), *own, *kernel)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that tell encoders apart."""
+        told = self.names if self.is_raw else self.header()
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    # One row: what a live decision needs.
+
+    @cached_property
+    def _puts(self) -> list[tuple[str, Any]]:
+        ends = itertools.accumulate((len(column.names) for column in self.columns), initial=self.linear.start)
+        return [(column.column, column.put(place)) for column, place in zip(self.columns, ends, strict=False)]
+
+    @cached_property
+    def _blank(self) -> np.ndarray:
+        blank = np.zeros(self.linear.stop)
+        blank[: self.linear.start] = 1.0
+        return blank
+
+    def encode(self, row: Mapping[str, Any]) -> np.ndarray:
+        """The context (d,) of one row of raw columns; all of them must be there, null where one is missing."""
+        out = self._blank.copy()
+        view = out.data
+        puts = self._puts
+        try:
+            for name, put in puts:
+                put(row[name], view)
+        except KeyError:
+            raise self._mismatch(row) from None
+        except CellError as error:
+            raise DecisionError(str(error)) from None
+        if len(row) != len(puts) and not set(row) <= {*self.by_column, *dict(self.left_out)}:
+            raise self._mismatch(row)
+        if self.kernel is None:
+            return out
+        return np.concatenate((out, self.kernel(out[self.linear])))
+
+    def _mismatch(self, row: Mapping[str, Any]) -> DecisionError:
+        return DecisionError(
+            self._difference([column for column in row if column not in dict(self.left_out)])
+        )
+
+    def _difference(self, names: Sequence[Hashable]) -> str:
+        """Which columns are missing or unknown, in words."""
+        known = [column.column for column in self.columns]
+        missing = [name for name in known if name not in names]
+        unknown = [name for name in names if name not in known]
+        parts = [
+            f"{what} {', '.join(brief(name) for name in some[:8])}{', …' if len(some) > 8 else ''}"
+            for what, some in (("no column", missing), ("unknown column", unknown))
+            if some
+        ]
+        shown = ", ".join(map(brief, known[:12])) + (", …" if len(known) > 12 else "")
+        return (
+            f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, null where it is missing"
+        )
+
+    # Many rows.
+
+    def encode_batch(self, batch: "pa.RecordBatch", *, first_row: int = 0) -> np.ndarray:
+        """Contexts (n, d) of a batch of raw columns; columns of other names are not looked at."""
+        absent = [column.column for column in self.columns if column.column not in batch.schema.names]
+        if absent:
+            raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
+        out = np.zeros((batch.num_rows, self.size))
+        out[:, : self.linear.start] = 1.0
+        place = self.linear.start
+        for column in self.columns:
+            width = len(column.names)
+            column.fill(batch.column(column.column), out[:, place : place + width], first_row=first_row)
+            place += width
+        if self.kernel is not None:
+            out[:, place:] = self.kernel(out[:, self.linear])
+        return out
+
+    @cached_property
+    def by_column(self) -> dict[str, Column]:
+        """The columns by their names."""
+        return {column.column: column for column in self.columns}
+
+    def encode_table(self, frame: Any) -> np.ndarray:
+        """Contexts (n, d) of an Arrow, pandas or polars frame, or a mapping of columns; an index is not looked at."""
+        from sparing.log.blocks import open_source
+
+        source = open_source(frame)
+        names = [name for name in source.schema.names if name not in dict(self.left_out)]
+        twice = first_repeated(names)
+        if twice is not None:
+            raise DecisionError(f"two columns {brief(twice)}; rename one of them")
+        if set(names) != set(self.by_column):
+            raise DecisionError(self._difference(names))
+        wanted = [column.column for column in self.columns]
+        parts = [self.encode_batch(batch, first_row=row) for row, batch in source.blocks(wanted)]
+        return np.concatenate(parts) if parts else np.empty((0, self.size))
+
+    def aligned(self, other: "Encoder", contexts: np.ndarray, *, sparse: str | None = None) -> np.ndarray:
+        """Contexts (n, d) that another encoder made, as this one would have: by name, if both are raw, or the same.
+
+        A file that names only what is not 0 is `sparse`: a feature that it never names is 0, and one that is not
+        known here is left out; but where features are `values` (country=NZ), both must have the same columns.
+        """
+        if other.digest == self.digest:
+            return contexts
+        if self.is_raw and other.is_raw:
+            mine, theirs = (
+                (_stems(each.names) if sparse == "values" else {*each.names}) for each in (self, other)
+            )
+            if mine != theirs and sparse != "words":
+                raise LogError(self._difference(other.names))
+            place = {name: j for j, name in enumerate(other.names)}
+            found = [place.get(name, -1) for name in self.names]
+            return np.where(np.array(found) >= 0, contexts[:, found], 0.0)
+        raise LogError(
+            f"these contexts were encoded by other features ({other.digest}) than those learnt from ({self.digest}). "
+            "Read the log with features=... of what was learnt (policy.encoder, learner.encoder)"
+        )
+
+    # Words.
+
+    def words(self, coordinate: int, low: float, high: float) -> str | None:
+        """What low < x_j ≤ high says of the raw columns; None for coordinates that are numbers themselves."""
+        place = self.linear.start
+        for column in self.columns:
+            width = len(column.names)
+            if coordinate < place + width and coordinate >= place:
+                return None if type(column) is Raw else column.words(coordinate - place, low, high)
+            place += width
+        return None
+
+    def described(self) -> str:
+        """In one line what each column was taken for."""
+        took = [f"{column.column}: {column.described()}" for column in self.columns]
+        took += [f"{name}: {why}" for name, why in self.left_out]
+        if self.kernel is not None:
+            took.append(f"{self.kernel.size} kernel features")
+        return "; ".join(took)
+
+    def __repr__(self) -> str:
+        what = "raw" if self.is_raw else self.described()
+        return f"Encoder({len(self.columns)} columns → {self.size} features, {brief(what)[1:-1]})"
+
+    # On disk.
+
+    def header(self) -> dict[str, Any]:
+        """The encoder as JSON."""
+        return {
+            "version": VERSION,
+            "constant": self.constant,
+            "columns": [column.header() for column in self.columns],
+            "kernel": None if self.kernel is None else self.kernel.header(),
+            "left_out": [list(pair) for pair in self.left_out],
+        }
+
+    @classmethod
+    def from_header(cls, saved: Any) -> "Encoder":
+        """The encoder from JSON; a FileError where it is none, or a newer one."""
+        try:
+            if saved["version"] != VERSION:
+                raise FileError(
+                    f"the features are of version {saved['version']}; this version of sparing reads {VERSION}"
+                )
+            columns = tuple(_column(dict(each)) for each in saved["columns"])
+            _must_differ([column.column for column in columns])
+            left_out = tuple((str(name), str(why)) for name, why in saved["left_out"])
+            linear = cls(columns, bool(saved["constant"]))
+            width = linear.linear.stop - linear.linear.start
+            kernel = None if saved["kernel"] is None else Kernel.from_header(saved["kernel"], width)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FileError(
+                f"damaged features: {type(error).__name__} {str(error)[:80]}; write them again"
+            ) from None
+        return cls(columns, linear.constant, kernel, left_out)
+
+
+def _must_differ(names: Sequence[str]) -> None:
+    twice = first_repeated(names)
+    if twice is not None:
+        raise ValueError(f"two columns {twice!r}")
+
+
+def _stems(names: Sequence[str]) -> set[str]:
+    """The raw columns behind features such as country=NZ."""
+    return {name.partition("=")[0] for name in names}
+
+
+def _column(saved: dict[str, Any]) -> Column:
+    """One column from JSON: its fields, each of the type that it has."""
+    kind = KINDS[saved.pop("kind")]
+    known = {field.name for field in fields(kind)}
+    if set(saved) != known or not isinstance(saved["column"], str) or not isinstance(saved["gap"], bool):
+        raise ValueError(f"a {kind.kind} with {sorted(saved)}")
+    for name in known - {"column", "gap", "values", "axes"}:
+        numbers = np.asarray(saved[name], dtype=np.float64)
+        if not np.isfinite(numbers).all() or (name == "scale" and not numbers > 0):
+            raise ValueError(f"{name} is not a finite number")
+    column = kind(**saved)
+    _ = column.names
+    return column

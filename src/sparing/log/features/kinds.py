@@ -1,0 +1,327 @@
+"""What one raw column becomes: some coordinates of a context, by numbers that were fitted on a log and are then frozen."""
+
+import math
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.log.features import cells
+from sparing.log.labels import brief, cut
+from sparing.log.limits import LARGEST
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MISSING = "is missing"
+
+Put = Callable[[Any, "memoryview[float]"], None]
+"""Writes a value's coordinates into those of a context, which begin as zeros."""
+
+
+class CellError(ValueError):
+    """A value that a column cannot take: what it is, and what was expected."""
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """A raw column, fitted. `gap`: whether the log had rows without it, so that to be missing has a place of its own."""
+
+    kind: ClassVar[str]
+    expected: ClassVar[str]
+    column: str
+    gap: bool
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates, but for that of being missing."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        return (*self.parts, f"{self.column} {MISSING}") if self.gap else self.parts
+
+    @abstractmethod
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells (n,) into zeros (n, width)."""
+
+    @abstractmethod
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates, which begin at `place`."""
+
+    @abstractmethod
+    def words(self, part: int, low: float, high: float) -> str:
+        """What low < coordinate ≤ high says of the raw column."""
+
+    def header(self) -> dict[str, Any]:
+        """The column as JSON."""
+        return {"kind": self.kind, **asdict(self)}
+
+    def described(self) -> str:
+        """What the column was taken for, in a few words."""
+        return self.kind + (", some missing" if self.gap else "")
+
+    def _put_gap(self, place: int, out: "memoryview[float]") -> None:
+        if self.gap:
+            out[place + len(self.parts)] = 1.0
+
+    def _fill_gap(self, there: np.ndarray, out: np.ndarray) -> None:
+        if self.gap:
+            out[~there, -1] = 1.0
+
+    def _unfit(self, value: Any) -> CellError:
+        return CellError(
+            f"{cut(self.column)} is {brief(value)}; expected {self.expected}, or null if it is missing"
+        )
+
+    def _unfit_row(self, value: Any, row: int) -> LogError:
+        return LogError(f"{cut(self.column)} at row {row} is {brief(value)}; expected {self.expected}")
+
+    def _mapped(self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int) -> np.ndarray:
+        """Each cell by a function of it, (n,), NaN where it is missing; distinct cells are converted once."""
+        distinct, codes = cells.coded(column)
+        table = np.full(len(distinct) + 1, math.nan)
+        for code in np.unique(codes[codes >= 0]).tolist():
+            try:
+                table[code] = convert(distinct[code])
+            except (ValueError, OverflowError):
+                row = first_row + int(np.flatnonzero(codes == code)[0])
+                raise self._unfit_row(distinct[code], row) from None
+        return table[codes]
+
+    def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
+        """A range of one of its coordinates, told by what `show` says of its ends."""
+        name = self.names[part]
+        if math.isinf(low):
+            return f"{name} ≤ {show(high)}"
+        return f"{name} > {show(low)}" if math.isinf(high) else f"{show(low)} < {name} ≤ {show(high)}"
+
+    def _either(self, part: int, low: float, yes: str, no: str) -> str:
+        """A coordinate that is 0 or 1: above a threshold it is 1."""
+        if part == len(self.parts):
+            return f"{self.column} {MISSING}" if low >= 0 else f"{self.column} is known"
+        return yes if low >= 0 else no
+
+
+@dataclass(frozen=True)
+class Number(Column):
+    """(value − mean)/scale; 0 where it is missing."""
+
+    kind = "number"
+    expected = f"a finite number, at most {LARGEST:g} in size"
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        return (self.column,)
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        from sparing.log import arrays
+
+        if arrays.is_text(column.type):
+            values = self._mapped(column, cells.as_number, first_row=first_row)
+        else:
+            values = arrays.numbers(column, self.column, first_row=first_row)
+        there = ~np.isnan(values)
+        odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
+        if len(odd):
+            raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        out[:, 0] = np.where(there, (values - self.mean) * (1 / self.scale), 0.0)
+        self._fill_gap(there, out)
+
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates."""
+        mean, times = self.mean, 1 / self.scale
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            kind = value.__class__
+            if (kind is float or kind is int) and -LARGEST <= value <= LARGEST:
+                out[place] = (value - mean) * times
+            else:
+                self._put_other(value, place, out)
+
+        return put
+
+    def _put_other(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        if cells.is_missing(value):
+            self._put_gap(place, out)
+            return
+        try:
+            out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
+        except (ValueError, OverflowError):
+            raise self._unfit(value) from None
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        if part == 1:
+            return self._either(1, low, "", "")
+        return self._bounded(part, low, high, lambda end: f"{end * self.scale + self.mean:.4g}")
+
+
+@dataclass(frozen=True)
+class Raw(Number):
+    """The number itself; a log and a decision without it are refused."""
+
+    kind = "raw"
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        from sparing.log import arrays
+
+        out[:, 0] = arrays.numbers(
+            column, self.column, first_row=first_row
+        )  # the log refuses what is not finite
+
+    def _put_other(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        if cells.is_missing(value):
+            raise CellError(
+                f"{cut(self.column)} is missing, and these features are raw numbers, which have no place for that. "
+                "Fill it in, or read the log with features='auto'"
+            )
+        super()._put_other(value, place, out)
+
+
+@dataclass(frozen=True)
+class Category(Column):
+    """1 at the place of its value. Rare values share the place `other`, if the log had any; a value that the log
+    never had goes there too, and is 0 everywhere if there is no such place."""
+
+    kind = "category"
+    expected = "a text, a whole number or a truth value"
+    values: tuple[str, ...] = ()
+    rare: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        other = (f"{self.column} is other",) if self.rare else ()
+        return tuple(f"{self.column}={value}" for value in self.values) + other
+
+    def _place(self, value: Any) -> int:
+        """Where a value that is there has its 1; −1 for nowhere."""
+        unknown = len(self.values) if self.rare else -1
+        return self._places.get(cells.as_word(value), unknown)
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int]:
+        return {value: i for i, value in enumerate(self.values)}
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        places = self._mapped(column, self._place, first_row=first_row)
+        there = ~np.isnan(places)
+        rows = np.flatnonzero(there & (places >= 0))
+        out[rows, places[rows].astype(np.int64)] = 1.0
+        self._fill_gap(there, out)
+
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates."""
+        places = {value: place + i for value, i in self._places.items()}
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            try:
+                out[places[value]] = 1.0
+            except (KeyError, TypeError):
+                self._put_other(value, place, out)
+
+        return put
+
+    def _put_other(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        if cells.is_missing(value):
+            self._put_gap(place, out)
+            return
+        try:
+            found = self._place(value)
+        except (ValueError, OverflowError):
+            raise self._unfit(value) from None
+        if found >= 0:
+            out[place + found] = 1.0
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        value = self.values[part] if part < len(self.values) else "one of the rare values"
+        return self._either(part, low, f"{self.column} is {value}", f"{self.column} is not {value}")
+
+    def described(self) -> str:
+        """What the column was taken for."""
+        rare = f", {self.rare} rare ones as other" if self.rare else ""
+        return f"category of {len(self.values)} values{rare}" + (", some missing" if self.gap else "")
+
+
+@dataclass(frozen=True)
+class Hashed(Category):
+    """1 at one of `size` places, which the value's checksum says: for columns with very many values."""
+
+    kind = "hashed"
+    size: int = 64
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        return tuple(f"{self.column}#{i}" for i in range(self.size))
+
+    def _place(self, value: Any) -> int:
+        return zlib.crc32(cells.as_word(value).encode()) % self.size
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        name = f"{self.column} {{}} among the values hashed to {part}"
+        return self._either(part, low, name.format("is"), name.format("is not"))
+
+    def described(self) -> str:
+        """What the column was taken for."""
+        return f"hashed to {self.size} places" + (", some missing" if self.gap else "")
+
+
+@dataclass(frozen=True)
+class Bool(Column):
+    """1 if true, −1 if false, 0 where it is missing."""
+
+    kind = "bool"
+    expected = "true or false"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        return (self.column,)
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        values = self._mapped(column, cells.as_truth, first_row=first_row)
+        there = ~np.isnan(values)
+        out[:, 0] = np.where(there, 2 * values - 1, 0.0)
+        self._fill_gap(there, out)
+
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates."""
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            if value is True:
+                out[place] = 1.0
+            elif value is False:
+                out[place] = -1.0
+            elif cells.is_missing(value):
+                self._put_gap(place, out)
+            else:
+                try:
+                    out[place] = 2 * cells.as_truth(value) - 1
+                except (ValueError, OverflowError):
+                    raise self._unfit(value) from None
+
+        return put
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        return self._either(part, low, f"{self.column} is true", f"{self.column} is not true")

@@ -1,0 +1,251 @@
+"""What the cells of a raw column are like, taken in batch by batch: enough to say what the column is, and to fit it."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparing.errors import LogError
+from sparing.log import arrays
+from sparing.log.features import cells
+from sparing.log.features.compound import Time, Vector
+from sparing.log.features.fitting import Wish
+from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
+from sparing.log.labels import brief, cut
+
+MOST_COUNTED = 100_000
+"""Distinct values that are counted; beyond, a column is hashed, however often each value occurs."""
+
+MOST_PLACES = 64
+"""Places that the values of one category may have."""
+
+COMMON = 10
+"""Rows in which a value must occur to have a place of its own."""
+
+LARGEST_VECTOR = 4096
+KEPT = 24
+"""Components of a vector that are kept unless another number is asked for."""
+
+
+@dataclass
+class Moments:
+    """Count, mean, Σ(x − mean)² and range of numbers, of batches one after the other."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, values: np.ndarray) -> None:
+        """Take in more numbers, none of them missing."""
+        if not len(values):
+            return
+        count, mean = len(values), float(values.mean())
+        squares = float(((values - mean) ** 2).sum())
+        apart, total = mean - self.mean, self.count + count
+        self.squares += squares + apart * apart * self.count * count / total
+        self.mean += apart * count / total
+        self.count = total
+        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+
+    @property
+    def scale(self) -> float:
+        """The deviation; 1 where there is none."""
+        deviation = math.sqrt(self.squares / self.count) if self.count else 0.0
+        return deviation if deviation > 1e-12 * max(abs(self.mean), 1e-300) else 1.0
+
+
+@dataclass
+class Survey:
+    """One column, as far as it has been seen; `wish` says what it must become, or that it may be told by its cells."""
+
+    column: str
+    wish: Wish
+    rows: int = 0
+    gaps: int = 0
+    numbers: Moments = field(default_factory=Moments)
+    counts: Counter[str] = field(default_factory=Counter)
+    uncounted: bool = False
+    tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("bool", "number", "time"), True))
+    vectors: Any = None
+    odd: str | None = None
+
+    def add(self, column: pa.Array, *, first_row: int) -> None:
+        """Take in the next cells."""
+        self.rows += len(column)
+        kind = self.wish.kind if self.wish.kind != "auto" else _by_type(column.type)
+        if kind is None:
+            self.odd = str(column.type)
+        elif kind == "vector":
+            self._add_vectors(column, first_row)
+        elif kind in ("number", "raw", "time"):
+            self._add_numbers(column, "time" if kind == "time" else "number", first_row)
+        else:
+            if kind != "text":
+                self.tests = {"bool": kind == "bool"}
+            self._add_words(column, told=kind != "text")
+
+    def _add_numbers(self, column: pa.Array, kind: str, first_row: int) -> None:
+        self.tests = {"number": kind == "number", "time": kind == "time"}
+        if kind == "number":
+            out = np.zeros((len(column), 2))
+            Number(self.column, gap=True).fill(column, out, first_row=first_row)
+            there, values = out[:, -1] == 0, out[:, 0]
+        else:
+            reader = Time(self.column, gap=True)
+            values = reader.seconds(column, first_row=first_row)
+            there = ~np.isnan(values)
+        self.gaps += int((~there).sum())
+        self.numbers.add(values[there])
+
+    def _add_words(self, column: pa.Array, *, told: bool) -> None:
+        distinct, codes = cells.coded(column)
+        self.gaps += int((codes < 0).sum())
+        counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
+        for value, count in zip(distinct, counts.tolist(), strict=True):
+            if not count:
+                continue
+            word = self._word(value)
+            if word not in self.counts:
+                if not told:
+                    self._test(word)
+                if len(self.counts) >= MOST_COUNTED:
+                    self.uncounted = True
+                    continue
+            self.counts[word] += count
+        if not told and (self.tests["number"] or self.tests["time"]):
+            self._sum_words(distinct, counts)
+
+    def _word(self, value: Any) -> str:
+        try:
+            return cells.as_word(value)
+        except ValueError:
+            raise LogError(f"{cut(self.column)} holds {brief(value)}; expected {Category.expected}") from None
+
+    def _test(self, word: str) -> None:
+        """Whether this value too could be a truth value, a number, a time."""
+        self.tests["bool"] = self.tests["bool"] and word.strip().lower() in cells.TRUTHS
+        if self.tests["number"]:
+            try:
+                cells.as_number(word)
+            except (ValueError, OverflowError):
+                self.tests["number"] = False
+        self.tests["time"] = self.tests["time"] and cells.is_time(word)
+
+    def _sum_words(self, distinct: list[Any], counts: np.ndarray) -> None:
+        convert = cells.as_number if self.tests["number"] else cells.as_seconds
+        there = np.flatnonzero(counts)
+        values = np.array([convert(distinct[code]) for code in there.tolist()])
+        self.numbers.add(np.repeat(values, counts[there]))
+
+    def _add_vectors(self, column: pa.Array, first_row: int) -> None:
+        if not arrays.is_list(column.type):
+            raise LogError(
+                f"{cut(self.column)} is a column of {column.type}; expected lists of numbers for a vector"
+            )
+        there = column.drop_null()
+        self.gaps += len(column) - len(there)
+        if not len(there):
+            return
+        size = len(there[0]) if self.vectors is None else len(self.vectors[1])
+        size = self.wish.size or size
+        if not 1 <= size <= LARGEST_VECTOR:
+            raise LogError(
+                f"{cut(self.column)} holds lists of {size} numbers; expected 1 to {LARGEST_VECTOR}"
+            )
+        reader = Vector(
+            self.column,
+            gap=True,
+            size=size,
+            mean=(0.0,) * size,
+            axes=tuple(map(tuple, np.eye(size).tolist())),
+        )
+        out = np.zeros((len(column), size + 1))
+        reader.fill(column, out, first_row=first_row)
+        rows = out[out[:, -1] == 0, :-1]
+        if self.vectors is None:
+            self.vectors = [0, np.zeros(size), np.zeros((size, size))]
+        self.vectors[0] += len(rows)
+        self.vectors[1] += rows.sum(axis=0)
+        self.vectors[2] += rows.T @ rows
+
+    def fitted(self) -> Column | str:
+        """The column as it is to be encoded, or why it is left out."""
+        if self.odd is not None:
+            return f"left out, a column of {self.odd}"
+        if self.gaps == self.rows:
+            return "left out, empty"
+        kind, gap = self.kind, self.gaps > 0
+        if kind == "vector":
+            return self._vector(gap)
+        if kind == "raw":
+            return Raw(self.column, gap=False)
+        if not gap and self._constant(kind):
+            return "left out, the same in every row"
+        numbers = self.numbers
+        if kind == "number":
+            return Number(self.column, gap, numbers.mean, numbers.scale)
+        if kind == "time":
+            return Time(self.column, gap, numbers.low, numbers.high, numbers.mean, numbers.scale)
+        if kind == "bool":
+            return Bool(self.column, gap)
+        return self._category(kind, gap)
+
+    @property
+    def kind(self) -> str:
+        """What the column is: as asked for, or as its cells tell."""
+        if self.wish.kind != "auto":
+            return self.wish.kind
+        if self.vectors is not None:
+            return "vector"
+        return next((kind for kind, passed in self.tests.items() if passed), "category")
+
+    def _constant(self, kind: str) -> bool:
+        if kind in ("number", "time") and self.numbers.count:
+            return self.numbers.low == self.numbers.high
+        return len(self.counts) == 1 and not self.uncounted
+
+    def _category(self, kind: str, gap: bool) -> Column:
+        """Values in order of their counts; all but the common ones are rare. With too many rare ones it is hashed."""
+        least = min(COMMON, max(1, (self.rows - self.gaps) // 20))
+        common = [word for word, count in self.counts.most_common(MOST_PLACES) if count >= least]
+        kept = sum(self.counts[word] for word in common)
+        if kind == "hashed" or (
+            self.wish.kind == "auto" and (self.uncounted or 2 * kept < self.rows - self.gaps)
+        ):
+            return Hashed(self.column, gap, size=self.wish.size or MOST_PLACES)
+        rare = len(self.counts) - len(common) + self.uncounted
+        return Category(self.column, gap, tuple(sorted(common)), rare)
+
+    def _vector(self, gap: bool) -> Column:
+        """Principal components, the first ones, over the first's deviation; the sign makes the largest weight positive."""
+        count, total, outer = self.vectors
+        mean = total / count
+        variances, axes = np.linalg.eigh(outer / count - np.outer(mean, mean))
+        keep = min(self.wish.keep or KEPT, int((variances > 1e-12 * max(variances[-1], 1e-300)).sum()) or 1)
+        chosen = axes[:, ::-1][:, :keep].T
+        signs = np.sign(chosen[np.arange(keep), np.abs(chosen).argmax(axis=1)])
+        scaled = chosen * signs[:, None] / math.sqrt(max(variances[-1], 1e-300))
+        return Vector(self.column, gap, len(mean), tuple(mean.tolist()), tuple(map(tuple, scaled.tolist())))
+
+
+def _by_type(kind: pa.DataType) -> str | None:
+    """What a column's type alone says of it: `text` where its cells must tell, None where it can be nothing."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return "category"
+    if arrays.is_text(kind):
+        return "text"
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return "time"
+    if arrays.is_list(kind):
+        return "vector"
+    return "text" if types.is_null(kind) else None
