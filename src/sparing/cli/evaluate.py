@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     confidence=(0.95, "Of the intervals."),
     band=("range", "Worth of unsupported actions: range, or model."),
     clip=("percentile-ratio", "M: percentile-ratio, a number, or inf."),
+    taught=("refuse", "Rows that taught the policy: refuse, or allow and mark."),
 )
 def evaluate(
     log: reading.GivenLog,
@@ -62,8 +63,10 @@ def _print(found: "Evaluation", *, title: str) -> None:
     terminal.tell(str(found).splitlines()[0])
     for method, reason in found.unusable.items():
         terminal.tell(f"{method}: not usable, {reason}")
-    for note in dict.fromkeys(note for e in found.estimates for note in e.notes):
+    for note in found.notes:
         terminal.tell(f"note: {note}")
+    if any(estimate.in_sample for estimate in found.estimates):
+        terminal.tell("IN-SAMPLE: these rows taught the policy, so every value here is too high.")
     if found.flagged:
         mass = found.unsupported_mass
         part = "An unknown part of the policy" if mass is None else f"{mass:.0%} of the policy's mass"

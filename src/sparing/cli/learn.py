@@ -1,11 +1,15 @@
-"""`sparing learn`: a policy from the log alone."""
+"""`sparing learn`: a policy from the log alone, and what rows that did not teach it say of it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparing.cli import reading, terminal
+
+if TYPE_CHECKING:
+    from sparing.evaluation import Estimate, Evaluation
+    from sparing.log import Log
 
 MOST_SHOWN = 12
 """Actions in the table for people; JSON has them all."""
@@ -21,15 +25,25 @@ def learn(
         ),
     ] = "greedy",
     out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),
+    holdout: Annotated[
+        float,
+        typer.Option(
+            help="The share of contexts to judge the policy by, not learn it from; 0: learn from all."
+        ),
+    ] = 0.3,
+    reward_range: reading.RewardRange = "",
     option: Annotated[
         list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Splits the contexts into folds, draws starts.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Splits the contexts into folds and holds some out, draws starts.")
+    ] = 0,
     as_json: reading.AsJson = False,
 ) -> None:
     """Learn a policy from a log without asking for a single reward, and save it.
 
-    Settings that are not given are chosen on held-out contexts by the support-aware lower limit.
+    Three tenths of the contexts are held out, and the policy's value is estimated on them. Settings that are
+    not given are chosen on folds of the others by the support-aware lower limit.
 
     Example: sparing learn log.parquet --method opr --out opr.sparing
     """
@@ -38,23 +52,71 @@ def learn(
     from sparing.learning import learn as learn_policy
     from sparing.policies.saving import save_policy
 
-    table = log.read()
+    table, settings = log.read(), reading.settings(option)
+    if reward_range:
+        settings["reward_range"] = reading.pair(reward_range)
     with terminal.progress_bar(f"learning {method}") as progress:
-        policy: Any = learn_policy(table, method, seed=seed, progress=progress, **reading.settings(option))
+        policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
+    found = _judged(table, policy, settings.get("reward_range")) if holdout else None
     save_policy(policy, out)
     shares = policy.probabilities(table.contexts).mean(axis=0)
     order = np.argsort(-shares, kind="stable")
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:
+        held = None if found is None else {"share": holdout, "by": policy.taught.split.by, **found.to_dict()}
         terminal.print_json(
-            {"method": method, "out": str(out), "notes": policy.notes, "shares": dict(played)}
+            {
+                "method": method,
+                "out": str(out),
+                "notes": policy.notes,
+                "shares": dict(played),
+                "rows_taught": policy.taught.rows,
+                "held_out": held,
+            }
         )
         return
+    _print(method, played, policy.notes)
+    _tell(found, policy.taught.rows)
+    terminal.tell(f"Policy: {terminal.shown(out)}\nNext:   {_next(log, out, found)}")
+
+
+def _judged(table: "Log", policy: Any, reward_range: Any) -> "Evaluation":
+    """The policy's estimate on the rows held out: doubly robust, or by regression where there are no propensities."""
+    from sparing.evaluation import evaluate
+
+    method = "dm" if table.propensities is None else "dr"
+    return evaluate(table, policy, methods=[method], reward_range=reward_range)
+
+
+def _print(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
     rows = [(name, f"{share:.1%}") for name, share in played[:MOST_SHOWN]]
     few = len(played) <= MOST_SHOWN
     shown = "all actions" if few else f"the {MOST_SHOWN} most played of {len(played)} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
-    for note in policy.notes:
+    for note in notes:
         terminal.tell(f"note: {note}")
+
+
+def _tell(found: "Evaluation | None", taught: int) -> None:
+    if found is None:
+        terminal.tell(
+            f"All {taught:,} rows taught it, so none of them can say what it is worth (--holdout 0)."
+        )
+        return
+    estimate: Estimate = found.estimates[0]
+    terminal.tell(
+        f"Learnt from {taught:,} rows, judged on the {found.rows:,} held out, where the log earned "
+        f"{found.logged_mean:.4g}:\n  {estimate}"
+    )
+    for note in estimate.notes:
+        terminal.tell(f"  note: {note}")
+
+
+def _next(log: reading.GivenLog, out: Path, found: "Evaluation | None") -> str:
+    """What to do next, which never is to judge a policy by the rows that taught it."""
     saved = terminal.shown(out)
-    terminal.tell(f"Policy: {saved}\nNext:   sparing evaluate {terminal.shown(log.path)} --policy {saved}")
+    if found is None:
+        return f"sparing evaluate ANOTHER_LOG --policy {saved}"
+    return (
+        f"sparing evaluate {terminal.shown(log.again)} --policy {saved}   (all methods, on the rows held out)"
+    )

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -34,6 +35,14 @@ class GivenLog:
 
     path: Path
     options: dict[str, Any]
+    given: tuple[str, ...] = ()
+
+    @property
+    def again(self) -> str:
+        """The path and those of its options that were given, as words of another command on the same log."""
+        words = ((f"--{name.replace('_', '-')}", self.options[name]) for name in self.given)
+        said = [flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in words]
+        return " ".join([shlex.quote(str(self.path)), *said])
 
     def read(self) -> "Log":
         """Read it, and estimate its support if asked to and it is unknown."""
@@ -74,7 +83,8 @@ def reads_log(
         @functools.wraps(command)
         def run(log: Path, **given: Any) -> None:
             reading = {name: given.pop(name) for name in shared}
-            command(GivenLog(log, reading), **given)
+            changed = tuple(name for name, value in reading.items() if value != shared[name][0])
+            command(GivenLog(log, reading, changed), **given)
 
         signature = inspect.signature(command)
         path, *own = (each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD)

@@ -1,9 +1,7 @@
 """`evaluate`: what a policy would have earned, and how much of that the log can support."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +9,8 @@ from sparing.errors import MissingExtraError, SettingError, SparingError
 from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
+from sparing.evaluation.result import Estimate, Evaluation
+from sparing.evaluation.taught import TAUGHT, Rows, judging_rows
 from sparing.log import Log
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import Policy
@@ -19,94 +19,6 @@ from sparing.settings import reward_range as known_range
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One estimator's answer for one policy.
-
-    low, high: the interval that believes the value is all there is to know. support_low, support_high:
-    the interval that holds whatever the actions outside the log's support are worth (None where the
-    support is not known well enough). unsupported_mass is the policy's mean mass there, `flagged` says
-    that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
-    beyond it; the support-aware interval counts it too.
-    """
-
-    method: str
-    value: float
-    low: float
-    high: float
-    support_low: float | None
-    support_high: float | None
-    unsupported_mass: float | None
-    clipped_mass: float
-    effective_sample_size: float
-    interval: str
-    confidence: float
-    flagged: bool
-    notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The estimate as plain values."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        text = f"{self.method}: {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
-        if self.support_low is not None and self.support_high is not None:
-            text += f", with what the log cannot see [{self.support_low:.4g}, {self.support_high:.4g}]"
-        if self.unsupported_mass is not None:
-            text += f", unsupported mass {self.unsupported_mass:.1%}"
-        if self.clipped_mass > 0:
-            text += f", {self.clipped_mass:.1%} clipped away"
-        if self.flagged:
-            text += "  ← NOT SUPPORTED BY THE LOG: do not use the value alone"
-        return text
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """All estimates of one policy on one log, the methods that could not be used, and why."""
-
-    estimates: tuple[Estimate, ...]
-    unusable: dict[str, str]
-    rows: int
-    support: str
-    reward_range: tuple[float, float]
-    reward_range_given: bool
-    logged_mean: float
-
-    def __getitem__(self, method: str) -> Estimate:
-        for estimate in self.estimates:
-            if estimate.method == method:
-                return estimate
-        known = ", ".join(estimate.method for estimate in self.estimates)
-        reason = f" ({self.unusable[method]})" if method in self.unusable else ""
-        raise KeyError(f"no estimate {method!r}{reason}; there are {known}")
-
-    @property
-    def unsupported_mass(self) -> float | None:
-        """The policy's mass outside the support: the largest told, None if no method can tell."""
-        told = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
-        return max(told) if told else None
-
-    @property
-    def flagged(self) -> bool:
-        """Whether any value is not supported by the log."""
-        return any(estimate.flagged for estimate in self.estimates)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The evaluation as plain values."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        how = "given" if self.reward_range_given else "assumed from the rewards seen"
-        lines = [
-            f"{self.rows:,} rows, support {self.support}, logged mean reward {self.logged_mean:.4g}, "
-            f"mean rewards in [{self.reward_range[0]:.4g}, {self.reward_range[1]:.4g}] ({how})",
-            *map(str, self.estimates),
-            *(f"{method}: not usable, {reason}" for method, reason in self.unusable.items()),
-        ]
-        return "\n".join(lines)
 
 
 def evaluate(
@@ -126,8 +38,12 @@ def evaluate(
     noise: float | None = None,
     theta_bound: float | None = None,
     delta: float = 0.05,
+    taught: str = "refuse",
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
+
+    Rows that taught the policy cannot judge it: where some were held out (`learn(..., holdout=)`), those are used,
+    else the log is refused. `taught="allow"` takes all rows, and marks every estimate as in-sample.
 
     `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
     bounds *mean* rewards; without it the range of the rewards seen is assumed. `band="model"` uses the
@@ -137,11 +53,12 @@ def evaluate(
     faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
     """
     _check(log, policy, interval, band)
+    among("taught", taught, TAUGHT)
     share("confidence", confidence)
     share("flag_mass", flag_mass, zero=True, one=True)
-    chosen = _methods(methods)
+    chosen, rows = _methods(methods), judging_rows(log, policy, taught)
     of = Ingredients(
-        log,
+        rows.log,
         policy,
         _range(log, reward_range, interval),
         band=band,
@@ -153,14 +70,14 @@ def evaluate(
         theta_bound=theta_bound,
         delta=delta,
     )
-    if log.propensities is not None:
+    if rows.log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     pending, unusable = [], {}
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
     for name in chosen:
         try:
-            pending.append(_pending(name, ESTIMATORS[name](of), of, limits, flag_mass))
+            pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
         except SparingError as error:
             if methods is not None and not isinstance(error, MissingExtraError):
                 raise
@@ -169,21 +86,23 @@ def evaluate(
     return Evaluation(
         tuple(_limited(estimate, [found[place] for place in places]) for estimate, places in pending),
         unusable,
-        log.n_rows,
+        rows.log.n_rows,
         log.support.kind,
         of.reward_range,
         reward_range is not None,
-        float(log.rewards.mean()),
+        float(rows.log.rewards.mean()),
+        log.n_rows,
+        rows.held_out,
     )
 
 
 def _pending(
-    name: str, parts: Parts, of: Ingredients, limits: Limits, flag_mass: float
+    name: str, parts: Parts, of: Ingredients, rows: Rows, limits: Limits, flag_mass: float
 ) -> tuple[partial[Estimate], list[int]]:
     """An estimate that only lacks its limits, and the places of those: of its value's and its bounds' terms."""
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-    notes, wanted = list(parts.notes), [parts.plain]
+    notes, wanted = [*rows.notes, *parts.notes], [parts.plain]
     if parts.low is not None and parts.high is not None:
         wanted += [parts.low, parts.high]
     else:
@@ -206,6 +125,7 @@ def _pending(
         interval=limits.interval,
         confidence=limits.confidence,
         flagged=mass is None or mass + of.untried > flag_mass,
+        in_sample=rows.in_sample,
         notes=tuple(notes),
     )
     return estimate, [limits.add(terms) for terms in wanted]

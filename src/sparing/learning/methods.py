@@ -30,6 +30,7 @@ from sparing.model.assumptions import Assumptions, positive
 from sparing.model.crossfitting import reward_parameters
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
+from sparing.policies.fingerprint import Fingerprint, Split
 from sparing.policies.pi_plus import pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.tables import KnownSupport, TablePolicy
@@ -298,10 +299,14 @@ def learn(
     method: str,
     *,
     seed: int = 0,
+    holdout: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Policy:
     """Learn a policy from a log alone, by one of METHODS.
+
+    `holdout` is the share of the log that it is not learnt from, by context: `policy.held_out(log)` gives those
+    rows back, and `evaluate` judges it by them. The policy knows which rows taught it (`policy.taught`).
 
     Every method takes `support` (what a context supports: a function (n, d) → booleans (n, K), a policy
     whose positive probabilities count, or labels), `reward_range` (bounds on mean rewards) and `folds`.
@@ -320,6 +325,22 @@ def learn(
         )
     shared = {name: options.pop(name) for name in SHARED if name in options}
     steps = Progress(progress)
-    policy = learner(Request(log, seed, progress=steps, **shared), **options)
+    rows, split = _taught_by(log, holdout, seed)
+    policy: Any = learner(Request(rows, seed, progress=steps, **shared), **options)
     steps.step()
-    return policy
+    taught: Policy = replace(policy, taught=Fingerprint.of(rows, split))
+    return taught
+
+
+def _taught_by(log: Log, holdout: float, seed: int) -> tuple[Log, Split | None]:
+    """The rows to learn from, and how the others were held out."""
+    if holdout == 0 or not log.n_rows:
+        return log, None
+    split = Split.of(log, holdout, whole("seed", seed))
+    held = split.held_out(log)
+    if not 2 <= held.sum() <= log.n_rows - 2:
+        raise SettingError(
+            f"holdout={holdout} would hold {held.sum()} of {log.n_rows} rows out, too few to judge by or to learn from. Pass "
+            "another share, another seed, or 0 to learn from all rows, and judge the policy on another log"
+        )
+    return log.take(~held), split

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.support import SUM_TOLERANCE
 from sparing.model.ellipsoids import widths
+from sparing.policies.fingerprint import Fingerprint
 
 LARGEST = 1e150
 """Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
@@ -39,7 +40,22 @@ class SupportModel(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Certain(ABC):
+class Taught:
+    """A policy that may know which rows taught it; None where that is not known."""
+
+    taught: Fingerprint | None = field(default=None, kw_only=True)
+
+    def held_out(self, log: Log) -> Log:
+        """The rows of the log that were held out when the policy was learnt: those it may be judged by."""
+        if self.taught is None:
+            raise SettingError(
+                "this policy does not know which rows taught it. Learn it with sparing.learn(log, ..., holdout=0.3)"
+            )
+        return self.taught.held_out(log)
+
+
+@dataclass(frozen=True, eq=False)
+class Certain(Taught, ABC):
     """A policy that knows its action: all mass is on it."""
 
     action_names: tuple[Hashable, ...]
@@ -54,7 +70,7 @@ class Certain(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(ABC):
+class Drawn(Taught, ABC):
     """A policy that draws its actions."""
 
     action_names: tuple[Hashable, ...]

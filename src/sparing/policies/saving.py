@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Hashable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
+from sparing.policies.fingerprint import Fingerprint, Split
 from sparing.policies.policy import (
     LARGEST,
     ConstantPolicy,
@@ -22,7 +24,8 @@ from sparing.policies.policy import (
 from sparing.policies.tables import KnownSupport, TablePolicy, support_function
 
 KIND = "sparing policy"
-VERSION = 1
+VERSION = 2
+"""2 added which rows taught the policy; files of version 1 do not say."""
 
 ARRAYS: dict[type, tuple[str, ...]] = {
     GreedyPolicy: ("theta", "priority"),
@@ -48,6 +51,11 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
     `load_policy` asks for the function again.
     """
     header, arrays = _encoded(policy, "", omit_support)
+    known: Fingerprint | None = getattr(policy, "taught", None)
+    if known is not None:
+        split = known.split and asdict(known.split)
+        header["taught"] = {"rows": known.rows, "split": split}
+        arrays |= {"taught/sketch": known.sketch, "taught/counts": known.counts}
     archive.write(path, KIND, VERSION, {"policy": header}, arrays)
 
 
@@ -66,7 +74,15 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
         raise SettingError(f"{path} holds a policy that is whole without support=...; leave it out")
     given = support_function(support, names) if omitted else None
     with archive.understanding(path, "policy"):
-        return _decoded(saved, "", arrays, given)
+        return _decoded(saved, "", arrays, given, _taught(saved.get("taught"), arrays))
+
+
+def _taught(saved: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Fingerprint | None:
+    """Which rows taught the policy, where the file says it."""
+    if saved is None:
+        return None
+    split = None if saved["split"] is None else Split(**saved["split"])
+    return Fingerprint(saved["rows"], arrays["taught/sketch"], arrays["taught/counts"], split)
 
 
 def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -110,7 +126,11 @@ def _names(header: dict[str, Any]) -> tuple[Hashable, ...]:
 
 
 def _decoded(
-    header: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray], given: SupportModel | None
+    header: dict[str, Any],
+    prefix: str,
+    arrays: dict[str, np.ndarray],
+    given: SupportModel | None,
+    taught: Fingerprint | None = None,
 ) -> Policy:
     kind, names = CLASSES[header["kind"]], _names(header)
     fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in ARRAYS[kind]}
@@ -124,7 +144,7 @@ def _decoded(
     words = [header["method"], *header["notes"]]
     if not all(isinstance(word, str) for word in words):
         raise TypeError("the method and the notes must be texts")
-    policy: Policy = kind(names, **fields, method=words[0], notes=tuple(words[1:]))
+    policy: Policy = kind(names, **fields, method=words[0], notes=tuple(words[1:]), taught=taught)
     _check_parts(policy)
     return policy
 

@@ -1,0 +1,219 @@
+"""Which rows taught a policy: a small sketch of them, and how others were held out to judge it by.
+
+A row's hash is of its context's bytes, its action's label as text, and its reward; a file's format, the order
+of the rows and the order of the actions do not matter. The sketch keeps the `SKETCH` smallest hashes, which
+are a random sample of the rows that any other log samples alike.
+"""
+
+import hashlib
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.log import Log
+from sparing.log.labels import as_text
+from sparing.settings import among, share, whole
+
+SKETCH = 256
+"""Hashes that a fingerprint keeps, k."""
+
+FEWEST_CONTEXTS = 100
+"""With fewer distinct contexts, some of them cannot stand for the others: rows are held out instead."""
+
+TAUGHT_SHARE = 0.01
+"""A log that owes at most this share of its rows to the teaching rows is another log."""
+
+BY = ("context", "context_id", "row")
+"""What may be held out whole: equal contexts, equal ids, or single rows."""
+
+ALL = np.uint64(2**64 - 1)
+_MULTIPLIER, _ONE, _TWO = (
+    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+_ROWS = 4096
+
+Overlap = Literal["none", "some", "unclear"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which rows are held out: a hash of what `by` names, and of the seed, says it of each row alone.
+
+    So the split can be made again from the log, in whatever order its rows stand. Equal rows are told apart by
+    counting them.
+    """
+
+    share: float
+    seed: int = 0
+    by: str = "context"
+
+    def __post_init__(self) -> None:
+        share("holdout", self.share)
+        whole("seed", self.seed)
+        among("by", self.by, BY)
+
+    @classmethod
+    def of(cls, log: Log, share: float, seed: int = 0) -> "Split":
+        """By the log's context ids or contexts, or by rows where there are fewer than `FEWEST_CONTEXTS`."""
+        by = "context" if log.context_ids is None else "context_id"
+        return cls(share, seed, "row" if log.n_contexts < FEWEST_CONTEXTS else by)
+
+    def held_out(self, log: Log) -> np.ndarray:
+        """Whether each row is held out, (n,)."""
+        seeds = _mixed(np.array([(self.seed + 1) % 2**64], dtype=np.uint64))
+        return (_mixed(_keys(log, self.by) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """How many rows taught a policy, the smallest of their hashes and how many rows have each, the split if any.
+
+    sketch (≤ SKETCH,) is ascending, counts goes with it.
+    """
+
+    rows: int
+    sketch: np.ndarray
+    counts: np.ndarray
+    split: Split | None = None
+
+    def __post_init__(self) -> None:
+        whole("rows", self.rows)
+        sketch, counts = self.sketch, self.counts
+        plain = sketch.dtype == np.uint64 and counts.dtype == np.int64 and sketch.ndim == 1
+        if not plain or sketch.shape != counts.shape or len(sketch) > SKETCH:
+            raise SettingError("a fingerprint's sketch must be 64-bit hashes, at most 256, with their counts")
+        if (sketch[1:] <= sketch[:-1]).any() or (counts < 1).any() or counts.sum() > self.rows:
+            raise SettingError(
+                "a fingerprint's hashes must ascend, and their counts add up to its rows or less"
+            )
+
+    @classmethod
+    def of(cls, log: Log, split: Split | None = None) -> "Fingerprint":
+        """The fingerprint of a log's rows."""
+        hashes = row_hashes(log)
+        return cls(log.n_rows, *_smallest(hashes), split)
+
+    def held_out(self, log: Log) -> Log:
+        """The rows of a log that were held out when the policy was learnt."""
+        if self.split is None:
+            raise SettingError("nothing was held out when this policy was learnt")
+        held = self.split.held_out(log)
+        if self.split.by == "row" and not self._taught(log.take(~held)):
+            raise SettingError(
+                "single rows of another log were held out when this policy was learnt, and which they were can "
+                "only be told from that very log"
+            )
+        return log.take(held)
+
+    def overlap(self, log: Log) -> Overlap:
+        """Whether rows of the log taught the policy.
+
+        Of the log's distinct hashes within the sketch's reach, those in the sketch are known. Fresh rows would be known
+        too, where values repeat: about as often as the sketch's own rows repeat each other (Good and Turing's
+        1 − singles/rows). `unclear` where that, or too few rows, leaves it open.
+        """
+        if not self.rows or not log.n_rows:
+            return "none"
+        reach = self.sketch[-1] if len(self.sketch) == SKETCH else ALL
+        seen = row_hashes(log)
+        seen = np.unique(seen[seen <= reach])
+        if not len(seen):
+            return "unclear"
+        known = float(np.isin(seen, self.sketch).mean())
+        if known <= TAUGHT_SHARE:
+            return "none"
+        by_chance = 1 - float((self.counts == 1).sum() / self.counts.sum())
+        return "some" if known > 2 * by_chance or self._taught(log) else "unclear"
+
+    def _taught(self, log: Log) -> bool:
+        """Whether these are the very rows."""
+        if log.n_rows != self.rows:
+            return False
+        other = Fingerprint.of(log)
+        return np.array_equal(other.sketch, self.sketch) and np.array_equal(other.counts, self.counts)
+
+
+def row_hashes(log: Log) -> np.ndarray:
+    """64 bits for each row, (n,)."""
+    names = np.array([_text_hash(name) for name in log.action_names], dtype=np.uint64)
+    rewards = (log.rewards + 0.0).view(np.uint64)
+    return _mixed(_folded(_folded(_context_hashes(log.contexts), names[log.actions]), rewards))
+
+
+def _keys(log: Log, by: str) -> np.ndarray:
+    """What a split keeps whole, as 64 bits for each row, (n,)."""
+    if by == "context":
+        return _context_hashes(log.contexts)
+    if by == "row":
+        return _told_apart(row_hashes(log))
+    if log.context_ids is None:
+        raise SettingError(
+            "contexts were held out by their ids when this policy was learnt, and this log has none; name the "
+            "column (context_id=...)"
+        )
+    return _id_hashes(log.context_ids)
+
+
+def _context_hashes(contexts: np.ndarray) -> np.ndarray:
+    """Of each context's bytes, −0.0 taken as 0.0; in pieces that stay in the cache."""
+    hashes = np.zeros(len(contexts), dtype=np.uint64)
+    for start in range(0, len(contexts), _ROWS):
+        piece = slice(start, start + _ROWS)
+        for words in (contexts[piece] + 0.0).T.copy().view(np.uint64):
+            hashes[piece] = _folded(hashes[piece], words)
+    return hashes
+
+
+def _id_hashes(ids: np.ndarray) -> np.ndarray:
+    """Of each id's text, so that 17 and "17" are one; the zeros that fill NumPy's texts up are left out."""
+    texts = np.ascontiguousarray(ids.astype(np.str_))
+    hashes = np.zeros(len(ids), dtype=np.uint64)
+    for letters in texts.view(np.uint32).reshape(len(ids), -1).T:
+        hashes = np.where(letters > 0, _folded(hashes, letters.astype(np.uint64)), hashes)
+    return hashes
+
+
+def _told_apart(hashes: np.ndarray) -> np.ndarray:
+    """Another hash for each row, in which equal ones are numbered: the first, the second, …"""
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    first = np.append(True, ordered[1:] != ordered[:-1])[: len(hashes)]
+    places = np.arange(len(hashes))
+    number = np.empty(len(hashes), dtype=np.uint64)
+    number[order] = places - np.maximum.accumulate(np.where(first, places, 0))
+    return _folded(hashes, number)
+
+
+def _smallest(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The SKETCH smallest distinct hashes, ascending, and how many rows have each."""
+    reach = ALL
+    if len(hashes) > 4 * SKETCH:  # most often far fewer need sorting
+        reach = np.partition(hashes, 4 * SKETCH)[4 * SKETCH]
+        if len(np.unique(hashes[hashes <= reach])) < SKETCH:
+            reach = ALL
+    sketch, counts = np.unique(hashes[hashes <= reach], return_counts=True)
+    return sketch[:SKETCH], counts[:SKETCH].astype(np.int64)
+
+
+def _text_hash(name: Hashable) -> int:
+    try:
+        text = as_text(name)
+    except LogError:  # a label that no file can hold
+        text = repr(name)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """One more word of 64 bits in each hash."""
+    state = (state ^ words) * _MULTIPLIER
+    return state ^ (state >> np.uint64(32))
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    """Every bit moves about half of the others (the end of splitmix64)."""
+    state = (state ^ (state >> np.uint64(30))) * _ONE
+    state = (state ^ (state >> np.uint64(27))) * _TWO
+    return state ^ (state >> np.uint64(31))

@@ -1,0 +1,201 @@
+"""Which rows taught a policy: told from the rows alone, in any order and any format, and split the same again."""
+
+import json
+
+import numpy as np
+import pytest
+
+import sparing
+from sparing import archive
+from sparing.errors import FileError, SettingError
+from sparing.log import Log
+from sparing.policies import fingerprint as module
+from sparing.policies import saving
+from sparing.policies.fingerprint import SKETCH, Fingerprint, Split, row_hashes
+
+
+def continuous(n=3000, seed=0, names=("a", "b", "c")):
+    rng = np.random.default_rng(seed)
+    return Log.from_arrays(
+        rng.normal(size=(n, 4)), rng.choice(names, n), rng.normal(size=n), action_names=names
+    )
+
+
+def discrete(n=5000, seed=0):
+    """48 different rows at most: any two such logs share their values."""
+    rng = np.random.default_rng(seed)
+    x, actions, rewards = rng.integers(0, 2, (n, 3)), rng.integers(0, 3, n), rng.integers(0, 2, n)
+    return Log.from_arrays(x, actions, rewards, action_names=[0, 1, 2])
+
+
+def test_a_hash_is_of_the_values_alone():
+    log = continuous(500)
+    shuffled = log.take(np.random.default_rng(1).permutation(500))
+    assert np.array_equal(np.sort(row_hashes(log)), np.sort(row_hashes(shuffled)))
+    renamed = Log.from_arrays(
+        np.where(log.contexts == 0, -0.0, log.contexts),
+        [log.action_names[a] for a in log.actions],
+        log.rewards,
+        action_names=["z", "c", "b", "a"],
+    )
+    assert np.array_equal(row_hashes(log), row_hashes(renamed))
+    zeros = [Log.from_arrays([[zero, 1.0]], [1], [zero]) for zero in (0.0, -0.0)]
+    assert np.array_equal(*map(row_hashes, zeros))
+    texts = [Log.from_arrays([[1.0]], [label], [1.0]) for label in (7, "7")]  # as a CSV file may give it back
+    assert np.array_equal(*map(row_hashes, texts))
+    assert len(np.unique(row_hashes(log))) == 500
+
+
+@pytest.mark.parametrize("changed", ["contexts", "actions", "rewards"])
+def test_any_value_changes_a_hash(changed):
+    parts = {"contexts": np.ones((1, 3)), "actions": ["a"], "rewards": [1.0]}
+    other = {"contexts": np.array([[1.0, 1.0, np.nextafter(1, 2)]]), "actions": ["b"], "rewards": [1.5]}
+    one = row_hashes(Log.from_arrays(**parts, action_names="ab"))
+    two = row_hashes(Log.from_arrays(**parts | {changed: other[changed]}, action_names="ab"))
+    assert one != two
+
+
+def test_hashes_are_uniform():
+    """Kolmogorov's distance of n uniform numbers is below 1.95/√n but for one time in a thousand."""
+    for log in (continuous(4000), Log.from_arrays(np.arange(4000.0)[:, None], [0] * 4000, [0.0] * 4000)):
+        place = np.sort(row_hashes(log)) / 2.0**64
+        assert np.abs(place - np.arange(4000) / 4000).max() < 1.95 / np.sqrt(4000)
+
+
+def test_the_sketch_is_the_smallest_distinct_hashes_with_their_counts():
+    log = continuous(2000).take(np.random.default_rng(3).integers(0, 2000, 6000))
+    found = Fingerprint.of(log)
+    values, counts = np.unique(row_hashes(log), return_counts=True)
+    assert np.array_equal(found.sketch, values[:SKETCH])
+    assert np.array_equal(found.counts, counts[:SKETCH])
+    few = Fingerprint.of(discrete())
+    assert len(few.sketch) == 48
+    assert few.counts.sum() == few.rows == 5000
+
+
+def test_overlap_with_rows_that_are_their_own():
+    log = continuous(20_000)
+    whole, half = Fingerprint.of(log), Fingerprint.of(log.take(slice(0, 10_000)))
+    assert whole.overlap(log) == half.overlap(log) == "some"
+    assert half.overlap(log.take(slice(10_000, None))) == "none"
+    assert half.overlap(log.take(slice(9_000, None))) == "some"
+    assert whole.overlap(continuous(20_000, seed=1)) == "none"
+    assert whole.overlap(log.take(slice(0, 1000))) == "some"  # a small part of what taught it
+    assert Fingerprint.of(log.take(slice(0, 0))).overlap(log) == "none"
+    assert whole.overlap(log.take(slice(0, 1))) in ("some", "unclear")
+
+
+def test_values_that_repeat_are_no_proof():
+    log = discrete()
+    assert Fingerprint.of(log).overlap(discrete(seed=1)) == "unclear"
+    assert Fingerprint.of(log).overlap(log.take(np.random.default_rng(0).permutation(5000))) == "some"
+
+
+@pytest.mark.parametrize("ids", [None, "whole", "text"])
+def test_a_split_keeps_contexts_whole_and_is_made_again_from_any_order(ids):
+    log = continuous(4000)
+    log = log.take(np.random.default_rng(2).integers(0, 4000, 8000))
+    if ids is not None:
+        given = log.groups if ids == "whole" else [f"user-{group}" for group in log.groups]
+        log = Log.from_arrays(
+            np.zeros_like(log.contexts), log.actions, log.rewards, action_names=range(3), context_ids=given
+        )
+    split = Split.of(log, 0.3, seed=5)
+    assert split.by == ("context" if ids is None else "context_id")
+    held = split.held_out(log)
+    shares = np.bincount(log.groups, held) / np.bincount(log.groups)
+    assert set(shares) == {0.0, 1.0}
+    error = np.sqrt(0.3 * 0.7 / log.n_contexts)
+    assert abs(shares.mean() - 0.3) < 4 * error
+    order = np.random.default_rng(4).permutation(8000)
+    assert np.array_equal(split.held_out(log.take(order)), held[order])
+    assert np.array_equal(split.held_out(log.take(order[:77])), held[order[:77]])
+    other = Split.of(log, 0.3, seed=6).held_out(log)
+    assert abs((held & other).mean() - 0.09) < 0.05
+    wider = Split.of(log, 0.5, seed=5).held_out(log)
+    assert (wider | ~held).all()  # a larger share holds the same rows and more
+
+
+def test_ids_are_one_as_numbers_and_as_texts():
+    log = continuous(300)
+    both = [
+        Log.from_arrays(log.contexts, log.actions, log.rewards, action_names=range(3), context_ids=ids)
+        for ids in (np.arange(300), [str(i) for i in range(300)], [f"{i}" for i in range(299)] + ["x" * 40])
+    ]
+    masks = [Split(0.3, by="context_id").held_out(each) for each in both]
+    assert np.array_equal(masks[0], masks[1])
+    assert np.array_equal(masks[0][:299], masks[2][:299])
+    with pytest.raises(SettingError, match="has none; name the column"):
+        Split(0.3, by="context_id").held_out(log)
+
+
+def test_few_contexts_are_split_by_rows_without_regard_to_the_reward():
+    log = discrete(6000)
+    split = Split.of(log, 0.3)
+    assert split.by == "row"
+    held = split.held_out(log)
+    assert abs(held.mean() - 0.3) < 4 * np.sqrt(0.21 / 6000)
+    for cell in np.unique(row_hashes(log)):
+        assert abs(held[row_hashes(log) == cell].mean() - 0.3) < 0.2
+    policy = sparing.learn(log, "greedy", holdout=0.3)
+    assert policy.held_out(log).n_rows == held.sum()
+    with pytest.raises(SettingError, match="that very log"):
+        policy.held_out(discrete(6000, seed=1))
+
+
+def test_a_learnt_policy_knows_its_rows(tmp_path):
+    log = continuous()
+    policy = sparing.learn(log, "greedy", holdout=0.25, seed=3)
+    held = policy.held_out(log)
+    assert policy.taught.rows + held.n_rows == log.n_rows
+    assert policy.taught.overlap(held) == "none"
+    again = sparing.learn(log.take(~policy.taught.split.held_out(log)), "greedy", seed=3)
+    assert np.array_equal(again.theta, policy.theta)  # the held-out rows taught it nothing
+    sparing.save_policy(policy, tmp_path / "policy")
+    loaded = sparing.load_policy(tmp_path / "policy")
+    assert (loaded.taught.rows, loaded.taught.split) == (policy.taught.rows, policy.taught.split)
+    assert np.array_equal(loaded.taught.sketch, policy.taught.sketch)
+    assert np.array_equal(loaded.taught.counts, policy.taught.counts)
+    whole = sparing.learn(log, "greedy")
+    assert whole.taught.split is None
+    with pytest.raises(SettingError, match="nothing was held out"):
+        whole.held_out(log)
+
+
+def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
+    policy = sparing.learn(continuous(), "greedy")
+    header, arrays = saving._encoded(policy, "", False)
+    archive.write(tmp_path / "old", saving.KIND, 1, {"policy": header}, arrays)
+    old = sparing.load_policy(tmp_path / "old")
+    assert old.taught is None
+    assert np.array_equal(old.theta, policy.theta)
+    with pytest.raises(SettingError, match="does not know which rows"):
+        old.held_out(continuous())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rows": -1}, {"rows": 3}, {"split": {"share": 2.0, "seed": 0, "by": "row"}}, {"split": {"by": "x"}}],
+)
+def test_a_damaged_fingerprint_is_refused(change, tmp_path):
+    sparing.save_policy(sparing.learn(continuous(), "greedy"), tmp_path / "policy")
+    header, arrays = archive.read(tmp_path / "policy", saving.KIND, saving.VERSION)
+    header["policy"]["taught"] |= change
+    archive.write(tmp_path / "bad", saving.KIND, saving.VERSION, json.loads(json.dumps(header)), arrays)
+    with pytest.raises(FileError):
+        sparing.load_policy(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, 0.0001, 0.9999])
+def test_a_holdout_that_leaves_nothing_is_refused(holdout):
+    with pytest.raises(SettingError, match="holdout"):
+        sparing.learn(continuous(200), "greedy", holdout=holdout)
+
+
+def test_a_sketch_must_ascend():
+    hashes = np.array([5, 3], dtype=np.uint64)
+    with pytest.raises(SettingError, match="ascend"):
+        Fingerprint(2, hashes, np.ones(2, dtype=np.int64))
+    with pytest.raises(SettingError, match="64-bit"):
+        Fingerprint(2, hashes.astype(float), np.ones(2, dtype=np.int64))
+    assert module.SKETCH == 256
