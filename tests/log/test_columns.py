@@ -22,7 +22,7 @@ def test_types_and_values_name_the_same_roles():
 @pytest.mark.parametrize(
     ("function", "others"),
     [
-        (sparing.read_log, ["actions", "format", "features"]),
+        (sparing.read_log, ["actions", "format", "features", "items", "item_features"]),
         (sparing.summarise, ["actions", "threads", "features"]),
     ],
 )

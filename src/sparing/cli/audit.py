@@ -46,8 +46,7 @@ def audit(
     from sparing.auditing import page as report
 
     gates = [gate(text) for text in fail_on or []]
-    rows = log.read()
-    target = reading.read_policy(policy, rows) if policy else None
+    rows, target = reading.read_both(log, policy) if policy else (log.read(), None)
     found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
     shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
     if html is not None:

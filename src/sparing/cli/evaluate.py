@@ -38,10 +38,10 @@ def evaluate(
     """
     from sparing.evaluation import evaluate as evaluate_policy
 
-    table = log.read()
+    table, target = reading.read_both(log, policy)
     found = evaluate_policy(
         table,
-        reading.read_policy(policy, table),
+        target,
         methods=reading.words(methods) or None,
         reward_range=reading.pair(reward_range),
         **settings,

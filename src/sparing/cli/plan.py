@@ -11,9 +11,6 @@ from sparing.errors import SettingError
 
 
 @reading.reads_log(
-    "contexts",
-    "action",
-    "reward",
     regret=(float, "Find the cheapest way to at most this regret."),
     budget=(float, "Find the least regret within this many reward calls."),
     worlds=(40, "How many worlds to draw from the log's posterior."),

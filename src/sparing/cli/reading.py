@@ -44,15 +44,32 @@ class GivenLog:
         said = [flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in words]
         return " ".join([shlex.quote(str(self.path)), *said])
 
-    def read(self) -> "Log":
-        """Read it, and estimate its support if asked to and it is unknown."""
+    def read(self, policy: "Policy | None" = None) -> "Log":
+        """Read it, say what its columns were taken for, and estimate its support if asked to and it is unknown.
+
+        A policy that knows its features has them read so, unless the options say otherwise.
+        """
         from sparing.log.formats import read_log
 
         given = dict(self.options)
+        features = features_of(given.pop("features")) or getattr(policy, "encoder", None)
+        items = {
+            "items": given.pop("items") or None,
+            "item_features": features_of(given.pop("item_features")),
+        }
         estimated, contexts = given.pop("estimate_support", False), words(given.pop("contexts"))
         actions = labels(self.path, given["action"], words(given.pop("actions")))
         with utf8_name(self.path):
-            log = read_log(self.path, contexts=contexts or None, actions=actions or None, **given)
+            log = read_log(
+                self.path,
+                contexts=contexts or None,
+                actions=actions or None,
+                features=features,
+                **items,
+                **given,
+            )
+        if not log.encoder.is_raw:
+            terminal.say(f"sparing: features: {log.encoder.described()}")
         if not estimated or log.support.known:
             return log
         from sparing.auditing import estimate_support
@@ -64,16 +81,23 @@ class GivenLog:
 
 
 def reads_log(
-    *names: str, estimates: bool = False, **settings: Setting
+    *, estimates: bool = False, **settings: Setting
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options that say how to read its `log`, which it gets as a `GivenLog`.
 
-    `names` are the roles of columns that matter to it, by default all; `estimates`: whether it can also be
-    told to estimate the support. `settings` are options that it takes as `**settings`.
+    `estimates`: whether it can also be told to estimate the support. `settings` are options that it takes as
+    `**settings`.
     """
-    roles = {role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)}
-    shared = {name: roles[name] for name in names or roles}
+    shared: dict[str, Setting] = {
+        role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)
+    }
     shared["actions"] = ("", "All actions, with commas, logged or not.")
+    shared["features"] = (
+        "",
+        "auto, raw, or a JSON file that says what each column is; default: by the table.",
+    )
+    shared["items"] = ("", "A table with a row an action: its features.")
+    shared["item_features"] = ("", "As --features, for the items.")
     if estimates:
         said = "Estimate propensities and support where they were not logged."
         shared["estimate_support"] = (False, said)
@@ -145,6 +169,15 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     return [int(text) for text in texts] if whole else list(texts)
 
 
+def features_of(text: str) -> Any:
+    """What columns become, as said by a word or a JSON file."""
+    if text in ("", "auto", "raw"):
+        return text or None
+    from sparing.log.features.files import read_features
+
+    return read_features(text)
+
+
 def pair(text: str) -> tuple[float, float] | None:
     """LOW,HIGH as two numbers."""
     return reward_range(numbers("reward_range", text, example="0,1")) if text else None
@@ -170,27 +203,34 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
     raise SettingError(f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}")
 
 
-def read_policy(word: str, log: "Log") -> "Policy":
-    """A policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner."""
+def read_both(log: GivenLog, word: str) -> "tuple[Log, Policy]":
+    """A log, and a policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner.
+
+    What encoded the policy's features encodes the log's.
+    """
     from sparing.online.saving import KIND as LEARNER
     from sparing.online.saving import load
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
     from sparing.policies.saving import load_policy
 
-    if word == "uniform":
-        return UniformPolicy(log.action_names)
-    if word.startswith("action:"):
-        return ConstantPolicy(log.action_names, label_among(word.removeprefix("action:"), log.action_names))
+    if word == "uniform" or word.startswith("action:"):
+        table = log.read()
+        names = table.action_names
+        if word == "uniform":
+            return table, UniformPolicy(names)
+        return table, ConstantPolicy(names, label_among(word.removeprefix("action:"), names))
     if not Path(word).exists():
         raise SettingError(
             f"policy {word!r}; expected `uniform`, `action:LABEL`, or a file made by `sparing learn` or Learner.save"
         )
+    policy: Policy
     try:
-        return load_policy(word)
+        policy = load_policy(word)
     except KindError as error:
         if error.kind != LEARNER:
             raise
-    return load(word).policy()
+        policy = load(word).policy()
+    return log.read(policy), policy
 
 
 def settings(parts: list[str] | None) -> dict[str, Any]:

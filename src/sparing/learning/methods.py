@@ -328,7 +328,7 @@ def learn(
     rows, split = _taught_by(log, holdout, seed)
     policy: Any = learner(Request(rows, seed, progress=steps, **shared), **options)
     steps.step()
-    taught: Policy = replace(policy, taught=Fingerprint.of(rows, split))
+    taught: Policy = replace(policy, taught=Fingerprint.of(rows, split), encoder=log.encoder)
     return taught
 
 

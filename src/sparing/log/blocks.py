@@ -130,7 +130,7 @@ class Source(ABC):
 
     @cached_property
     def notes(self) -> dict[str, Any]:
-        """What `write_log` left in the schema's metadata: actions, features by their columns, the encoder's JSON."""
+        """What `write_log` left in the schema's metadata: actions, features by their columns, encoder and items as JSON."""
         raw = (self.schema.metadata or {}).get(METADATA)
         if raw is None:
             return {}
@@ -140,14 +140,14 @@ class Source(ABC):
             actions = [labels.from_json(value) for value in notes["actions"]]
             features = {str(column): str(name) for column, name in dict(notes["features"]).items()}
             columns = list(map(str, notes.get("columns", features)))
-            encoder = notes.get("encoder")
+            carried = {what: notes.get(what) for what in ("encoder", "items")}
         except (AttributeError, KeyError, TypeError, ValueError):
             whole = False
         if not whole:
             raise LogError(
                 f"{self.name} has damaged notes on its actions in its metadata. Write it again with write_log"
             ) from None
-        return {"actions": actions, "features": features, "columns": columns, "encoder": encoder}
+        return {"actions": actions, "features": features, "columns": columns, **carried}
 
 
 def notes_text(notes: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
+from sparing.log.items import Items
 from sparing.log.labels import brief
 from sparing.log.limits import LARGEST
 from sparing.log.support import EligibleSets, Support
@@ -33,7 +34,8 @@ class Log:
 
     contexts (n, d), actions (n,) as indices into `action_names`, rewards (n,), propensities (n,) of the
     logged actions or None, the support, where the caller has them an id for each row's context, and the
-    encoder that made the contexts of raw columns (one that takes numbers as they are, where they came so). Build one with `Log.from_arrays` or `read_log`.
+    encoder that made the contexts of raw columns (one that takes numbers as they are, where they came so);
+    `items` are features of the actions themselves, where there are any. Build one with `Log.from_arrays` or `read_log`.
     """
 
     contexts: np.ndarray
@@ -44,6 +46,7 @@ class Log:
     support: Support
     context_ids: np.ndarray | None
     encoder: Encoder
+    items: Items | None = None
 
     def __post_init__(self) -> None:
         for array in (self.contexts, self.actions, self.rewards, self.propensities, self.context_ids):

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.features.encoder import Encoder
 from sparing.log.labels import action_names
 from sparing.model.assumptions import Assumptions, empirical_prior, positive
 from sparing.model.statistics import Statistics, Summary
@@ -60,6 +61,7 @@ class _Start:
     priority: np.ndarray
     key: int
     reward_range: tuple[float, float] | None
+    encoder: Encoder | None
 
     @property
     def nothing(self) -> Statistics:
@@ -70,9 +72,8 @@ class _Start:
         self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
     ) -> Learner:
         sets.prioritise(self.priority)
-        return Learner(
-            algorithm, self.names, sets, rules, key=self.key, reward_range=self.reward_range, **more
-        )
+        known: dict[str, Any] = {"key": self.key, "reward_range": self.reward_range, "encoder": self.encoder}
+        return Learner(algorithm, self.names, sets, rules, **known, **more)
 
 
 def moful(
@@ -261,6 +262,7 @@ def _begin(
     if reward_range is not None and values.get("noise") is None:
         values["noise"] = (reward_range[1] - reward_range[0]) / 2
     assumed: tuple[str, ...] = ()
+    encoder = None
     if log is None:
         names = _names(n_actions, actions)
         if n_features is None or n_features < 1:
@@ -276,10 +278,11 @@ def _begin(
             )
         names = log.action_names
         sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
+        encoder = log.encoder
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range)
+    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, encoder)
 
 
 def _no_rows(k: int, d: int) -> Statistics:

@@ -2,12 +2,14 @@
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import DecisionError
+from sparing.log.features.encoder import Encoder
+from sparing.log.labels import feature_names
 from sparing.online import rules as ruling
 from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
 from sparing.online.decision import REACH, Chances, Decision, Drawn, Rival
@@ -22,6 +24,9 @@ EXPLORE, SPOT_CHECK, PENDING = (
     REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
+Context = Mapping[str, Any] | Sequence[float] | np.ndarray
+"""Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
+
 Choice = tuple[int, str, float, float, Chances | Drawn]
 """Action, reason, mean and spread of its set, and its chances."""
 
@@ -41,8 +46,10 @@ class Core:
         optimism: float = 1.0,
         spot_check: float = 0.0,
         reward_range: tuple[float, float] | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         self.action_names = tuple(action_names)
+        self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules = sets, tuple(rules)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
@@ -83,9 +90,15 @@ class Core:
         """Who wins ties, (K,): the action with the smaller number."""
         return self.sets.arrays.priority
 
+    def context(self, x: Context) -> np.ndarray:
+        """A context (d,) of one's own from raw columns by name, or from d numbers."""
+        encoded = None if isinstance(x, np.ndarray | list | tuple) else self.encoder.named(x)
+        numbers: Any = x if encoded is None else encoded
+        return as_context(numbers, self.n_features)
+
     def propose(
         self,
-        x: Sequence[float] | np.ndarray,
+        x: Context,
         *,
         allowed: np.ndarray | None = None,
         context_id: Hashable | None = None,
@@ -95,7 +108,7 @@ class Core:
 
         A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
         """
-        context, mask = as_context(x, self.n_features), as_mask(allowed, self.n_actions)
+        context, mask = self.context(x), as_mask(allowed, self.n_actions)
         key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
         with self._turns.looking():
             return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
@@ -106,26 +119,26 @@ class Core:
         called = reason in CALLS
         return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances)
 
-    def begin(self, action: int, x: Sequence[float] | np.ndarray) -> float:
+    def begin(self, action: int, x: Context) -> float:
         """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
-        context, number = as_context(x, self.n_features), as_index(action, self.n_actions)
+        context, number = self.context(x), as_index(action, self.n_actions)
         check_sizes(context)
         with self._turns.door:
             self._turns.wait()
             return self._begin(number, context)
 
-    def finish(self, action: int, x: Sequence[float] | np.ndarray, reward: float, predicted: float) -> None:
+    def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
         """The reward of a call that `begin` opened and `predicted` has come: learn from it."""
-        context, number = as_context(x, self.n_features), as_index(action, self.n_actions)
+        context, number = self.context(x), as_index(action, self.n_actions)
         value = as_reward(reward, self.reward_range)
         with self._turns.door:
             self._turns.wait()
             self._must_wait(number, context, predicted)
             self._finish(number, context, value, float(predicted))
 
-    def cancel(self, action: int, x: Sequence[float] | np.ndarray, predicted: float) -> None:
+    def cancel(self, action: int, x: Context, predicted: float) -> None:
         """A call that `begin` opened will never have its reward: take it out again."""
-        context, number = as_context(x, self.n_features), as_index(action, self.n_actions)
+        context, number = self.context(x), as_index(action, self.n_actions)
         with self._turns.door:
             self._turns.wait()
             self._must_wait(number, context, predicted)

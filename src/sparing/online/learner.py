@@ -12,8 +12,8 @@ from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import Assumptions
 from sparing.online.batch import Decisions, decide_many
-from sparing.online.checking import EVERYONE, as_context, as_reward, unfit
-from sparing.online.core import EXPLORE, SPOT_CHECK, Core
+from sparing.online.checking import EVERYONE, as_reward, unfit
+from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core
 from sparing.online.decision import Chances, Decision, Drawn, OpenDecision
 from sparing.online.engine import choosing, luck
 from sparing.online.engine.memory import NoiseMonitor
@@ -49,7 +49,7 @@ class Learner(Core):
         guarantee: str = "",
         **settings: Any,
     ) -> None:
-        """Besides: explore, optimism, spot_check and reward_range, as the core takes them."""
+        """Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
         super().__init__(action_names, sets, rules, **settings)
         self.algorithm, self.guarantee, self.key = algorithm, guarantee, key
         self.rounds = 0
@@ -71,19 +71,20 @@ class Learner(Core):
 
     def decide(
         self,
-        x: Sequence[float] | np.ndarray,
+        x: Context,
         *,
         eligible: Iterable[Hashable] | None = None,
         context_id: Hashable | None = None,
     ) -> Decision:
-        """Choose an action for context x (d,), among `eligible` labels if given.
+        """Choose an action for context x, among `eligible` labels if given.
 
+        x is a mapping of the log's raw columns (or a pandas row), or the numbers of an encoded context (d,).
         `context_id` says which logged context this is, for logs that carry ids.
         """
         if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
             context = x.copy()
         else:
-            context = as_context(x, self.n_features)
+            context = self.context(x)
         allowed = EVERYONE if eligible is None else self._eligible(eligible)
         turns = self._turns
         with turns.door:
@@ -146,13 +147,14 @@ class Learner(Core):
 
     def decide_many(
         self,
-        contexts: np.ndarray,
+        contexts: Any,
         *,
         context_ids: Sequence[Hashable] | np.ndarray | None = None,
         threads: int | None = None,
     ) -> Decisions:
-        """What `decide` would answer to each of these contexts (n, d) now, spot checks left out.
+        """What `decide` would answer to each of these contexts now, spot checks left out.
 
+        They are a frame of the log's raw columns, a list of mappings, or encoded contexts (n, d).
         Nothing is learnt, counted or left open: for scoring with a learner that has finished learning.
         """
         if self._fresh is not None:
@@ -247,7 +249,7 @@ class Learner(Core):
 
     def policy(self) -> GreedyPolicy:
         """What has been learnt so far: argmax_a x·θ̂_a."""
-        return GreedyPolicy(self.action_names, self.sets.theta, self.priority.copy())
+        return GreedyPolicy(self.action_names, self.sets.theta, self.priority.copy(), encoder=self.encoder)
 
     def copy(self) -> "Learner":
         """An independent copy, open decisions included."""

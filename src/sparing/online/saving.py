@@ -12,6 +12,7 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError
 from sparing.log import labels
+from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import RADII, SMALLEST, Assumptions
 from sparing.online.decision import Chances, Decision, OpenDecision
@@ -23,7 +24,7 @@ from sparing.online.sets import ConfidenceSets
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
-VERSION = 3
+VERSION = 4
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
@@ -43,6 +44,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "algorithm": learner.algorithm,
         "guarantee": learner.guarantee,
         "action_names": [labels.to_json(name) for name in learner.action_names],
+        "encoder": learner.encoder.header(),
         "assumptions": asdict(sets.assumptions),
         "sets": {name: getattr(sets, name) for name in ("ridge", "constant", "slack", "misfit")},
         "rules": [[rule.name, rule.header()] for rule in learner.rules],
@@ -141,11 +143,20 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         spot_check=_number(header["spot_check"], 0.0),
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
+        encoder=_encoder(header, sets.shape[1]),
     )
     learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
     learner.reopen(_called(_under(arrays, "calls/"), learner))
     learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
+
+
+def _encoder(header: dict[str, Any], d: int) -> Encoder:
+    """What makes contexts of raw columns."""
+    encoder = Encoder.from_header(header["encoder"])
+    if encoder.size != d:
+        raise ValueError(f"features of {encoder.size} numbers for sets of {d}")
+    return encoder
 
 
 def _assumptions(saved: dict[str, Any]) -> Assumptions:

@@ -10,6 +10,7 @@ import numpy as np
 from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
+from sparing.log.features.encoder import Encoder
 from sparing.log.support import SUM_TOLERANCE
 from sparing.model.ellipsoids import widths
 from sparing.policies.fingerprint import Fingerprint
@@ -41,9 +42,15 @@ class SupportModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """A policy that may know which rows taught it; None where that is not known."""
+    """A policy that may know which rows taught it, and what encoded their raw columns; None where that is not known."""
 
     taught: Fingerprint | None = field(default=None, kw_only=True)
+    encoder: Encoder | None = field(default=None, kw_only=True)
+
+    def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
+        """Contexts (n, d), from a frame or mappings of raw columns, or as they are; d is checked where it is known."""
+        named = None if self.encoder is None else self.encoder.named_rows(given)
+        return checked_contexts(given if named is None else named, n_features)
 
     def held_out(self, log: Log) -> Log:
         """The rows of the log that were held out when the policy was learnt: those it may be judged by."""
@@ -118,7 +125,7 @@ class GreedyPolicy(Linear, Certain):
 
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The best action by the estimates, (n,)."""
-        x = checked_contexts(contexts, self.theta.shape[1])
+        x = self.rows(contexts, self.theta.shape[1])
         return best_actions(_scores(x, self.theta), self.priority, _mask(self.support, x))
 
 
@@ -138,12 +145,13 @@ class PessimisticPolicy(Linear, Certain):
 
     def low(self, contexts: np.ndarray) -> np.ndarray:
         """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
-        x = checked_contexts(contexts, self.theta.shape[1])
+        x = self.rows(contexts, self.theta.shape[1])
         return _scores(x, self.theta) - self.radius * widths(self.inverse, x)
 
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action with the best lower limit, (n,)."""
-        return best_actions(self.low(contexts), self.priority, _mask(self.support, contexts))
+        x = self.rows(contexts, self.theta.shape[1])
+        return best_actions(self.low(x), self.priority, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +178,7 @@ class SoftmaxPolicy(Linear, Drawn):
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x), (n, K)."""
-        x = checked_contexts(contexts, self.theta.shape[1])
+        x = self.rows(contexts, self.theta.shape[1])
         return softmax(x @ self.theta.T / self.temperature, _mask(self.support, x))
 
 
@@ -184,7 +192,7 @@ class UniformPolicy(Drawn):
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """1/K everywhere, (n, K)."""
         k = len(self.action_names)
-        return np.full((len(checked_contexts(contexts)), k), 1 / k)
+        return np.full((len(self.rows(contexts)), k), 1 / k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +209,7 @@ class ConstantPolicy(Certain):
 
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The one action, (n,)."""
-        return np.full(len(checked_contexts(contexts)), self.action_names.index(self.action))
+        return np.full(len(self.rows(contexts)), self.action_names.index(self.action))
 
 
 def _scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -297,4 +305,7 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
             "read (actions=[...]), so that what it never tried is counted"
         )
     places = [place[name] for name in policy.action_names]
-    return (lambda rows: policy.probabilities(log.contexts[rows])), places
+    encoder: Encoder | None = getattr(policy, "encoder", None)
+    if encoder is None:
+        return (lambda rows: policy.probabilities(log.contexts[rows])), places
+    return (lambda rows: policy.probabilities(encoder.aligned(log.encoder, log.contexts[rows]))), places

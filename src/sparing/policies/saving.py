@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Hashable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
+from sparing.log.features.encoder import Encoder
 from sparing.policies.fingerprint import Fingerprint, Split
 from sparing.policies.policy import (
     LARGEST,
@@ -25,7 +26,7 @@ from sparing.policies.tables import KnownSupport, TablePolicy, support_function
 
 KIND = "sparing policy"
 VERSION = 2
-"""2 added which rows taught the policy; files of version 1 do not say."""
+"""2 added which rows taught the policy, and its features; files of version 1 do not say."""
 
 ARRAYS: dict[type, tuple[str, ...]] = {
     GreedyPolicy: ("theta", "priority"),
@@ -56,6 +57,8 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
         split = known.split and asdict(known.split)
         header["taught"] = {"rows": known.rows, "split": split}
         arrays |= {"taught/sketch": known.sketch, "taught/counts": known.counts}
+    encoder: Encoder | None = getattr(policy, "encoder", None)
+    header["encoder"] = None if encoder is None else encoder.header()
     archive.write(path, KIND, VERSION, {"policy": header}, arrays)
 
 
@@ -74,7 +77,11 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
         raise SettingError(f"{path} holds a policy that is whole without support=...; leave it out")
     given = support_function(support, names) if omitted else None
     with archive.understanding(path, "policy"):
-        return _decoded(saved, "", arrays, given, _taught(saved.get("taught"), arrays))
+        policy: Any = _decoded(saved, "", arrays, given)
+        encoder = saved.get("encoder")
+        taught = _taught(saved.get("taught"), arrays)
+        read: Policy = replace(policy, taught=taught, encoder=encoder and Encoder.from_header(encoder))
+        return read
 
 
 def _taught(saved: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Fingerprint | None:
@@ -130,7 +137,6 @@ def _decoded(
     prefix: str,
     arrays: dict[str, np.ndarray],
     given: SupportModel | None,
-    taught: Fingerprint | None = None,
 ) -> Policy:
     kind, names = CLASSES[header["kind"]], _names(header)
     fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in ARRAYS[kind]}
@@ -144,7 +150,7 @@ def _decoded(
     words = [header["method"], *header["notes"]]
     if not all(isinstance(word, str) for word in words):
         raise TypeError("the method and the notes must be texts")
-    policy: Policy = kind(names, **fields, method=words[0], notes=tuple(words[1:]), taught=taught)
+    policy: Policy = kind(names, **fields, method=words[0], notes=tuple(words[1:]))
     _check_parts(policy)
     return policy
 

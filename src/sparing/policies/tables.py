@@ -211,7 +211,7 @@ class TablePolicy(ByContext, Drawn):
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x), (n, K): from the table where the context is in it."""
-        x = checked_contexts(contexts, self.contexts.shape[1])
+        x = self.rows(contexts, self.contexts.shape[1])
         place = self.index.find(x)
         known = place >= 0
         table = np.empty((len(x), len(self.action_names)))

@@ -66,7 +66,7 @@ class Time(Column):
 
         def put(value: Any, out: "memoryview[float]") -> None:
             if cells.is_missing(value):
-                self._put_gap(place, out)
+                self._put_missing(place, out)
                 return
             try:
                 moment = cells.as_seconds(value)
@@ -148,7 +148,7 @@ class Vector(Column):
 
         def put(value: Any, out: "memoryview[float]") -> None:
             if value is None or isinstance(value, float):
-                self._put_gap(place, out)
+                self._put_missing(place, out)
                 return
             try:
                 given = np.asarray(value, dtype=np.float64)

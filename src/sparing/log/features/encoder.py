@@ -13,8 +13,9 @@ import numpy as np
 from sparing.errors import DecisionError, FileError, LogError
 from sparing.log.features.compound import KINDS
 from sparing.log.features.kernel import Kernel
-from sparing.log.features.kinds import CellError, Column, Raw
-from sparing.log.labels import brief, first_repeated
+from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
+from sparing.log.labels import brief, feature_names, first_repeated
+from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,6 +68,10 @@ class Encoder:
         return len(self.names)
 
     @cached_property
+    def _unnamed(self) -> bool:
+        return self.is_raw and self.names == feature_names(None, self.size)
+
+    @cached_property
     def linear(self) -> slice:
         """Where the columns' own coordinates lie, which the kernel looks at."""
         return slice(
@@ -86,15 +91,27 @@ class Encoder:
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that tell encoders apart."""
-        told = self.names if self.is_raw else self.header()
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(self.header(), sort_keys=True).encode()).hexdigest()[:16]
 
     # One row: what a live decision needs.
 
     @cached_property
-    def _puts(self) -> list[tuple[str, Any]]:
-        ends = itertools.accumulate((len(column.names) for column in self.columns), initial=self.linear.start)
-        return [(column.column, column.put(place)) for column, place in zip(self.columns, ends, strict=False)]
+    def _puts(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """What writes each column: plain numbers, categories, and all others; the first two without a call each."""
+        numbers: list[Any] = []
+        words: list[Any] = []
+        others: list[Any] = []
+        place = self.linear.start
+        for column in self.columns:
+            name, put = column.column, column.put(place)
+            if isinstance(column, Number):
+                numbers.append((name, place, column.mean, 1 / column.scale, put))
+            elif type(column) is Category:
+                words.append((name, {value: place + i for i, value in enumerate(column.values)}, put))
+            else:
+                others.append((name, put))
+            place += len(column.names)
+        return numbers, words, others
 
     @cached_property
     def _blank(self) -> np.ndarray:
@@ -102,19 +119,51 @@ class Encoder:
         blank[: self.linear.start] = 1.0
         return blank
 
+    def named(self, row: Any) -> np.ndarray | None:
+        """The context (d,) of a row whose columns have names: a mapping, a pandas row, a frame of one row.
+
+        None for anything else, such as numbers in a list, which have no names.
+        """
+        if isinstance(row, Mapping):
+            return self.encode(row)
+        if hasattr(row, "to_dict") and hasattr(
+            row, "index"
+        ):  # a pandas row; one with numbers for names is a vector
+            if not hasattr(row, "columns"):
+                given = row.to_dict()
+                return self.encode(given) if all(isinstance(name, str) for name in given) else None
+        elif not hasattr(row, "__arrow_c_stream__"):
+            return None
+        contexts = self.encode_table(row)
+        if len(contexts) != 1:
+            raise DecisionError(f"a frame of {len(contexts)} rows; expected one. Use decide_many for more")
+        return contexts[0]
+
     def encode(self, row: Mapping[str, Any]) -> np.ndarray:
         """The context (d,) of one row of raw columns; all of them must be there, null where one is missing."""
         out = self._blank.copy()
-        view = out.data
-        puts = self._puts
+        view: Any = out.data
+        numbers, words, others = self._puts
         try:
-            for name, put in puts:
+            for name, place, mean, times, put in numbers:
+                value = row[name]
+                if (value.__class__ is float or value.__class__ is int) and -LARGEST <= value <= LARGEST:
+                    view[place] = (value - mean) * times
+                else:
+                    put(value, view)
+            for name, places, put in words:
+                value = row[name]
+                if value.__class__ is str and value in places:
+                    view[places[value]] = 1.0
+                else:
+                    put(value, view)
+            for name, put in others:
                 put(row[name], view)
         except KeyError:
             raise self._mismatch(row) from None
         except CellError as error:
             raise DecisionError(str(error)) from None
-        if len(row) != len(puts) and not set(row) <= {*self.by_column, *dict(self.left_out)}:
+        if len(row) != len(self.columns) and not set(row) <= {*self.by_column, *dict(self.left_out)}:
             raise self._mismatch(row)
         if self.kernel is None:
             return out
@@ -163,11 +212,19 @@ class Encoder:
         """The columns by their names."""
         return {column.column: column for column in self.columns}
 
+    def named_rows(self, rows: Any) -> np.ndarray | None:
+        """Contexts (n, d) of a frame, of a mapping of columns, or of a list of mappings; None for anything else."""
+        if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
+            return self.encode_table(rows)
+        if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
+            return np.array([self.encode(row) for row in rows])
+        return None
+
     def encode_table(self, frame: Any) -> np.ndarray:
         """Contexts (n, d) of an Arrow, pandas or polars frame, or a mapping of columns; an index is not looked at."""
         from sparing.log.blocks import open_source
 
-        source = open_source(frame)
+        source = open_source(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
         names = [name for name in source.schema.names if name not in dict(self.left_out)]
         twice = first_repeated(names)
         if twice is not None:
@@ -187,6 +244,8 @@ class Encoder:
         if other.digest == self.digest:
             return contexts
         if self.is_raw and other.is_raw:
+            if self.size == other.size and (self._unnamed or other._unnamed):
+                return contexts  # arrays without names have nothing but an order
             mine, theirs = (
                 (_stems(each.names) if sparse == "values" else {*each.names}) for each in (self, other)
             )
@@ -224,10 +283,20 @@ class Encoder:
         what = "raw" if self.is_raw else self.described()
         return f"Encoder({len(self.columns)} columns → {self.size} features, {brief(what)[1:-1]})"
 
+    # Never changed, so copies share it; what is computed on demand stays here.
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Encoder":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Encoder, (self.columns, self.constant, self.kernel, self.left_out)
+
     # On disk.
 
     def header(self) -> dict[str, Any]:
         """The encoder as JSON."""
+        if self.is_raw:
+            return {"version": VERSION, "raw": list(self.names)}
         return {
             "version": VERSION,
             "constant": self.constant,
@@ -244,13 +313,15 @@ class Encoder:
                 raise FileError(
                     f"the features are of version {saved['version']}; this version of sparing reads {VERSION}"
                 )
+            if "raw" in saved:
+                return cls.raw(feature_names(saved["raw"], len(saved["raw"])))
             columns = tuple(_column(dict(each)) for each in saved["columns"])
             _must_differ([column.column for column in columns])
             left_out = tuple((str(name), str(why)) for name, why in saved["left_out"])
             linear = cls(columns, bool(saved["constant"]))
             width = linear.linear.stop - linear.linear.start
             kernel = None if saved["kernel"] is None else Kernel.from_header(saved["kernel"], width)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # LogError is a ValueError
             raise FileError(
                 f"damaged features: {type(error).__name__} {str(error)[:80]}; write them again"
             ) from None

@@ -67,7 +67,7 @@ class Column(ABC):
         """What the column was taken for, in a few words."""
         return self.kind + (", some missing" if self.gap else "")
 
-    def _put_gap(self, place: int, out: "memoryview[float]") -> None:
+    def _put_missing(self, place: int, out: "memoryview[float]") -> None:
         if self.gap:
             out[place + len(self.parts)] = 1.0
 
@@ -140,25 +140,17 @@ class Number(Column):
 
     def put(self, place: int) -> Put:
         """What writes one value's coordinates."""
-        mean, times = self.mean, 1 / self.scale
 
         def put(value: Any, out: "memoryview[float]") -> None:
-            kind = value.__class__
-            if (kind is float or kind is int) and -LARGEST <= value <= LARGEST:
-                out[place] = (value - mean) * times
-            else:
-                self._put_other(value, place, out)
+            if cells.is_missing(value):
+                self._put_missing(place, out)
+                return
+            try:
+                out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
+            except (ValueError, OverflowError):
+                raise self._unfit(value) from None
 
         return put
-
-    def _put_other(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        if cells.is_missing(value):
-            self._put_gap(place, out)
-            return
-        try:
-            out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
-        except (ValueError, OverflowError):
-            raise self._unfit(value) from None
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
@@ -181,13 +173,11 @@ class Raw(Number):
             column, self.column, first_row=first_row
         )  # the log refuses what is not finite
 
-    def _put_other(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        if cells.is_missing(value):
-            raise CellError(
-                f"{cut(self.column)} is missing, and these features are raw numbers, which have no place for that. "
-                "Fill it in, or read the log with features='auto'"
-            )
-        super()._put_other(value, place, out)
+    def _put_missing(self, place: int, out: "memoryview[float]") -> None:
+        raise CellError(
+            f"{cut(self.column)} is missing, and these features are raw numbers, which have no place for that. "
+            "Fill it in, or read the log with features='auto'"
+        )
 
 
 @dataclass(frozen=True)
@@ -228,26 +218,19 @@ class Category(Column):
 
     def put(self, place: int) -> Put:
         """What writes one value's coordinates."""
-        places = {value: place + i for value, i in self._places.items()}
 
         def put(value: Any, out: "memoryview[float]") -> None:
+            if cells.is_missing(value):
+                self._put_missing(place, out)
+                return
             try:
-                out[places[value]] = 1.0
-            except (KeyError, TypeError):
-                self._put_other(value, place, out)
+                found = self._place(value)
+            except (ValueError, OverflowError):
+                raise self._unfit(value) from None
+            if found >= 0:
+                out[place + found] = 1.0
 
         return put
-
-    def _put_other(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        if cells.is_missing(value):
-            self._put_gap(place, out)
-            return
-        try:
-            found = self._place(value)
-        except (ValueError, OverflowError):
-            raise self._unfit(value) from None
-        if found >= 0:
-            out[place + found] = 1.0
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
@@ -313,7 +296,7 @@ class Bool(Column):
             elif value is False:
                 out[place] = -1.0
             elif cells.is_missing(value):
-                self._put_gap(place, out)
+                self._put_missing(place, out)
             else:
                 try:
                     out[place] = 2 * cells.as_truth(value) - 1

@@ -25,6 +25,9 @@ MOST_PLACES = 64
 COMMON = 10
 """Rows in which a value must occur to have a place of its own."""
 
+UNIQUE = 0.8
+"""A column with more distinct values than this share of its rows tells rows apart, and nothing else."""
+
 LARGEST_VECTOR = 4096
 KEPT = 24
 """Components of a vector that are kept unless another number is asked for."""
@@ -186,6 +189,8 @@ class Survey:
             return Raw(self.column, gap=False)
         if not gap and self._constant(kind):
             return "left out, the same in every row"
+        if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
+            return "left out, a different value in nearly every row"
         numbers = self.numbers
         if kind == "number":
             return Number(self.column, gap, numbers.mean, numbers.scale)
@@ -203,6 +208,12 @@ class Survey:
         if self.vectors is not None:
             return "vector"
         return next((kind for kind, passed in self.tests.items() if passed), "category")
+
+    @property
+    def _tells_rows_apart(self) -> bool:
+        """Whether it is an id: values that hardly ever recur, in more rows than a category would need."""
+        counted = sum(self.counts.values())
+        return len(self.counts) > MOST_PLACES and len(self.counts) > UNIQUE * counted
 
     def _constant(self, kind: str) -> bool:
         if kind in ("number", "time") and self.numbers.count:

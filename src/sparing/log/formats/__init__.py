@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sparing.errors import LogError
-from sparing.log import arrays
+from sparing.log import arrays, labels
 from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder
 from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
+from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 
@@ -239,6 +240,8 @@ def read_log(
     actions: Sequence[Hashable] | None = None,
     format: str | None = None,
     features: table.Wanted = None,
+    items: Any = None,
+    item_features: table.Wanted = None,
     **columns: Unpack[ColumnNames],
 ) -> Log:
     """Read a log from a Parquet, CSV or Arrow file, an Arrow, pandas or polars table, or a mapping.
@@ -254,8 +257,28 @@ def read_log(
 
     `distribution` is the prefix of one probability column an action, `eligible` a list column of the labels
     the row could have taken. `actions` lists every action, logged or not. Columns with default names are
-    optional, except the action and the reward.
+    optional, except the action and the reward. `items` is a table with a row an action, told by a column that is
+    named as the log's action column; its other columns, or what `item_features` says of them, are features of
+    the actions. Items that were never logged become actions too.
     """
+    log = _read(source, actions, format, features, columns)
+    if items is None:
+        return log
+    about = ItemTable(items, columns.get("action", "action"), item_features)
+    new = [label for label in about.labels(log.action_names) if label not in set(log.action_names)]
+    if new and actions is None:
+        log = _read(source, [*log.action_names, *labels.in_order(new)], format, log.encoder, columns)
+    return replace(log, items=about.items(log.action_names))
+
+
+def _read(
+    source: Any,
+    actions: Sequence[Hashable] | None,
+    format: str | None,
+    features: table.Wanted,
+    columns: ColumnNames,
+) -> Log:
+    """Read a log in whatever format, without its items."""
     roles = arrays.roles_of(columns)
     found = named(format) if format else detect(source)
     if found is TABLE:

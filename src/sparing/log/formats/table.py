@@ -18,6 +18,7 @@ from sparing.log.arrays import Found
 from sparing.log.blocks import METADATA, Blocks, Source, kind_of, notes_text, open_source
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder, Features
+from sparing.log.items import Items
 from sparing.log.labels import DIGITS, WHOLE_NUMBER, brief, first_repeated, whole_numbers
 from sparing.log.log import Log
 from sparing.log.support import SupportBuilder
@@ -128,6 +129,19 @@ def written_encoder(source: Source, columns: Found) -> Encoder | None:
     return encoder
 
 
+def written_items(source: Source, names: Sequence[Hashable]) -> Items | None:
+    """The items that a written log carries, in the order of these actions, if all are there."""
+    saved = source.notes.get("items")
+    written = source.notes.get("actions", ())
+    if saved is None or not set(names) <= set(written):
+        return None
+    try:
+        items = Items.from_header(saved, len(written))
+    except (KeyError, TypeError, ValueError):
+        raise LogError(f"{source.name} carries damaged item features. Write it again") from None
+    return replace(items, features=items.features[[list(written).index(name) for name in names]])
+
+
 def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
     """What the probability columns are named after, as values of the action column's type."""
     texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
@@ -208,13 +222,14 @@ class _Parts:
         """The log of all that was read."""
         if not self.rows:
             raise no_rows(self.source)
-        return Log.from_indices(
+        log = Log.from_indices(
             action_names=self.names,
             support=self.support.build() if self.order or self.columns.eligible else None,
             feature_names=feature_names_of(self.source, self.columns),
             encoder=self.encoder or written_encoder(self.source, self.columns),
             **{what: self._joined(what) for what in list(self.parts)},
         )
+        return replace(log, items=written_items(self.source, self.names))
 
     def _joined(self, what: str) -> np.ndarray:
         """One array of its parts, which are let go of."""
@@ -260,6 +275,8 @@ def _lost_in_text(log: Log) -> list[str]:
     lost = []
     if not log.encoder.is_raw:
         lost.append("How the features were made of raw columns is lost: write Parquet or Arrow to keep it.")
+    if log.items is not None:
+        lost.append("What is known of the items is lost: write Parquet or Arrow to keep it.")
     if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
         lost.append("Labels of text that look like whole numbers read back as whole numbers.")
     if log.support.probabilities is None and (log.counts == 0).any():
@@ -300,6 +317,7 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
         "features": dict(zip(contexts, log.feature_names, strict=True)),
         "columns": list(columns),
         "encoder": None if log.encoder.is_raw else log.encoder.header(),
+        "items": None if log.items is None else log.items.header(),
     }
     metadata = None if text else {METADATA: notes_text(notes)}
     return pa.schema(list(columns.items()), metadata=metadata)

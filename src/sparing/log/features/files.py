@@ -1,0 +1,50 @@
+"""Features as JSON files: what columns are to become, written by hand, or an encoder that a log has taught."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparing.archive import replacing
+from sparing.errors import FileError
+from sparing.log.features.encoder import Encoder
+from sparing.log.features.fitting import Features, wished
+from sparing.log.labels import load_json
+
+EXAMPLE = '{"age": "number", "country": "category"}'
+
+
+def write_features(encoder: Encoder, path: str | os.PathLike[str]) -> None:
+    """Write an encoder, for read_log(..., features=read_features(path)) and the commands' --features."""
+    with replacing(Path(path)) as part:
+        part.write_text(json.dumps(encoder.header(), ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def read_features(path: str | os.PathLike[str]) -> Encoder | Features:
+    """Read an encoder that `write_features` wrote, or a mapping of columns to kinds.
+
+    A file of one's own is {"age": "number", "query": {"kind": "vector", "size": 384, "keep": 24}}, or, with more to
+    say, {"columns": {...}, "others": "auto", "kernel": 128}.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be read: {error.strerror}; expected features as JSON, such as {EXAMPLE}"
+        ) from None
+    try:
+        saved = load_json(content)
+    except ValueError as error:
+        raise FileError(f"{path} is not whole JSON ({error}); expected features such as {EXAMPLE}") from None
+    if not isinstance(saved, Mapping):
+        raise FileError(f"{path} holds no features; expected {EXAMPLE}, or what write_features wrote")
+    return Encoder.from_header(saved) if "version" in saved else _plan(dict(saved))
+
+
+def _plan(saved: dict[str, Any]) -> Features:
+    if not isinstance(saved.get("columns"), Mapping):
+        return wished(saved)
+    settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
+    plan = wished(saved["columns"], **settings) if saved["columns"] else wished("auto", **settings)
+    return Features(plan.wishes, saved.get("others"), plan.kernel, plan.constant)

@@ -1,0 +1,102 @@
+"""What is known of the actions themselves: a table with a row an item, matched to the log's actions by label."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import LogError, SettingError
+from sparing.log import labels
+from sparing.log.features import Encoder, Features
+from sparing.log.labels import brief
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Features of the actions, (K, q), in the log's order of them, and what encoded them."""
+
+    encoder: Encoder
+    features: np.ndarray
+
+    def header(self) -> dict[str, Any]:
+        """The items as JSON."""
+        return {"encoder": self.encoder.header(), "features": self.features.tolist()}
+
+    @classmethod
+    def from_header(cls, saved: Any, n_actions: int) -> "Items":
+        """The items from JSON; a ValueError where they do not fit so many actions."""
+        encoder = Encoder.from_header(saved["encoder"])
+        features = np.array(saved["features"], dtype=np.float64)
+        if features.shape != (n_actions, encoder.size) or not np.isfinite(features).all():
+            raise ValueError(f"item features of shape {features.shape} for {n_actions} actions")
+        return cls(encoder, features)
+
+
+class ItemTable:
+    """A table of items: `labels` says which item each row is."""
+
+    def __init__(self, source: Any, column: str, wanted: Features | Encoder | str | None) -> None:
+        from sparing.log.blocks import open_source
+
+        self.source, self.column = open_source(source), column
+        names = self.source.schema.names
+        if column not in names:
+            raise LogError(
+                f"the items in {self.source.name} have no column {brief(column)} that says which action each is; "
+                f"there are {', '.join(map(brief, names[:12]))}. Name it as the log's action column is named"
+            )
+        if not isinstance(wanted, Features | Encoder | None) and wanted != "auto":
+            raise SettingError(
+                f"item_features={wanted!r}; must be 'auto', sparing.features(...) or an encoder"
+            )
+        self.wanted = wanted if isinstance(wanted, Features | Encoder) else Features(others="auto")
+        self.cells = [
+            cell for _, batch in self.source.blocks([column]) for cell in batch.column(0).to_pylist()
+        ]
+
+    def labels(self, known: Sequence[Hashable]) -> list[Hashable]:
+        """Each row's label, as the log writes it where it has it: `known` are the log's."""
+        by_text = {labels.as_text(name): name for name in known}
+        found: list[Hashable] = []
+        for row, cell in enumerate(self.cells):
+            if labels.missing(cell) or cell == "":
+                raise LogError(
+                    f"{brief(self.column)} at row {row} of the items is missing; name the item, or drop the row"
+                )
+            plain = labels.plain(cell)
+            found.append(by_text.get(labels.as_text(plain), plain))
+        if self.source.text and all(isinstance(name, int) for name in known):
+            found = [label if label in by_text.values() else _whole(label) for label in found]
+        twice = labels.first_repeated(found)
+        if twice is not None:
+            raise LogError(f"the item {brief(twice)} stands in two rows of the items; keep one of them")
+        return found
+
+    def items(self, names: Sequence[Hashable]) -> Items:
+        """The features of these actions, all of which must be there."""
+        place = {label: row for row, label in enumerate(self.labels(names))}
+        absent = [name for name in names if name not in place]
+        if absent:
+            shown = ", ".join(brief(name) for name in absent[:8]) + (", …" if len(absent) > 8 else "")
+            raise LogError(
+                f"{len(absent)} of {len(names)} actions have no row in {self.source.name}: {shown}. Add them, or leave "
+                "items out"
+            )
+        encoder = self._encoder()
+        columns = [column.column for column in encoder.columns]
+        parts = [encoder.encode_batch(batch, first_row=row) for row, batch in self.source.blocks(columns)]
+        rows = np.concatenate(parts)[[place[name] for name in names]]
+        rows.setflags(write=False)
+        return Items(encoder, rows)
+
+    def _encoder(self) -> Encoder:
+        if isinstance(self.wanted, Encoder):
+            return self.wanted
+        free = [name for name in self.source.schema.names if name != self.column]
+        plan = Features(self.wanted.wishes, self.wanted.others, self.wanted.kernel, constant=False)
+        return plan.fit(self.source, plan.columns(free))
+
+
+def _whole(label: Hashable) -> Hashable:
+    return labels.whole_numbers([str(label)])[0]
