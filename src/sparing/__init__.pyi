@@ -16,6 +16,14 @@ from sparing.log import Log as Log
 from sparing.log import Support as Support
 from sparing.log import read_log as read_log
 from sparing.log import write_log as write_log
+from sparing.log.features import Encoder as Encoder
+from sparing.log.features import Features as Features
+from sparing.log.features import features as features
+from sparing.log.features import hashed as hashed
+from sparing.log.features import nystroem as nystroem
+from sparing.log.features import vector as vector
+from sparing.log.features.files import read_features as read_features
+from sparing.log.features.files import write_features as write_features
 from sparing.model.statistics import Statistics as Statistics
 from sparing.model.statistics import Summary as Summary
 from sparing.model.streaming import summarise as summarise

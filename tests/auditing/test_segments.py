@@ -4,17 +4,21 @@ import numpy as np
 import pytest
 
 from sparing.auditing.segments import Binned, Bound, Segment, half_space
+from sparing.log.features import Encoder
 
 NAMES = ("age", "x_1", "x_2")
 
 
 def test_words():
     segment = Segment().narrowed(2, 0.53, np.inf).narrowed(0, -np.inf, 0.5).narrowed(0, 0.1, np.inf)
-    assert segment.words(NAMES) == "0.1 < age ≤ 0.5 and x_2 > 0.53"
-    assert Segment().words(NAMES) == "everywhere"
+    assert segment.words(Encoder.raw(NAMES)) == "0.1 < age ≤ 0.5 and x_2 > 0.53"
+    assert Segment().words(Encoder.raw(NAMES)) == "everywhere"
     line = Segment((Bound(((0, 1.0), (2, -0.62)), low=-0.4),))
-    assert line.words(NAMES) == "age − 0.62·x_2 > −0.4"
-    assert Segment((Bound(((0, -0.5), (1, 1.0)), high=1e-7),)).words(NAMES) == "−0.5·age + x_1 ≤ 1e−07"
+    assert line.words(Encoder.raw(NAMES)) == "age − 0.62·x_2 > −0.4"
+    assert (
+        Segment((Bound(((0, -0.5), (1, 1.0)), high=1e-7),)).words(Encoder.raw(NAMES))
+        == "−0.5·age + x_1 ≤ 1e−07"
+    )
 
 
 def test_contains_is_above_low_and_up_to_high():
@@ -64,7 +68,10 @@ def test_a_planted_box_is_found():
 def test_few_values_are_cut_between_them():
     flag = np.repeat([0.0, 1.0], 100)
     leaves = Binned(np.column_stack([flag, np.ones(200)])).leaves(flag > 0, depth=3, smallest=10, bar=0.0)
-    assert [leaf.segment.words(("flag", "one")) for leaf in leaves] == ["flag ≤ 0.5", "flag > 0.5"]
+    assert [leaf.segment.words(Encoder.raw(("flag", "one"))) for leaf in leaves] == [
+        "flag ≤ 0.5",
+        "flag > 0.5",
+    ]
 
 
 def test_gaps_that_touch_are_joined():
@@ -72,7 +79,8 @@ def test_gaps_that_touch_are_joined():
     contexts = np.random.default_rng(2).random((1000, 2))
     hit = contexts[:, 0] > 0.5
     words = [
-        leaf.segment.words(NAMES) for leaf in Binned(contexts).leaves(hit, depth=3, smallest=20, bar=0.0)
+        leaf.segment.words(Encoder.raw(NAMES))
+        for leaf in Binned(contexts).leaves(hit, depth=3, smallest=20, bar=0.0)
     ]
     assert len(words) == 2
     assert len(Binned(contexts).leaves(np.zeros(1000, dtype=bool), depth=3, smallest=20, bar=0.0)) == 1

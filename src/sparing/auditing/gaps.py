@@ -209,7 +209,7 @@ def find_gaps(
     gaps = tuple(
         Gap(
             segment=gap.segment,
-            where=gap.segment.words(log.feature_names),
+            where=gap.segment.words(log.encoder),
             actions=tuple(log.action_names[a] for a in gap.actions),
             rows=int(sizes[i]),
             share=float(sizes[i] / log.n_rows),

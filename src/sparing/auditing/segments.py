@@ -2,11 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
+
+from sparing.log.features.encoder import Encoder
 
 SEARCHED_ROWS, SEARCHED_CELLS = 20_000, 4_000_000
 """Rows, and cells of the widest table of them, in which segments are searched, at most."""
@@ -49,13 +50,17 @@ class Bound:
         total = self.total(contexts)
         return (total > self.low) & (total <= self.high)
 
-    def words(self, feature_names: Sequence[str]) -> str:
-        """Such as "0.1 < age ≤ 0.5" or "x_0 − 0.62·x_3 > 0.4"."""
+    def words(self, encoder: Encoder) -> str:
+        """Such as "0.1 < age ≤ 0.5", "device is not desktop" or "x_0 − 0.62·x_3 > 0.4"."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1:
+            told = encoder.words(self.terms[0][0], self.low, self.high)
+            if told is not None:
+                return told
         total = ""
         for j, weight in self.terms:
             size = "" if abs(weight) == 1 else f"{abs(weight):.12g}·"
             sign = (" − " if weight < 0 else " + ") if total else ("−" if weight < 0 else "")
-            total += f"{sign}{size}{feature_names[j]}"
+            total += f"{sign}{size}{encoder.term(j)}"
         if np.isinf(self.low):
             return f"{total} ≤ {_number(self.high)}"
         if np.isinf(self.high):
@@ -84,9 +89,9 @@ class Segment:
         by_terms[terms] = Bound(terms, max(low, before.low), min(high, before.high))
         return Segment(tuple(by_terms[terms] for terms in sorted(by_terms)))
 
-    def words(self, feature_names: Sequence[str]) -> str:
+    def words(self, encoder: Encoder) -> str:
         """Such as "0.1 < age ≤ 0.5 and x_2 > 0.53"; "everywhere" without bounds."""
-        return " and ".join(bound.words(feature_names) for bound in self.bounds) or "everywhere"
+        return " and ".join(bound.words(encoder) for bound in self.bounds) or "everywhere"
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,6 +130,9 @@ class Vector(Column):
         """Write the coordinates of cells."""
         from sparing.log import arrays
 
+        if column.null_count == len(column):
+            self._fill_gap(np.zeros(len(column), dtype=bool), out)
+            return
         if not arrays.is_list(column.type):
             raise LogError(f"{cut(self.column)} is a column of {column.type}; expected {self.expected} a row")
         try:

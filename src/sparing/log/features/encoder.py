@@ -263,13 +263,20 @@ class Encoder:
 
     def words(self, coordinate: int, low: float, high: float) -> str | None:
         """What low < x_j ≤ high says of the raw columns; None for coordinates that are numbers themselves."""
-        place = self.linear.start
-        for column in self.columns:
-            width = len(column.names)
-            if coordinate < place + width and coordinate >= place:
-                return None if type(column) is Raw else column.words(coordinate - place, low, high)
-            place += width
-        return None
+        column, part = self._homes.get(coordinate, (None, 0))
+        return None if column is None or type(column) is Raw else column.words(part, low, high)
+
+    def term(self, coordinate: int) -> str:
+        """A coordinate's name where it stands in a sum."""
+        column, part = self._homes.get(coordinate, (None, 0))
+        scaled = type(column) is Number and part == 0
+        return f"standardised {self.names[coordinate]}" if scaled else self.names[coordinate]
+
+    @cached_property
+    def _homes(self) -> dict[int, tuple[Column, int]]:
+        """The column behind each coordinate, and which of its coordinates it is."""
+        parts = [(column, part) for column in self.columns for part in range(len(column.names))]
+        return dict(enumerate(parts, start=self.linear.start))
 
     def described(self) -> str:
         """In one line what each column was taken for."""
