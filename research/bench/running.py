@@ -8,7 +8,7 @@ from pathlib import Path
 from research.bench.children import Field, open_field
 from research.bench.environments import Installed
 from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
-from research.bench.parts import batch, growth, startup, step
+from research.bench.parts import batch, encoding, growth, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
 
 Measure = Callable[[BenchmarkSetting, Field], Outcome]
@@ -20,6 +20,7 @@ MEASURES: dict[str, Measure] = {
     "intervals": batch.intervals,
     "pi-plus": batch.pi_plus,
     "startup": startup.measure,
+    "encoding": encoding.measure,
     "growth": growth.measure,
 }
 assert tuple(MEASURES) == PARTS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sparing.errors import SettingError
 
-PARTS = ("step", "simulation", "statistics", "intervals", "pi-plus", "startup", "growth")
+PARTS = ("step", "simulation", "statistics", "intervals", "pi-plus", "startup", "encoding", "growth")
 """What can be measured, in the order it is."""
 
 
