@@ -247,9 +247,9 @@ class SupportBuilder:
         return Support(self.kind, self.rows, self.n_actions, table, shared, probabilities, from_probabilities)
 
 
-def stacked(parts: list[np.ndarray], width: int, dtype: type = np.float64) -> np.ndarray:
+def stacked(parts: list[np.ndarray], width: int, dtype: Any = np.float64) -> np.ndarray:
     """One table of parts that may be narrower, 0 where they end; they are let go of one by one, last first."""
-    table = np.zeros((sum(map(len, parts)), width), dtype)
+    table: np.ndarray = np.zeros((sum(map(len, parts)), width), dtype)
     stop = len(table)
     while parts:
         part = parts.pop()

@@ -110,7 +110,7 @@ def test_what_would_be_wrong_if_numbers_began_at_one_is_right_from_zero():
     assert log.actions.tolist() == [1, 0]
     assert log.support.distribution().tolist() == [[0.0, 0.75, 0.25], [0.5, 0.375, 0.125]]
     assert any("1 events marked _skipLearn" in note for note in notes)
-    with pytest.raises(LogError, match="row 0: .*_labelIndex 1 .* _label_Action 1"):
+    with pytest.raises(LogError, match=r"row 0: .*_labelIndex 1 .* _label_Action 1"):
         read(first)
 
 
