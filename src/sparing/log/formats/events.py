@@ -120,11 +120,13 @@ class _Rows:
         self.ids: list[str | int] = []
         self._contexts: list[np.ndarray] = []
         self._sets = SupportBuilder(0)
-        self._begin()
+        self._names: tuple[str, ...] = ()
+        self._numbers: list[int] = []
         self._scaled = self._merged = 0
+        self._begin()
 
     def _begin(self) -> None:
-        """Begin a part: its cells as rows, columns and values, its sets as members with their shares."""
+        """Begin a part: its cells as lengths of rows, columns and values, its sets as members with their shares."""
         self._start = len(self.actions)
         self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
         self._members: tuple[list[int], list[float]] = ([], [])
@@ -140,7 +142,7 @@ class _Rows:
                 f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
                 "Drop the event, or mend its probability"
             )
-        self._add_features(event)
+        self._add_features(event.features, event.where)
         self.actions.append(action)
         self.rewards.append(event.reward)
         self.propensities.append(math.nan if propensity is None else propensity)
@@ -153,25 +155,29 @@ class _Rows:
     def _number(self, label: Hashable, where: str) -> int:
         return self.labels.setdefault(label, (len(self.labels), where))[0]
 
-    def _add_features(self, event: Event) -> None:
-        rows, columns, values = self._cells
-        row = len(self.actions) - self._start
-        for name, value in event.features.items():
-            column = self.columns.get(name)
-            if column is None and self.fixed:
-                self.left_out.add(name)
-                continue
-            if column is None:
-                column = self.columns[name] = len(self.columns)
-            rows.append(row)
-            columns.append(column)
-            values.append(value)
-        if len(self.columns) > self.max_features and not self.fixed:
+    def _add_features(self, features: dict[str, float], where: str) -> None:
+        names = tuple(features)
+        if names != self._names:  # most events name the features of the one before
+            self._names, self._numbers = names, self._columns_of(names, where)
+        lengths, columns, values = self._cells
+        lengths.append(len(names))
+        columns += self._numbers
+        values += features.values()
+
+    def _columns_of(self, names: tuple[str, ...], where: str) -> list[int]:
+        """The columns of features, which are new ones where they are not known; −1 for those left out."""
+        new = [name for name in names if name not in self.columns]
+        if self.fixed:
+            self.left_out.update(new)
+            return [self.columns.get(name, -1) for name in names]
+        self.columns |= {name: len(self.columns) + i for i, name in enumerate(new)}
+        if len(self.columns) > self.max_features:
             field, count = Counter(name.partition("=")[0] for name in self.columns).most_common(1)[0]
             raise LogError(
-                f"{event.where}: more than {self.max_features} features; {brief(field)} alone has {count}. "
+                f"{where}: more than {self.max_features} features; {brief(field)} alone has {count}. "
                 "Leave it out (ignore=[...]), choose features=[...], or raise max_features"
             )
+        return [self.columns[name] for name in names]
 
     def _add_set(self, event: Event, action: int) -> float | None:
         """Keep the event's set or distribution, and give its propensity, which they must bear out."""
@@ -224,10 +230,10 @@ class _Rows:
 
     def _end(self) -> None:
         """Turn a part into arrays."""
-        rows, columns, values = self._cells
-        contexts = np.zeros((len(self.actions) - self._start, len(self.columns)))
-        contexts[rows, columns] = values
-        self._contexts.append(contexts)
+        sizes, columns = (np.array(part, dtype=np.int64) for part in self._cells[:2])
+        contexts = np.zeros((len(sizes), len(self.columns) + 1))
+        contexts[np.repeat(np.arange(len(sizes)), sizes), columns] = self._cells[2]
+        self._contexts.append(contexts[:, :-1])  # the last column is of those left out
         lengths = np.array([length for length in self.lengths[self._start :] if length], dtype=np.int64)
         members, shares = self._members
         self._begin()
