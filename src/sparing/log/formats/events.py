@@ -149,7 +149,7 @@ class _Rows:
         if event.context_id is not None:
             self.ids.append(_checked_id(event.context_id, event.where))
         rows, width = len(self.actions) - self._start, len(self.labels) if self._members[0] else 0
-        if rows >= BATCH_ROWS or rows * max(len(self.columns), width) >= BATCH_CELLS:
+        if rows >= _step(max(len(self.columns), width)):
             self._end()
 
     def _number(self, label: Hashable, where: str) -> int:
@@ -300,7 +300,7 @@ class _Rows:
         listed = np.asarray(self.lengths) > 0
         of_row = np.cumsum(listed) - 1
         builder = SupportBuilder(n_actions)
-        for rows in Blocks.of(len(listed), n_actions):
+        for rows in Blocks(0, len(listed), _step(n_actions)):
             own = of_row[rows][listed[rows]]
             shares = found.distribution(own) if whole else None
             table = np.zeros((rows.stop - rows.start, n_actions))
@@ -339,6 +339,11 @@ class _Rows:
                 f"{self._merged} events show one action in two places; its probabilities were added."
             )
         return notes
+
+
+def _step(width: int) -> int:
+    """Rows of so many cells that are held at a time."""
+    return max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
 
 
 def _checked_id(value: object, where: str) -> str | int:
