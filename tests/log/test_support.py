@@ -110,6 +110,7 @@ def test_actions_that_come_late(storage, shares):
     mask = random_mask(rng, 60, 21, distinct=12)
     mask[:20, 3:] = mask[20:40, 11:] = False
     mask[~mask.any(axis=1), 0] = True
+    mask[30:40], mask[50:] = mask[:10], mask[20:30]  # sets from before the table grew come again
     distribution = mask / mask.sum(axis=1, keepdims=True)
     builder, whole = SupportBuilder(0), SupportBuilder(21)
     for start, width in ((0, 3), (20, 11), (40, 21)):

@@ -303,15 +303,11 @@ class _Rows:
         for rows in Blocks(0, len(listed), _step(n_actions)):
             own = of_row[rows][listed[rows]]
             shares = found.distribution(own) if whole else None
-            table = np.zeros((rows.stop - rows.start, n_actions))
-            table[~listed[rows]] = 1.0  # nothing was listed: it could have taken any
-            table[np.ix_(listed[rows], places[: found.n_actions])] = (
-                found.mask(own) if shares is None else shares
-            )
-            if shares is None:
-                builder.add(table > 0)
-            else:
-                builder.add_distribution(table)
+            given = found.mask(own) if shares is None else shares
+            table = np.zeros((rows.stop - rows.start, n_actions), given.dtype)
+            table[~listed[rows]] = 1  # nothing was listed: it could have taken any
+            table[np.ix_(listed[rows], places[: found.n_actions])] = given
+            (builder.add if shares is None else builder.add_distribution)(table)
         return replace(builder.build(), from_probabilities=whole)
 
     def notes(self) -> list[str]:
