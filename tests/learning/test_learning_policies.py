@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sparing.errors import DecisionError, LogError, SettingError, SparingError
-from sparing.log import Log
+from sparing.errors import DecisionError, SettingError, SparingError
 from sparing.policies.policy import (
     ConstantPolicy,
     GreedyPolicy,
@@ -12,7 +11,7 @@ from sparing.policies.policy import (
     SoftmaxPolicy,
     UniformPolicy,
 )
-from sparing.policies.tables import KnownSupport, TablePolicy, policy_from_table
+from sparing.policies.tables import KnownSupport, TablePolicy
 
 NAMES = ("a", "b", "c")
 
@@ -122,49 +121,11 @@ def test_policies_that_are_none(build, words):
         build()
 
 
-def visited(ids, contexts):
-    n = len(ids)
-    return Log.from_arrays(contexts, ["a"] * n, np.zeros(n), action_names=NAMES, context_ids=ids)
-
-
-def test_a_policy_of_ones_own_by_context_id():
-    log = visited([7, 8, 7, 9], [[0.0, 1.0], [1.0, 1.0], [0.0, 2.0], [5.0, 5.0]])
-    policy = policy_from_table(log, {7: [0.2, 0.3, 0.5], 8: {"c": 1.0}}, otherwise=ConstantPolicy(NAMES, "b"))
+def test_a_context_outside_the_table_is_left_to_what_stands_in():
+    known, table = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
+    policy = TablePolicy(NAMES, known, table, ConstantPolicy(NAMES, "b"))
     np.testing.assert_array_equal(
-        policy.probabilities(log.contexts), [[0.2, 0.3, 0.5], [0, 0, 1], [0.2, 0.3, 0.5], [0, 1, 0]]
+        policy.probabilities([[1.0, 1.0], [5.0, 5.0], [-0.0, 1.0]]), [[0, 0, 1], [0, 1, 0], [0.2, 0.3, 0.5]]
     )
-    np.testing.assert_array_equal(policy.probabilities([[-3.0, 0.0]]), [[0, 1, 0]])
-    strings = visited(["u1", "u2"], [[0.0, 1.0], [1.0, 1.0]])
-    np.testing.assert_array_equal(
-        policy_from_table(strings, {"u1": [1, 0, 0]}).probabilities([[0.0, 1.0]]), [[1, 0, 0]]
-    )
-
-
-def test_a_context_outside_the_table_is_an_error_unless_something_stands_in():
-    log = visited([1, 2], [[0.0], [1.0]])
     with pytest.raises(DecisionError, match="row 1 is not in the policy's table"):
-        policy_from_table(log, {1: [1, 0, 0]}).probabilities([[0.0], [1.0]])
-
-
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        ({3: [1, 0, 0]}, "names contexts that the log has not"),
-        ({}, "is empty"),
-        ({1: [1, 0]}, "expected 3 probabilities"),
-        ({1: {"d": 1.0}}, "unknown action 'd'"),
-        ({1: [0.5, 0.2, 0.2]}, "sums to 0.9"),
-        ({1: [np.nan, 0.5, 0.5]}, "non-finite"),
-        ({1: [1, 0, 0], 2: [0, 1, 0]}, "features of another id"),
-    ],
-)
-def test_tables_that_do_not_fit(table, words):
-    log = visited([1, 2], [[0.0], [0.0]])
-    with pytest.raises(SparingError, match=words):
-        policy_from_table(log, table)
-
-
-def test_a_table_needs_ids():
-    log = Log.from_arrays([[0.0]], ["a"], [1.0], action_names=NAMES)
-    with pytest.raises(LogError, match="no context ids"):
-        policy_from_table(log, {0: [1, 0, 0]})
+        TablePolicy(NAMES, known, table).probabilities([[0.0, 1.0], [5.0, 5.0]])

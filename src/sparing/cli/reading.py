@@ -153,11 +153,10 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     import pyarrow as pa
 
     from sparing.log.blocks import open_source
-    from sparing.log.labels import WHOLE_NUMBER
+    from sparing.log.labels import whole_numbers
 
     if not texts:
         return []
-    whole = all(map(WHOLE_NUMBER.fullmatch, texts))
     try:
         source = open_source(path)
     except LogError:  # not a table: reading the log will say so, or read another format
@@ -165,8 +164,9 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     if column in source.schema.names and not source.text:
         kind = source.schema.field(column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        whole = whole and pa.types.is_integer(kind)
-    return [int(text) for text in texts] if whole else list(texts)
+        if not pa.types.is_integer(kind):
+            return list(texts)
+    return whole_numbers(texts)
 
 
 def features_of(text: str) -> Any:

@@ -192,6 +192,16 @@ class SupportBuilder:
             mask[np.repeat(np.arange(len(sizes)), sizes), members] = True
             self.add(mask)
 
+    def widen(self, n_actions: int) -> None:
+        """Make room for further actions, which none of the rows so far could have taken."""
+        if self._seen and n_actions > self.n_actions:
+            wider = {
+                _packed_width(self.n_actions): _packed_width(n_actions),
+                8 * self.n_actions: 8 * n_actions,
+            }
+            self._seen = {key.ljust(wider[len(key)], b"\0"): place for key, place in self._seen.items()}
+        self.n_actions = n_actions
+
     def _add(self, mask: np.ndarray, probabilities: np.ndarray | None) -> None:
         if mask.ndim != 2 or mask.shape[1] != self.n_actions:
             raise LogError(f"support of shape {mask.shape}; expected (rows, {self.n_actions})")
@@ -227,16 +237,30 @@ class SupportBuilder:
 
     def build(self) -> Support:
         """Close the collection and let go of its parts."""
-        width = (self.n_actions + 7) // 8
-        table = np.concatenate(self._tables) if self._tables else np.empty((0, width), dtype=np.uint8)
+        table = stacked(self._tables, _packed_width(self.n_actions), np.uint8)
         index = np.concatenate(self._indices) if self._indices else np.empty(0, dtype=np.int32)
-        probabilities = np.concatenate(self._probabilities) if self._probabilities else None
-        for parts in (self._tables, self._indices, self._probabilities):
-            if parts is not None:
-                parts.clear()
+        self._indices.clear()
+        self._seen = None
+        probabilities = stacked(self._probabilities, self.n_actions) if self._probabilities else None
         shared = None if self._kept == self.rows else index
         from_probabilities = self._from_probabilities and self.rows > 0
         return Support(self.kind, self.rows, self.n_actions, table, shared, probabilities, from_probabilities)
+
+
+def stacked(parts: list[np.ndarray], width: int, dtype: Any = np.float64) -> np.ndarray:
+    """One table of parts that may be narrower, 0 where they end; they are let go of one by one, last first."""
+    table: np.ndarray = np.zeros((sum(map(len, parts)), width), dtype)
+    stop = len(table)
+    while parts:
+        part = parts.pop()
+        table[stop - len(part) : stop, : part.shape[1]] = part
+        stop -= len(part)
+    return table
+
+
+def _packed_width(n_actions: int) -> int:
+    """Bytes of a set, one bit an action."""
+    return (n_actions + 7) // 8
 
 
 def _width(table: np.ndarray) -> int:

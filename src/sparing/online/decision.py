@@ -98,10 +98,6 @@ class Drawn:
         return hash(self.play)
 
 
-ALWAYS = Chances(1.0, 1.0)
-"""Of a call that no luck could have changed."""
-
-
 class Decision(NamedTuple):
     """One round's answer.
 

@@ -96,8 +96,8 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
     kind = type(policy)
     if kind not in ARRAYS:
         raise SettingError(
-            f"a {kind.__name__} cannot be saved; these can: {', '.join(CLASSES)}. Tabulate it with "
-            "policy_from_table"
+            f"a {kind.__name__} cannot be saved; these can: {', '.join(CLASSES)}. Tabulate it: "
+            "TablePolicy(action_names, contexts, policy.probabilities(contexts))"
         )
     header: dict[str, Any] = {
         "kind": kind.__name__,

@@ -1,6 +1,6 @@
 """What is known context by context: supported actions, for new contexts too, and policies by table."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -224,48 +224,3 @@ class TablePolicy(ByContext, Drawn):
                 )
             table[~known] = self.otherwise.probabilities(x[~known])
         return table
-
-
-def policy_from_table(log: Log, table: Mapping[Any, Any], *, otherwise: Policy | None = None) -> TablePolicy:
-    """A policy of your own: for each context id of the log, a distribution over actions.
-
-    A distribution is K probabilities in the order of the log's actions, or a mapping from labels to
-    probabilities. Ids that the table leaves out, and new contexts, are left to `otherwise`.
-    """
-    if log.context_ids is None:
-        raise LogError("the log has no context ids to find the table's rows by; give it context_ids=...")
-    ids = log.context_ids.tolist()
-    wanted = {str(key) if log.context_ids.dtype.kind == "U" else key: row for key, row in table.items()}
-    missing = wanted.keys() - set(ids)
-    if missing or not wanted:
-        named = (
-            f"names contexts that the log has not, such as {next(iter(missing))!r}" if missing else "is empty"
-        )
-        raise SettingError(f"the table {named}; its keys must be context ids of the log")
-    slots = {key: slot for slot, key in enumerate(wanted)}
-    distributions = np.array([_distribution(row, log) for row in wanted.values()])
-    slot = np.array([slots.get(key, -1) for key in ids])
-    listed = np.flatnonzero(slot >= 0)
-    rows = listed[distinct(log.contexts[listed])[0]]
-    policy = TablePolicy(log.action_names, log.contexts[rows], distributions[slot[rows]], otherwise)
-    clash = (policy.probabilities(log.contexts[listed]) != distributions[slot[listed]]).any(axis=1)
-    if clash.any():
-        raise SettingError(
-            f"context {ids[listed[clash.argmax()]]!r} has the features of another id but not its "
-            "distribution; a policy sees the features only. Give both ids one distribution"
-        )
-    return policy
-
-
-def _distribution(row: Any, log: Log) -> np.ndarray:
-    if isinstance(row, Mapping):
-        unknown = [label for label in row if label not in log.action_names]
-        if unknown:
-            raise SettingError(
-                f"unknown action {unknown[0]!r} in the table; the log has {log.action_names!r}"
-            )
-        row = [row.get(name, 0.0) for name in log.action_names]
-    values = np.asarray(row, dtype=np.float64)
-    if values.shape != (log.n_actions,):
-        raise SettingError(f"a distribution of shape {values.shape}; expected {log.n_actions} probabilities")
-    return values

@@ -102,6 +102,18 @@ def test_an_action_numbered_from_zero_beside_a_numbered_from_one():
     assert any("_label_Action is numbered from 0" in note for note in notes)
 
 
+def test_what_would_be_wrong_if_numbers_began_at_one_is_right_from_zero():
+    """The first event's numbers fit only from 0, which the second tells; what is skipped is counted once."""
+    first = event(a=[1, 2], p=[0.75, 0.25], _label_Action=1, _labelIndex=1, _label_probability=0.75)
+    second = event(a=[0, 1, 2], _label_Action=0, _labelIndex=0)
+    log, notes = read(first, event(_skipLearn=True), second)
+    assert log.actions.tolist() == [1, 0]
+    assert log.support.distribution().tolist() == [[0.0, 0.75, 0.25], [0.5, 0.375, 0.125]]
+    assert any("1 events marked _skipLearn" in note for note in notes)
+    with pytest.raises(LogError, match=r"row 0: .*_labelIndex 1 .* _label_Action 1"):
+        read(first)
+
+
 def test_lines_without_label_and_lines_not_to_learn_from():
     log, notes = read(
         event(), event(_label_cost=...), {"RewardValue": 1.0, "EventId": "x"}, event(_skipLearn=True)

@@ -1,47 +1,88 @@
 """What all readers of events share."""
 
-import itertools
-
+import numpy as np
 import pytest
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats import FORMATS, OTHERS
+from sparing.log.formats import FORMATS, OTHERS, events
 from sparing.log.formats.events import Event, Reader
 
 
-def events(*counts):
-    """Walks of as many events as `counts` says, one after the other."""
-    walks = itertools.cycle(counts)
-    return lambda: (Event(f"row {i}", {"a": float(i)}, i % 2, 1.0) for i in range(next(walks)))
+class Listed(Reader):
+    """A reader of the events of a list."""
 
-
-class Walked(Reader):
-    """A reader of the events that `walks` returns."""
-
-    def __init__(self, walks):
-        super().__init__("it")
-        self.walks = walks
+    def __init__(self, events):
+        super().__init__("it", alone_means_all=True)
+        self.listed = events
 
     def events(self):
-        return self.walks()
+        return iter(self.listed)
 
 
-def build(walks):
-    return Walked(walks).read()
+def drawn(rng, count, *, distributions):
+    """Events whose features and actions turn up late, in no order; every third lists no actions."""
+    for row in range(count):
+        known = np.arange(2 + row // 3)
+        listed = rng.permutation(known)[: rng.integers(1, len(known) + 1)].tolist()
+        shares = rng.dirichlet(np.ones(len(listed))).tolist()
+        alone = row % 3 == 2 and not distributions
+        yield Event(
+            f"row {row}",
+            {f"f{i}": float(rng.normal()) for i in rng.permutation(known)[:3]},
+            f"a{listed[0]}",
+            float(rng.normal()),
+            propensity=shares[0],
+            eligible=None if alone else [f"a{i}" for i in listed],
+            probabilities=shares if distributions else None,
+            context_id=row // 2,
+        )
 
 
-def test_two_walks_fill_the_log():
-    log, _ = build(events(3))
-    assert log.contexts.tolist() == [[0.0], [1.0], [2.0]]
-    assert log.actions.tolist() == [0, 1, 0]
+@pytest.mark.parametrize("batch", [1, 7, 4096])
+@pytest.mark.parametrize("distributions", [True, False])
+def test_what_turns_up_late_is_in_every_row(batch, distributions, monkeypatch):
+    """The log is that of full tables, however few rows are collected at a time."""
+    monkeypatch.setattr(events, "BATCH_ROWS", batch)
+    given = list(drawn(np.random.default_rng(batch), 60, distributions=distributions))
+    log, _ = Listed(given).read()
+    assert list(log.feature_names) == list(dict.fromkeys(name for each in given for name in each.features))
+    labels = {each.action for each in given}.union(*(each.eligible or () for each in given))
+    assert log.action_names == tuple(sorted(labels))
+    contexts = [[each.features.get(name, 0.0) for name in log.feature_names] for each in given]
+    assert log.contexts.tolist() == contexts
+    assert [log.action_names[i] for i in log.actions] == [each.action for each in given]
+    assert log.rewards.tolist() == [each.reward for each in given]
+    assert log.propensities.tolist() == [each.propensity for each in given]
+    assert log.context_ids.tolist() == [each.context_id for each in given]
+    sets = [set(each.eligible or labels) for each in given]
+    assert [{log.action_names[i] for i in np.flatnonzero(row)} for row in log.support.mask()] == sets
+    if distributions:
+        shares = [dict(zip(each.eligible, each.probabilities, strict=True)) for each in given]
+        table = [[row.get(name, 0.0) for name in log.action_names] for row in shares]
+        assert log.support.distribution().tolist() == table
+    else:
+        assert log.support.probabilities is None
+    assert log.support.from_probabilities == distributions
 
 
-def test_a_log_that_changes_between_the_walks_is_refused():
-    with pytest.raises(LogError, match="row 3: the log grew while it was read"):
-        build(events(3, 4))
-    with pytest.raises(LogError, match="the log shrank while it was read"):
-        build(events(3, 2))
+def test_distributions_that_some_events_lack_are_kept_as_sets(monkeypatch):
+    """Whichever part the first event without one falls in."""
+    monkeypatch.setattr(events, "BATCH_ROWS", 5)
+    given = list(drawn(np.random.default_rng(0), 20, distributions=True))
+    given[12].probabilities = None
+    log, notes = Listed(given).read()
+    assert log.support.probabilities is None
+    assert not log.support.from_probabilities
+    assert log.support.sizes.tolist() == [len(each.eligible) for each in given]
+    assert any("Some events have no full distribution (row 12)" in note for note in notes)
+
+
+def test_the_first_event_with_an_unknown_action_is_named():
+    given = list(drawn(np.random.default_rng(1), 20, distributions=False))
+    seen = next(i for i, each in enumerate(given) if "a4" in [each.action, *(each.eligible or ())])
+    with pytest.raises(LogError, match=rf"row {seen}: unknown action 'a4'; the 4 known ones are"):
+        Listed(given).read(actions=["a0", "a1", "a2", "a3"])
 
 
 @pytest.mark.parametrize("name", [each.name for each in OTHERS])

@@ -7,7 +7,6 @@ import pytest
 from sparing.errors import LogError
 from sparing.log import Log, write_log
 from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, named, to_write
-from sparing.log.formats.interactions import to_history, to_interactions
 from sparing.log.formats.obp import to_feedback
 
 
@@ -69,11 +68,13 @@ def test_a_head_that_ends_within_a_line():
         assert FORMATS["vw"].sniff((line * 3)[:-cut])
 
 
-def test_objects_in_memory(draw):
+def test_objects_in_memory(draw, tmp_path):
     log = draw()
+    for name in ("coba", "river"):
+        FORMATS[name].write(log, tmp_path / name)
+        records = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        assert detect(records) is FORMATS[name]
     assert detect(to_feedback(log)[0]) is FORMATS["obp"]
-    assert detect(to_interactions(log)[0]) is FORMATS["coba"]
-    assert detect(to_history(log)[0]) is FORMATS["river"]
     assert detect([{"c": {}, "_label_cost": 1}]) is FORMATS["dsjson"]
     for other in (
         [{"x_0": 1.0, "action": 1, "reward": 1}],

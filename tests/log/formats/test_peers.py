@@ -9,7 +9,6 @@ import vowpalwabbit as vw
 
 from sparing.log import Log
 from sparing.log.formats import FORMATS, dsjson, vw_adf, vw_json, vw_text
-from sparing.log.formats.interactions import to_interactions
 
 LABEL = vw.LabelType.CONTEXTUAL_BANDIT
 FULL = 3.4028234663852886e38
@@ -185,8 +184,13 @@ class Interactions:
         yield from (coba.LoggedInteraction(**each) for each in self.interactions)
 
 
-@pytest.mark.parametrize("through_file", [False, True])
-def test_coba_evaluates_to_the_ips_mean(through_file, tmp_path):
+def interactions_of(log, path):
+    """What is written for coba."""
+    FORMATS["coba"].write(log, path)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_coba_evaluates_to_the_ips_mean(tmp_path):
     """coba's IPS value of a fixed policy π is the mean of π(a|x)·r/μ(a|x) over the log."""
     rng = np.random.default_rng(8)
     table = rng.dirichlet(np.ones(4), size=50)
@@ -194,10 +198,7 @@ def test_coba_evaluates_to_the_ips_mean(through_file, tmp_path):
     log = Log.from_arrays(
         rng.normal(size=(50, 2)), actions, rng.normal(size=50), distribution=table, action_names=range(4)
     )
-    interactions, _ = to_interactions(log)
-    if through_file:
-        FORMATS["coba"].write(log, tmp_path / "log.jsonl")
-        interactions = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    interactions = interactions_of(log, tmp_path / "log.jsonl")
     policy = np.array([0.1, 0.2, 0.3, 0.4])
     evaluator = coba.SequentialCB(record=["reward"], learn=None, eval="ips")
     rewards = [
@@ -208,9 +209,9 @@ def test_coba_evaluates_to_the_ips_mean(through_file, tmp_path):
     np.testing.assert_allclose(rewards, expected, rtol=1e-12)
 
 
-def test_coba_interactions_read_back(log):
+def test_coba_interactions_read_back(log, tmp_path):
     """What coba's own class holds is read as a log."""
-    interactions, _ = to_interactions(log)
+    interactions = interactions_of(log, tmp_path / "log.jsonl")
     back, _ = FORMATS["coba"].read([coba.LoggedInteraction(**each) for each in interactions])
     assert (back.contexts == log.contexts).all()
     assert [back.action_names[a] for a in back.actions] == [log.action_names[a] for a in log.actions]

@@ -41,7 +41,7 @@ def read(
 
 
 class _Events(Events):
-    """The first walk settles how actions are numbered, the second relies on it."""
+    """Action numbers are taken to begin at 1; where that fails, the whole file is asked whether they begin at 0."""
 
     def __init__(
         self, source: Any, action_id: str, ignore: Iterable[str], context_id: str | None, dropping: "Dropping"
@@ -49,30 +49,43 @@ class _Events(Events):
         super().__init__(source, "an object with _label_cost, a, p and c", action_id, ignore)
         self.context_id, self.dropping = context_id, dropping
         self.a, self.label = Numbering("a"), Numbering("_label_Action")
-        self.settled = False
+
+    def read(self, **vocabulary: Any) -> tuple[Log, list[str]]:
+        """The log, and what was assumed."""
+        try:
+            return super().read(**vocabulary)
+        except LogError as error:
+            found = error
+        for where, record, label in self._learnt():
+            count = len(self.eligible(at(record.get("c"), "_multi"), where))
+            self.a.see(record.get("a"), count, where)
+            self.label.see([label.get("action")], count, where)
+        if self.a.base == self.label.base == 1:
+            raise found
+        self.skipped.clear()
+        self.seen.clear()
+        return super().read(**vocabulary)
 
     def events(self) -> Iterator[Event]:
         """One event for each labelled line that is not marked as not to be learnt from."""
+        for where, record, label in self._learnt():
+            yield self._event(where, record, label)
+
+    def _learnt(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         for where, record, label in self.labelled():
             if label is None:
                 self.skipped[UNLABELLED] += 1
             elif record.get("_skipLearn"):
                 self.skipped["events marked _skipLearn"] += 1
             else:
-                yield self._event(where, record, label)
-        self.settled = True
+                yield where, record, label
 
     def _event(self, where: str, record: dict[str, Any], label: dict[str, Any]) -> Event:
         context = record.get("c")
         eligible = self.eligible(at(context, "_multi"), where)
         ranking = self._ranking(record, len(eligible), where)
-        chosen = 0
-        if self.settled:
-            first = ranking[0] if ranking else None
-            base = self.label.base
-            chosen = chosen_place(label, len(eligible), where, base=base, otherwise=first)
-        else:
-            self.label.see([label.get("action")], len(eligible), where)
+        first = ranking[0] if ranking else None
+        chosen = chosen_place(label, len(eligible), where, base=self.label.base, otherwise=first)
         self.dropping.see(finite(record.get("pdrop") or 0, where, "pdrop"), where)
         ids = at(record, self.context_id) if self.context_id else None
         self.seen["ids"] += ids is not None
@@ -82,7 +95,7 @@ class _Events(Events):
         )
 
     def _ranking(self, record: dict[str, Any], count: int, where: str) -> list[int] | None:
-        """The positions in `_multi` that `a` names; any, before it is settled where its numbers begin."""
+        """The positions in `_multi` that `a` names."""
         numbers = record.get("a")
         if numbers is None:
             return None
@@ -90,9 +103,6 @@ class _Events(Events):
             raise LogError(f"{where}: a is {brief(numbers)}; expected a list of action numbers")
         if len(set(numbers)) < len(numbers):
             raise LogError(f"{where}: a names an action twice: {brief(numbers)}")
-        if not self.settled:
-            self.a.see(numbers, count, where)
-            return [0] * len(numbers)
         base = self.a.base
         bad = [number for number in numbers if not base <= number < base + count]
         if bad:
@@ -170,16 +180,17 @@ class Numbering:
         self.what = what
         self.zero = self.last = ""
 
-    def see(self, numbers: list[Any], count: int, where: str) -> None:
+    def see(self, numbers: Any, count: int, where: str) -> None:
         """Keep the evidence of an event with so many actions."""
-        if 0 in numbers:
+        listed = numbers if isinstance(numbers, list) else []
+        if 0 in listed:
             self.zero = self.zero or where
-        if count in numbers:
+        if count in listed:
             self.last = self.last or where
 
     @property
     def base(self) -> int:
-        """The first action's number, once all events were seen."""
+        """The first action's number, by what was seen."""
         if self.zero and self.last:
             raise LogError(
                 f"{self.what} is numbered from 0 at {self.zero} (it has 0) but from 1 at {self.last} (it has "

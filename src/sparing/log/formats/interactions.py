@@ -5,7 +5,7 @@ coba's logged interactions: `{context, action, reward, probability?, actions?}`.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
 from types import SimpleNamespace
@@ -129,61 +129,40 @@ def _by_position(event: Event) -> Event:
     return replace(event, action=eligible.index(event.action) + 1, eligible=list(range(1, len(eligible) + 1)))
 
 
-def to_interactions(log: Log) -> tuple[list[dict[str, Any]], list[str]]:
-    """A log as dicts that coba takes for logged interactions, and what they cannot carry."""
-    return list(_interactions(log)), _coba_notes(log)
-
-
 def write_coba(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON object a line. Says what the format could not carry."""
-    writing.write_json(path, _interactions(log))
-    return _coba_notes(log)
-
-
-def _interactions(log: Log) -> Iterator[dict[str, Any]]:
-    names, _ = writing.feature_names(log)
+    names, notes = writing.feature_names(log)
     dense = names == [f"x_{i}" for i in range(log.n_features)]
-    shown = [writing.to_json(name) for name in log.action_names]
-    for row in writing.rows(log, names):
-        context = log.contexts[row.number].tolist() if dense else dict(row.features)
-        record: dict[str, Any] = {"context": context, "action": shown[row.action], "reward": row.reward}
-        if row.propensity is not None:
-            record["probability"] = row.propensity
-        if writing.has_sets(log):
-            record["actions"] = [shown[action] for action in row.available]
-        if row.context_id is not None:
-            record["context_id"] = row.context_id
-        yield record
+    shown, sets = [writing.to_json(name) for name in log.action_names], writing.has_sets(log)
 
+    def record(row: writing.Row) -> dict[str, Any]:
+        told = {
+            "context": log.contexts[row.number].tolist() if dense else dict(row.features),
+            "action": shown[row.action],
+            "reward": row.reward,
+            "probability": row.propensity,
+            "actions": [shown[action] for action in row.available] if sets else None,
+            "context_id": row.context_id,
+        }
+        return {name: value for name, value in told.items() if value is not None}
 
-def _coba_notes(log: Log) -> list[str]:
-    return [*writing.feature_names(log)[1], *writing.lost(log, listing=False)]
-
-
-def to_history(log: Log) -> tuple[list[tuple[list[Any], dict[str, float], Any, float]], list[str]]:
-    """A log as the history that `river.bandit.evaluate_offline` takes, and what it cannot carry."""
-    return list(_history(log, log.action_names)), _river_notes(log)
+    writing.write_json(path, map(record, writing.rows(log, names)))
+    return [*notes, *writing.lost(log, listing=False)]
 
 
 def write_river(log: Log, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON list a line. Says what the format could not carry."""
-    writing.write_json(path, _history(log, [writing.to_json(name) for name in log.action_names]))
-    return _river_notes(log)
+    names, notes = writing.feature_names(log)
+    shown = [writing.to_json(name) for name in log.action_names]
 
+    def step(row: writing.Row) -> tuple[list[Any], dict[str, float], Any, float]:
+        return [shown[arm] for arm in row.available], dict(row.features), shown[row.action], row.reward
 
-def _history(log: Log, shown: Sequence[Any]) -> Iterator[tuple[list[Any], dict[str, float], Any, float]]:
-    """The steps, with the actions as they are shown."""
-    for row in writing.rows(log, writing.feature_names(log)[0]):
-        yield [shown[arm] for arm in row.available], dict(row.features), shown[row.action], row.reward
-
-
-def _river_notes(log: Log) -> list[str]:
+    writing.write_json(path, map(step, writing.rows(log, names)))
     parts = {"Propensities": log.propensities, "Context ids": log.context_ids}
-    return [
-        *writing.feature_names(log)[1],
-        *(f"{what} are lost: the format has no place for them." for what in parts if parts[what] is not None),
-        *writing.lost(log, kept="only the set is kept"),
-    ]
+    lost = [what for what, there in parts.items() if there is not None]
+    notes += [f"{what} are lost: the format has no place for them." for what in lost]
+    return [*notes, *writing.lost(log, kept="only the set is kept")]
 
 
 COBA = SimpleNamespace(read=read_coba, write=write_coba)

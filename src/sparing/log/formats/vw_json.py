@@ -88,14 +88,14 @@ class _Events(Events):
 
     def __init__(self, source: Any, action_id: str, ignore: Iterable[str]) -> None:
         super().__init__(source, EXPECTED, action_id, ignore)
-        first = next((record for _, record in self.records if isinstance(record, Mapping)), {})
-        self.listed = "_multi" in first
-        if not self.listed:
-            self.naming = by_number
+        self.listed: bool | None = None
 
     def events(self) -> Iterator[Event]:
         """One event for each labelled line."""
         for where, record, label in self.labelled():
+            if self.listed is None:
+                self.listed = "_multi" in record
+                self.naming = self.naming if self.listed else by_number
             if ("_multi" in record) != self.listed:
                 raise LogError(
                     f"{where}: some lines have a list of actions, _multi, and some have not; split them"

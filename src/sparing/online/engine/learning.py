@@ -10,7 +10,6 @@ from sparing.native.vectors import dot
 from sparing.online.engine.algebra import add_both, invert, times
 from sparing.online.engine.memory import DETERMINANT, PAPER, TRACE, Table
 
-DETERMINANT_FORM = 0
 determinant, trace = compiled(ellipsoids.determinant), compiled(ellipsoids.trace)
 paper = compiled(ellipsoids.paper)
 
