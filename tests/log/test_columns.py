@@ -43,7 +43,7 @@ def test_an_option_that_does_not_fit_the_format_is_named():
 
 @pytest.mark.parametrize(
     ("command", "roles"),
-    [("audit", ROLES), ("evaluate", ROLES), ("learn", ROLES), ("plan", ["contexts", "action", "reward"])],
+    [("audit", ROLES), ("evaluate", ROLES), ("learn", ROLES), ("plan", ROLES)],
 )
 def test_commands_have_an_option_for_each_role(command, roles):
     options = {each.name: each for each in typer.main.get_command(app).commands[command].params}

@@ -1,117 +1,212 @@
-"""The empirical-Bayes prior: its formula, and when it must be given."""
+"""The prior that a log teaches: greatest evidence, invariances, what one action can say, and what is given."""
 
 import numpy as np
 import pytest
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.assumptions import empirical_prior
+from sparing.model.evidence import Rows, Scales, fit
+from sparing.model.prior import MOST_BLOCKS, blocks_of, evidence_prior
 from sparing.model.statistics import Statistics
-from sparing.simulation import LinearWorld, draw_log
 
-D = 2
+D = 3
 
 
-def sums_of(counts, *, seed=0, theta=None, noise=1.0):
+def log_of(counts, *, seed=0, spread=0.5, level=0.0, noise=1.0, theta=None):
+    """A constant and two features; θ_a = level·e₀ + common + spread·normal."""
     rng = np.random.default_rng(seed)
     actions = np.repeat(np.arange(len(counts)), counts)
-    theta = rng.normal(size=(len(counts), D)) if theta is None else np.asarray(theta)
-    contexts = rng.uniform(size=(len(actions), D))
-    rewards = np.einsum("ij,ij->i", contexts, theta[actions]) + noise * rng.normal(size=len(actions))
-    log = Log.from_arrays(contexts, actions, rewards, action_names=list(range(len(counts))))
-    return log, Statistics.of(log)
+    if theta is None:
+        theta = rng.normal(size=D) + np.array([level, 0, 0]) + spread * rng.normal(size=(len(counts), D))
+    contexts = np.c_[np.ones(len(actions)), rng.normal(size=(len(actions), 2))]
+    rewards = (contexts * np.asarray(theta)[actions]).sum(axis=1) + noise * rng.normal(size=len(actions))
+    return Log.from_arrays(contexts, actions, rewards, action_names=range(len(counts)))
 
 
-def test_mean_and_scale_come_from_least_squares_of_the_well_logged_actions():
-    log, sums = sums_of([20, 4, 3, 9, 0, 1])
-    known = [0, 1, 3]  # N_a ≥ 2d = 4
-    theta = np.array(
-        [
-            np.linalg.lstsq(log.contexts[log.actions == a], log.rewards[log.actions == a], rcond=None)[0]
-            for a in known
-        ]
+def sums_of(counts, **world):
+    return Statistics.of(log_of(counts, **world))
+
+
+def score(sums, prior, scales):
+    """Log evidence and hyperprior, from the formulas of the page."""
+    deviation = np.sqrt(sums.squares.sum() / sums.n_rows - (sums.response[:, 0].sum() / sums.n_rows) ** 2)
+    size = np.sqrt(np.einsum("kii->i", sums.gram) / sums.n_rows)
+    expected = deviation / np.array([size[0], np.hypot(*size[1:])])
+    away = np.log([*(scales.spread[:2] / expected), scales.noise / deviation])
+    ones = np.ones((sums.n_actions, 1))
+    return fit(Rows.of(sums, ones, prior.flat, None), scales).evidence - 0.5 * away @ away
+
+
+@pytest.mark.parametrize("counts", [[40] * 8 + [0], [3] * 30, [200]])
+def test_no_scales_near_by_have_more_evidence(counts):
+    sums = sums_of(counts, level=2.0)
+    prior = evidence_prior(sums)
+    best = score(sums, prior, Scales(prior.noise, prior.spread, prior.slope))
+    for direction in np.vstack([np.eye(3), -np.eye(3), [[1, -1, 1], [-1, 1, -1], [1, 1, -1]]]):
+        moved = np.exp(0.05 * direction)
+        scales = Scales(prior.noise * moved[2], prior.spread * moved[[0, 1, 1]], prior.slope)
+        assert score(sums, prior, scales) < best
+
+
+def test_the_scales_are_found_again():
+    """60 actions: s is known to 1/√(2·60), σ to 1/√(2·12000); three deviations of each."""
+    prior = evidence_prior(sums_of([200] * 60, spread=0.5, level=3.0, noise=0.8))
+    assert prior.noise == pytest.approx(0.8, rel=3 / np.sqrt(2 * 12_000))
+    for value in prior.scales().values():
+        assert value == pytest.approx(0.5, rel=3 / np.sqrt(2 * 60))
+    assert prior.told == (True, True)
+    assert prior.actions == 60
+
+
+def test_equal_actions_have_hardly_any_spread():
+    """Corrected for estimation noise: actions that do not differ are seen not to."""
+    prior = evidence_prior(sums_of([100] * 40, spread=0.0, noise=1.0))
+    assert max(prior.scales().values()) < 0.1
+    assert prior.told == (True, True)
+
+
+def test_rewards_in_other_units_change_the_scales_by_the_same_factor():
+    log = log_of([30, 50, 20, 4, 0], level=1.0)
+    other = Log.from_arrays(log.contexts, log.actions, 100 * log.rewards, action_names=range(5))
+    one, two = (evidence_prior(Statistics.of(each)) for each in (log, other))
+    assert two.noise == pytest.approx(100 * one.noise, rel=1e-5)
+    np.testing.assert_allclose(two.spread, 100 * one.spread, rtol=1e-4)
+    np.testing.assert_allclose(two.weights, 100 * one.weights, rtol=1e-4, atol=1e-6)
+
+
+def test_features_in_other_units_change_theirs():
+    log = log_of([30, 50, 20, 4, 0], level=1.0)
+    unit = np.array([1.0, 50.0, 50.0])
+    other = Log.from_arrays(log.contexts * unit, log.actions, log.rewards, action_names=range(5))
+    one, two = (evidence_prior(Statistics.of(each)) for each in (log, other))
+    np.testing.assert_allclose(two.spread * unit, one.spread, rtol=1e-4)
+    np.testing.assert_allclose(two.centers() * unit, one.centers(), rtol=1e-4, atol=1e-6)
+
+
+def test_the_order_of_actions_and_features_does_not_matter():
+    sums, order, places = sums_of([30, 50, 20, 4, 0]), [3, 1, 4, 0, 2], [2, 0, 1]
+    other = Statistics(
+        sums.counts[order],
+        sums.gram[order][:, places][:, :, places],
+        sums.response[order][:, places],
+        sums.squares[order],
+        1.0,
     )
-    center = theta.sum(axis=0) / 3
-    variance = ((theta - center) ** 2).sum(axis=0) / (3 - 1)
-    prior = empirical_prior(sums, 1.0)
-    np.testing.assert_allclose(prior.mean, center, rtol=1e-9)
-    np.testing.assert_allclose(prior.scale, np.sqrt(variance.mean()), rtol=1e-9)
-    assert prior.actions == 3
+    one, two = evidence_prior(sums), evidence_prior(other)
+    np.testing.assert_allclose(two.spread, one.spread[places], rtol=1e-5)
+    np.testing.assert_allclose(two.weights[0], one.weights[0, places], rtol=1e-5, atol=1e-7)
 
 
-def test_hand_worked_prior_of_noiseless_actions():
-    """θ = (0, 1), (2, 1), (4, 1): mean (2, 1), variances 4 and 0, so s₀ = √2."""
-    _, sums = sums_of([30, 30, 30, 0], theta=[[0, 1], [2, 1], [4, 1], [99, 99]], noise=0.0)
-    prior = empirical_prior(sums, 1.0)
-    np.testing.assert_allclose(prior.mean, [2, 1], atol=1e-9)
-    np.testing.assert_allclose(prior.scale, np.sqrt(2), rtol=1e-9)
+@pytest.mark.parametrize("rows", [1, 5, 400])
+def test_one_logged_action_leaves_the_spread_to_the_hyperprior(rows):
+    sums = sums_of([rows, 0, 0], level=5.0)
+    prior = evidence_prior(sums, noise=1.0)
+    assert prior.told == (False, False)
+    assert "the hyperprior’s" in str(prior)
+    assert "1 action" in str(prior)
+    matrix, pull = prior.blank()
+    if rows == 400:  # an untried action is expected where the logged one is, give or take the spread twice
+        expected = np.linalg.solve(sums.gram[0], sums.response[0])
+        np.testing.assert_allclose(np.linalg.solve(matrix, pull), expected, atol=0.2)
+        deviation = np.sqrt(np.diag(np.linalg.inv(matrix)))
+        np.testing.assert_allclose(deviation, np.sqrt(2) * prior.spread, rtol=0.1)
 
 
-def test_the_scale_is_not_corrected_for_estimation_noise():
-    """Equal true parameters, noisy rows: the corrected variance would be about 0, this one is not."""
-    _, sums = sums_of([40] * 30, theta=[[1.0, 1.0]] * 30, noise=2.0)
-    expected = np.sqrt(np.mean([np.trace(np.linalg.inv(gram)) for gram in sums.gram]) * 2.0**2 / D)
-    # From 30 actions s₀² deviates by at most √(2/29), 26 % of it, and s₀ by half of that.
-    assert abs(empirical_prior(sums, 1.0).scale / expected - 1) < 3 * 0.13
+def test_actions_with_few_rows_count():
+    """Two rows each, fewer than features: together they still tell the level and the noise."""
+    prior = evidence_prior(sums_of([2] * 300, spread=0.3, level=4.0, noise=0.5))
+    assert prior.weights[0, 0] == pytest.approx(4.0, abs=1.5)
+    assert prior.noise == pytest.approx(0.5, rel=0.3)
+    assert max(prior.scales().values()) == pytest.approx(0.3, rel=0.5)
 
 
-@pytest.mark.parametrize("counts", [[20, 20], [20, 20, 3], [20, 20, 0, 0], [1, 1, 1, 1], [0, 0, 0]])
-def test_fewer_than_three_well_logged_actions_ask_for_a_scale(counts):
-    _, sums = sums_of(counts)
-    with pytest.raises(SettingError, match="prior_scale="):
-        empirical_prior(sums, 1.0)
-    with pytest.raises(SettingError, match="prior_scale="):
-        empirical_prior(sums, 1.0, mean=[0.0, 0.0])
-    given = empirical_prior(sums, 1.0, scale=0.5)
-    np.testing.assert_array_equal(given.mean, [0, 0])
-    assert (given.scale, given.actions) == (0.5, 0)
-    centred = empirical_prior(sums, 1.0, scale=0.5, mean=[1, 2])
-    np.testing.assert_array_equal(centred.mean, [1.0, 2.0])
-    assert centred.scale == 0.5
+def test_a_given_noise_stays():
+    assert evidence_prior(sums_of([30, 40, 50]), noise=0.7).noise == 0.7
 
 
-def test_a_given_mean_replaces_the_mean_alone():
-    _, sums = sums_of([20, 20, 20])
-    learnt, given = empirical_prior(sums, 1.0), empirical_prior(sums, 1.0, mean=[5, 6])
-    np.testing.assert_array_equal(given.mean, [5, 6])
-    assert (given.scale, given.actions) == (learnt.scale, 3)
+def test_a_given_scale_replaces_all_spreads_and_leaves_the_mean_to_the_log():
+    """Otherwise offset rewards lock never-logged actions out."""
+    sums = sums_of([200] * 6, level=5.0, noise=0.1)
+    prior = evidence_prior(sums, scale=1.0)
+    np.testing.assert_array_equal(prior.spread, np.ones(D))
+    assert prior.weights[0, 0] == pytest.approx(5.0, abs=2)
+    assert not prior.certain
+    assert str(prior) == "deviation 1, given; learnt from 6 actions"
 
 
-def test_the_prior_keeps_a_copy_of_the_mean():
-    _, sums = sums_of([20, 20, 20])
-    mean = np.array([1.0, 2.0])
-    prior = empirical_prior(sums, 1.0, scale=1.0, mean=mean)
+def test_a_given_mean_leaves_no_doubt_about_it():
+    sums = sums_of([50] * 4)
+    mean = np.array([1.0, 2.0, 3.0])
+    prior = evidence_prior(sums, mean=mean)
     mean[0] = 99
-    np.testing.assert_array_equal(prior.mean, [1, 2])
+    np.testing.assert_array_equal(prior.weights, [[1, 2, 3]])
+    assert prior.certain
+    assert prior.noise > 0
+    both = evidence_prior(sums, mean=[1, 2, 3], scale=0.5, noise=2.0)
+    matrix, pull = both.blank()
+    np.testing.assert_allclose(matrix, 16 * np.eye(D))
+    np.testing.assert_allclose(pull, [16, 32, 48])
 
 
 @pytest.mark.parametrize(
-    "mean", [[1.0], [1.0, 2.0, 3.0], 1.0, [[1.0, 2.0]], [1.0, float("nan")], [float("inf"), 0.0]]
+    "mean", [[1.0], [1.0, 2.0], 1.0, [[1.0, 2.0, 3.0]], [1.0, 2.0, float("nan")], [float("inf"), 0.0, 0.0]]
 )
 def test_a_mean_of_the_wrong_shape_or_not_finite_is_refused(mean):
-    _, sums = sums_of([20, 20, 20])
     with pytest.raises(SettingError, match="prior_mean"):
-        empirical_prior(sums, 1.0, mean=mean)
-    with pytest.raises(SettingError, match="prior_mean"):
-        empirical_prior(sums, 1.0, mean=mean, scale=1.0)
+        evidence_prior(sums_of([20, 20]), mean=mean)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_scale_that_is_not_positive_is_refused(scale):
-    _, sums = sums_of([20, 20, 20])
     with pytest.raises(SettingError, match="prior_scale="):
-        empirical_prior(sums, 1.0, scale=scale)
+        evidence_prior(sums_of([20, 20]), scale=scale)
 
 
-def test_actions_that_do_not_differ_ask_for_a_scale():
-    _, sums = sums_of([20, 20, 20], theta=np.zeros((3, D)), noise=0.0)
+def test_without_rows_scale_and_noise_must_be_given():
+    nothing = Statistics.zero(3, D)
+    with pytest.raises(SettingError, match=r"noise=\.\.\. and prior_scale="):
+        evidence_prior(nothing)
     with pytest.raises(SettingError, match="prior_scale="):
-        empirical_prior(sums, 1.0)
+        evidence_prior(nothing, noise=1.0)
+    prior = evidence_prior(nothing, noise=1.0, scale=0.5)
+    np.testing.assert_array_equal(prior.weights, np.zeros((1, D)))
+    assert prior.certain
 
 
-def test_a_given_scale_leaves_the_mean_to_the_log():
-    """Otherwise offset rewards lock never-logged actions out."""
-    log = draw_log(LinearWorld(n_actions=6, n_features=2, noise=0.1, seed=0, offset=5.0), rows=600, seed=1)
-    sums = Statistics.of(log)
-    assert np.array_equal(empirical_prior(sums, 1.0, scale=1.0).mean, empirical_prior(sums, 1.0).mean)
-    assert empirical_prior(sums, 1.0, scale=1.0).scale == 1.0
+def test_rewards_that_are_all_nothing_ask_for_noise():
+    sums = sums_of([20, 20], theta=np.zeros((2, D)), noise=0.0)
+    with pytest.raises(SettingError, match="noise="):
+        evidence_prior(sums)
+    assert evidence_prior(sums, noise=1.0).noise == 1.0
+
+
+def test_constant_features_are_a_block_of_their_own():
+    sums = sums_of([30, 40, 0, 7])
+    assert blocks_of(sums).names == ("constant", "features")
+    np.testing.assert_array_equal(blocks_of(sums).of, [0, 1, 1])
+    assert blocks_of(Statistics.zero(2, 2)).names == ("features",)
+
+
+def test_many_blocks_are_joined_and_the_constant_stays_apart():
+    log = log_of([50, 50])
+    wide = np.c_[log.contexts[:, 0], np.random.default_rng(0).random((100, 30))]
+    sums = Statistics.of(Log.from_arrays(wide, log.actions, log.rewards))
+    names = ["bias", *(f"column {min(i // 2, 12)}" for i in range(30))]
+    blocks = blocks_of(sums, names)
+    assert len(blocks.names) == MOST_BLOCKS
+    assert {"bias", "others", "column 12"} <= set(blocks.names)
+    assert (blocks.of == blocks.names.index("bias")).sum() == 1
+    with pytest.raises(SettingError, match="block names"):
+        blocks_of(sums, names[1:])
+
+
+@pytest.mark.parametrize("noise", [1e-9, None])
+def test_collinear_features_without_noise(noise):
+    rng = np.random.default_rng(0)
+    contexts = 10 * np.c_[np.ones(300), np.eye(3)[rng.integers(0, 3, 300)]]
+    theta, actions = rng.standard_normal((5, 4)), rng.integers(0, 5, 300)
+    sums = Statistics.of(Log.from_arrays(contexts, actions, (contexts * theta[actions]).sum(axis=1)))
+    prior = evidence_prior(sums, noise=noise)
+    matrix, pull = prior.start(sums.gram, sums.response, prior.items)
+    assert np.isfinite(matrix).all()
+    assert np.isfinite(pull).all()

@@ -34,6 +34,11 @@ def agree(learner, reference, rounds, *, eligible=None):
     return counts
 
 
+def taught(learner):
+    """What the twin of `confident` is told: the scales of its prior. Their fit is tested in tests/model/test_prior.py."""
+    return {"spread": learner.prior.spread, "flat": learner.prior.flat}
+
+
 def stream(seed, theta, log):
     """A fresh stream where the seed is even, the log's contexts where it is odd."""
     return make_rounds(seed, theta, ROUNDS, log=log if seed % 2 else None)
@@ -126,15 +131,22 @@ def test_certified(radius, explore):
 
 
 @pytest.mark.parametrize("explore", ["optimistic", "wider", "sampled"])
-@pytest.mark.parametrize("misfit", [0.0, 0.15])
-def test_confident(explore, misfit):
+@pytest.mark.parametrize(("misfit", "strict"), [(0.0, False), (0.15, False), (0.0, True)])
+def test_confident(explore, misfit, strict):
     counts = Counter()
     for seed, believed in [(13, 0.5), (14, 0.5), (15, 0.2)]:
         theta = parameters(seed)
         log = make_log(seed, theta, never=[3])
-        settings = {"tolerance": 0.05, "confidence": 0.9, "explore": explore, "misfit": misfit}
+        settings = {
+            "tolerance": 0.05,
+            "confidence": 0.9,
+            "explore": explore,
+            "misfit": misfit,
+            "strict": strict,
+        }
         settings |= {"noise": believed, "theta_bound": 1.0, "context_bound": 1.0}
         learner = sparing.confident(log, spot_check=0, seed=seed, **settings)
+        settings |= taught(learner)
         reference = Reference("confident", log, priority=learner.priority, luck=Luck(learner.key), **settings)
         counts += agree(learner, reference, stream(seed, theta, log))
         assert learner.monitor.inflation == pytest.approx(reference.inflation(), rel=1e-9)
@@ -146,7 +158,7 @@ def test_confident_with_noise_that_is_too_small_widens_alike():
     log = make_log(16, theta, noise=1.0)
     settings = {"noise": 0.3, "prior_scale": 1.5, "prior_mean": [0.1, 0.0, -0.1], "tolerance": 0.02}
     learner = sparing.confident(log, spot_check=0, theta_bound=1.0, context_bound=1.0, seed=3, **settings)
-    settings["explore"] = "optimistic"
+    settings |= {"explore": "optimistic", "spread": settings.pop("prior_scale")}
     reference = Reference("confident", log, priority=learner.priority, **settings)
     agree(learner, reference, make_rounds(16, theta, ROUNDS, noise=1.0))
     assert reference.inflation() > 2
@@ -180,5 +192,6 @@ def test_eligible_subsets(algorithm):
     if algorithm == "confident":
         settings["explore"], chosen = "optimistic", {"spot_check": 0}
     learner = getattr(sparing, algorithm)(log, seed=1, **settings, **chosen)
+    own |= taught(learner) if algorithm == "confident" else {}
     reference = Reference(algorithm, log, priority=learner.priority, **settings, **own)
     agree(learner, reference, make_rounds(19, theta, ROUNDS, log=log), eligible=eligible)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reference.kernels import best
-from reference.rules import Round, planned
+from reference.rules import Round, optimism, planned
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.native import vectors
@@ -52,10 +52,11 @@ def choice(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ah
 
 def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
     """The rules in NumPy over all actions: action and reason."""
-    used, explore, optimism = plan
+    used, explore, least = plan
     mean, spread = sets.evaluate(x, ahead=ahead)
     allowed = eligible if len(eligible) else np.ones(len(mean), dtype=bool)
-    seen = Round(mean, spread, optimism, allowed, sets.arrays.priority, sets.frozen, threshold, logged)
+    bold = optimism(used, explore, least, allowed)
+    seen = Round(mean, spread, bold, allowed, sets.arrays.priority, sets.frozen, threshold, logged)
     return planned(used, explore, seen)
 
 

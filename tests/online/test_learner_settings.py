@@ -168,8 +168,8 @@ def test_a_reward_range_gives_the_noise_and_bounds_the_rewards():
 def test_extreme_confidence_keeps_the_optimism_finite():
     """z = Φ⁻¹(1 − (1−c)/(K−1)) is about 8.5 where 1 − (1−c)/(K−1) rounds to 1."""
     learner = sparing.confident(LOG, confidence=1 - 2**-53)
-    assert 8 < learner.optimism < 9
-    assert sparing.confident(LOG, confidence=0.5).optimism == 2.0
+    assert 8 < learner.sets.arrays.optimism < 9
+    assert sparing.confident(LOG, confidence=0.5).sets.arrays.optimism == 2.0
     assert np.isfinite(learner.decide(np.zeros(3)).high)
 
 

@@ -113,7 +113,7 @@ def test_a_built_in_rule_saves_its_own_fields():
     points = rules.Supported(np.array([True, False]))
     assert (points.header(), list(points.arrays())) == ({}, ["frozen"])
     doubt = rules.Confident(0.1, 0.95)
-    assert (doubt.header(), doubt.arrays()) == ({"tolerance": 0.1, "confidence": 0.95}, {})
+    assert (doubt.header(), doubt.arrays()) == ({"tolerance": 0.1, "confidence": 0.95, "strict": False}, {})
 
 
 def gap_of(learner, x):

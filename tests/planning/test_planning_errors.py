@@ -50,10 +50,15 @@ def test_logs_that_teach_no_posterior():
         plan(Log.empty(action_names=["a", "b"], n_features=2), rounds=10)
     with pytest.raises(SettingError, match="expected a Log"):
         plan([1, 2], rounds=10)
-    two = Log.from_arrays(np.random.default_rng(0).random((40, 2)), [0, 1] * 20, np.arange(40.0))
-    with pytest.raises(SettingError, match=r"only 2 actions.*prior_scale"):
-        plan(two, rounds=10)
-    assert plan(two, rounds=10, worlds=19, prior_scale=1.0, workers=1).prior_scale == 1.0
+    one = Log.from_arrays(
+        np.random.default_rng(0).random((40, 2)), [0] * 40, np.zeros(40), action_names=[0, 1]
+    )
+    with pytest.raises(SettingError, match="all 0"):
+        plan(one, rounds=10, worlds=19, workers=1)
+    assert (
+        plan(one, rounds=10, worlds=19, prior_scale=1.0, noise=1.0, theta_bound=1.0, workers=1).prior_scale
+        == 1.0
+    )
 
 
 SCRIPT = """

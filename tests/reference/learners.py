@@ -41,8 +41,10 @@ class Reference:
         confidence=0.95,
         explore="leader",
         misfit=0.0,
-        prior_scale=None,
-        prior_mean=None,
+        spread=None,
+        flat=0.0,
+        prior_mean=0.0,
+        strict=False,
         alpha=1.0,
     ):
         self.algorithm, self.priority, self.luck, self.round = algorithm, priority, luck, -1
@@ -52,7 +54,7 @@ class Reference:
         self.inflate, self.alpha, self.answer = inflate, alpha, answer
         self.tolerance, self.confidence, self.explore, self.misfit = tolerance, confidence, explore, misfit
         self.rows = [[] for _ in range(self.n_actions)]
-        if algorithm in FROM_LOG:
+        if algorithm in FROM_LOG and algorithm != "confident":
             for x, a, r in zip(log.contexts, log.actions, log.rewards, strict=True):
                 self.rows[a].append((x, r))
         self.points = {}
@@ -63,10 +65,10 @@ class Reference:
         self.memory = {}
         if algorithm == "eps_moful_ips":
             self.memory = thresholds_and_answers(log, clip, priority)
-        self.penalty, self.center = ridge, np.zeros(self.d)
+        self.start = {a: (ridge * np.eye(self.d), np.zeros(self.d)) for a in range(self.n_actions)}
         if algorithm == "confident":
-            self.center, scale = prior(log, prior_scale, prior_mean)
-            self.penalty = noise**2 / scale**2
+            self.start = posterior(log, noise, np.broadcast_to(spread, self.d), flat, prior_mean)
+        self.caution = math.sqrt(2) if strict else 1.0
         self.surprises, self.estimates = [], {}
 
     def decide(self, x, eligible=None, context_id=None):
@@ -74,7 +76,7 @@ class Reference:
         self.round += 1
         eligible = np.ones(self.n_actions, dtype=bool) if eligible is None else eligible
         centre, half = self.values(x)
-        top = centre + self.optimism() * half
+        top = centre + self.optimism(int(eligible.sum())) * half
         leader = best(top, eligible, self.priority)
         if self.algorithm == "eps_moful_ips":
             known = find(self.memory, x, context_id)
@@ -119,10 +121,9 @@ class Reference:
             return (rival if deviation[rival] > deviation[a] else a), True, "explore"
         return leader, True, "explore"
 
-    @staticmethod
-    def doubt(mean, deviation, a, b, tolerance):
-        """P(b better than a by more than τ) where both are normal and independent."""
-        gap, scale = mean[a] - mean[b] + tolerance, math.hypot(deviation[a], deviation[b])
+    def doubt(self, mean, deviation, a, b, tolerance):
+        """P(b better than a by more than τ) where both are normal and independent (√2 times as apart, if strict)."""
+        gap, scale = mean[a] - mean[b] + tolerance, self.caution * math.hypot(deviation[a], deviation[b])
         return NORMAL.cdf(-gap / scale) if scale > 0 else float(gap < 0)
 
     def learn(self, action, x, reward):
@@ -138,9 +139,10 @@ class Reference:
         n = len(self.rows[action])
         if self.estimates.get(action, (None,))[0] != n:
             x, r = self.matrix(action), np.array([row[1] for row in self.rows[action]])
-            inverse = np.linalg.inv(self.penalty * np.eye(self.d) + x.T @ x)
-            volume = -float(np.linalg.slogdet(self.penalty * inverse)[1])
-            self.estimates[action] = n, inverse @ (x.T @ r + self.penalty * self.center), inverse, volume
+            matrix, pull = self.start[action]
+            inverse = np.linalg.inv(matrix + x.T @ x)
+            volume = -float(np.linalg.slogdet(self.ridge * inverse)[1])
+            self.estimates[action] = n, inverse @ (x.T @ r + pull), inverse, volume
         return self.estimates[action][1:]
 
     def matrix(self, action):
@@ -179,11 +181,11 @@ class Reference:
             volume = self.d * math.log(many * (1 + total * square) / self.delta)
         return self.radius_scale * (self.noise * math.sqrt(volume) + math.sqrt(self.ridge) * self.theta_bound)
 
-    def optimism(self):
-        """How many half-widths the top is above the centre: z for a posterior, 1 for a set."""
+    def optimism(self, eligible):
+        """How many half-widths the top is above the centre: z for a posterior and so many eligible actions, 1 for a set."""
         if self.algorithm != "confident":
             return 1.0
-        return max(2.0, NORMAL.inv_cdf(1 - (1 - self.confidence) / max(1, self.n_actions - 1)))
+        return max(2.0, NORMAL.inv_cdf(1 - (1 - self.confidence) / max(1, eligible - 1)))
 
     def inflation(self):
         """The factor on σ: sqrt of the mean surprise where that is beyond its 99.9 % limit (Wilson–Hilferty)."""
@@ -204,14 +206,27 @@ def fitted(log, action):
     return theta
 
 
-def prior(log, scale, mean):
-    """θ₀ and s₀ over the actions with N_a ≥ 2d, unless given."""
-    if scale is None:
-        counts = np.bincount(log.actions, minlength=log.n_actions)
-        known = [fitted(log, a) for a in range(log.n_actions) if counts[a] >= 2 * log.n_features]
-        mean = np.mean(known, axis=0) if mean is None else mean
-        return np.asarray(mean), math.sqrt(np.var(known, axis=0, ddof=1).mean())
-    return (np.zeros(log.n_features) if mean is None else np.asarray(mean)), scale
+def posterior(log, noise, spread, flat, mean):
+    """σ²·cov⁻¹ and σ²·cov⁻¹·mean of every action's parameters given the log, from the joint normal of all of them.
+
+    θ_a = w + η_a: w ~ N(mean, flat²) is common, η_a ~ N(0, spread²) an action's own, by coordinates.
+    """
+    k, d = log.n_actions, log.n_features
+    joint = np.kron(np.ones((k, k)), np.diag(np.broadcast_to(flat, d) ** 2)) + np.kron(
+        np.eye(k), np.diag(spread**2)
+    )
+    rows = np.zeros((log.n_rows, k * d))
+    for i, (x, a) in enumerate(zip(log.contexts, log.actions, strict=True)):
+        rows[i, a * d : (a + 1) * d] = x
+    before = np.tile(np.broadcast_to(mean, d), k)
+    gain = np.linalg.solve(rows @ joint @ rows.T + noise**2 * np.eye(log.n_rows), rows @ joint).T
+    after, left = before + gain @ (log.rewards - rows @ before), joint - gain @ rows @ joint
+    found = {}
+    for a in range(k):
+        own = slice(a * d, (a + 1) * d)
+        matrix = noise**2 * np.linalg.inv(left[own, own])
+        found[a] = matrix, matrix @ after[own]
+    return found
 
 
 def only(policy):

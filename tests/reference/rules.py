@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from reference.kernels import best, doubts
 from reference.luck import Luck, uniform
@@ -34,6 +35,14 @@ class Round:
 
     def doubts(self, leader, tolerance):
         return doubts(self.mean, self.spread, self.eligible, leader, tolerance)
+
+
+def optimism(rules, explore, least, eligible):
+    """`optimistic` beside `confident`: z = Φ⁻¹(1 − (1−c)/(n−1)) for n eligible actions, at least `least`; else that."""
+    if explore != "optimistic" or not any(rule.name == "confident" for rule in rules):
+        return least
+    doubt = (1 - rules[0].confidence) / max(1, eligible.sum() - 1)
+    return max(least, float(-ndtri(doubt)))
 
 
 def answered(rule, seen):
@@ -109,9 +118,8 @@ def take_over(learner):
         sets = learner.sets
         for ahead in (False, True) if learner._waiting else (False,):
             mean, spread = sets.evaluate(x, ahead=ahead)
-            seen = Round(
-                mean, spread, learner.optimism, eligible, learner.priority, sets.frozen, known[0], known[1]
-            )
+            bold = optimism(learner.rules, learner.explore, learner.optimism, eligible)
+            seen = Round(mean, spread, bold, eligible, learner.priority, sets.frozen, known[0], known[1])
             action, reason = planned(learner.rules, learner.explore, seen, normals)
             if reason != "explore":
                 break

@@ -15,23 +15,22 @@ K, D, NOISE, TOLERANCE = 8, 3, 1.0, 0.1
 PRIOR_MEAN, PRIOR_SCALE = np.array([1.0, -0.5, 0.3]), 0.7
 
 
-def pooled(confidence, *, told=1.0, **settings):
+def given(told):
+    """The prior and the noise as they are, or as they are told to be."""
+    return {"prior_mean": PRIOR_MEAN, "prior_scale": told * PRIOR_SCALE, "noise": told * NOISE}
+
+
+def pooled(confidence, *, told=1.0, learnt=False, never=None, **settings):
     """Share of bad skips, its standard error, and the share of rounds that were skipped."""
     skips, bad = np.zeros(WORLDS), np.zeros(WORLDS)
     for seed in range(WORLDS):
-        theta = PRIOR_MEAN + PRIOR_SCALE * np.random.default_rng([seed, 29]).standard_normal((K, D))
+        rng = np.random.default_rng([seed, 29])
+        mean = PRIOR_MEAN + (rng.standard_normal(D) if learnt else 0)
+        theta = mean + PRIOR_SCALE * rng.standard_normal((K, D))
         world = LinearWorld(noise=NOISE, theta=theta)
-        log = draw_log(world, rows=400, support="never-logged", unsupported=0.25, seed=seed)
-        learner = confident(
-            log,
-            tolerance=TOLERANCE,
-            confidence=confidence,
-            prior_mean=PRIOR_MEAN,
-            prior_scale=told * PRIOR_SCALE,
-            noise=told * NOISE,
-            seed=seed,
-            **settings,
-        )
+        log = draw_log(world, rows=400, support="never-logged", unsupported=0.25, never=never, seed=seed)
+        prior = {} if learnt else given(told)
+        learner = confident(log, tolerance=TOLERANCE, confidence=confidence, seed=seed, **prior, **settings)
         losses = simulate(learner, world, rounds=ROUNDS, seed=seed).skipped_losses
         skips[seed], bad[seed] = len(losses), (losses > TOLERANCE).sum()
     share = bad.sum() / skips.sum()
@@ -53,6 +52,21 @@ def test_the_promise_does_not_rest_on_how_it_explores(explore):
     share, error, skipped = pooled(0.9, explore=explore, spot_check=0.0)
     assert share + 1.645 * error < 0.1
     assert skipped > 0.25
+
+
+@pytest.mark.parametrize("never", [None, range(2, K), range(1, K)], ids=["six", "two", "one"])
+def test_the_promise_holds_with_a_prior_that_the_log_teaches(never):
+    """Noise, mean and spread are those of greatest evidence, from six logged actions, two or one."""
+    share, error, skipped = pooled(0.8, learnt=True, never=never, spot_check=0.0)
+    assert share + 1.645 * error < 0.2
+    assert skipped > 0.2
+
+
+def test_strict_skips_less_and_errs_less():
+    """√2 times the deviation of a difference covers any correlation between two estimates."""
+    plain, strict = (pooled(0.8, learnt=True, spot_check=0.0, strict=strict) for strict in (False, True))
+    assert strict[0] < plain[0]
+    assert 0.1 < strict[2] < plain[2]
 
 
 def test_overstated_knowledge_breaks_the_promise():

@@ -1,4 +1,4 @@
-"""`confident` with its empirical-Bayes prior does not lock out actions that the log never tried.
+"""`confident` with the prior that a log teaches does not lock out actions that the log never tried.
 
 A fixed prior N(0, σ²I) does where noise is low or rewards are offset: it is sure, before any reward, that an
 unknown action is near 0, and never finds out.
@@ -16,6 +16,7 @@ SETTINGS = {
     "low noise": {"noise": 0.1},
     "offset": {"noise": 1.0, "offset": 5.0},
     "low noise and offset": {"noise": 0.1, "offset": 5.0},
+    "a reward level": {"noise": 0.3, "offset": 0.8},
 }
 
 
@@ -56,3 +57,19 @@ def test_a_fixed_prior_locks_them_out_in_the_same_worlds(name):
     bad, tried = pooled(SETTINGS[name], prior="fixed")
     assert bad > 2 * (1 - CONFIDENCE)
     assert tried < 0.2
+
+
+@pytest.mark.parametrize("logged", [1, 2])
+def test_one_or_two_logged_actions_do(logged):
+    """Prompts routed to language models, say: rewards near 0.8, and a model that was never tried."""
+    bad = skips = tried = 0
+    for seed in range(WORLDS):
+        world = LinearWorld(n_actions=3, n_features=D, noise=0.3, offset=0.8, seed=seed)
+        log = draw_log(world, rows=500, never=range(logged, 3), seed=seed)
+        learner = confident(log, tolerance=TOLERANCE, confidence=CONFIDENCE, seed=seed)
+        losses = simulate(learner, world, rounds=1000, seed=seed).skipped_losses
+        bad, skips = bad + (losses > TOLERANCE).sum(), skips + len(losses)
+        tried += (learner.sets.live[logged:] > 0).all()
+    assert skips > 0.5 * WORLDS * 1000
+    assert bad < (1 - CONFIDENCE) * skips
+    assert tried >= 0.9 * WORLDS

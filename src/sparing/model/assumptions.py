@@ -1,4 +1,4 @@
-"""What a learner takes as given: noise, bounds, ridge, δ, a prior — and which of them were estimated."""
+"""What a learner takes as given: noise, bounds, ridge, δ — and which of them were estimated."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log.limits import LARGEST
-from sparing.model.statistics import Statistics, least_squares, residual_noise, ridge_regression
+from sparing.model.statistics import Statistics, residual_noise, ridge_regression
 from sparing.settings import among, share
 
 RADII = ("determinant", "trace", "paper")
@@ -16,9 +16,6 @@ RADII = ("determinant", "trace", "paper")
 
 SMALLEST = 1e-50
 """The smallest setting that is not 0: products of smaller ones underflow."""
-
-LEAST_ACTIONS = 3
-"""Fewer well-logged actions say nothing about how actions differ."""
 
 
 @dataclass(frozen=True)
@@ -116,45 +113,3 @@ def vector(name: str, values: ArrayLike, d: int) -> np.ndarray:
     if given.shape != (d,) or not np.isfinite(given).all():
         raise SettingError(f"{name} of shape {given.shape}; expected {d} finite numbers")
     return given
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """θ_a ~ N(mean, scale²·I) for every action, logged or not; `actions` says how many taught it."""
-
-    mean: np.ndarray
-    scale: float
-    actions: int
-
-
-def empirical_prior(
-    sums: Statistics, ridge: float, *, scale: float | None = None, mean: ArrayLike | None = None
-) -> Prior:
-    """θ₀ and s₀ from the actions with N_a ≥ 2d.
-
-    θ₀ is the mean of their least-squares estimates, s₀² the mean over coordinates of their variance
-    between actions, left uncorrected for estimation noise (a wider prior errs towards exploring). A given
-    `scale` or `mean` replaces its part; with too few such actions a mean that is not given is 0. It
-    assumes that unlogged actions are exchangeable with logged ones.
-    """
-    d = sums.n_features
-    known = np.flatnonzero(sums.counts >= 2 * d)
-    center = None if mean is None else vector("prior_mean", mean, d)
-    enough = len(known) >= LEAST_ACTIONS
-    taught = enough and (scale is None or center is None)
-    theta = least_squares(sums, ridge)[known] if taught else np.zeros((1, d))
-    if scale is not None:
-        positive("prior_scale", scale)
-    elif not enough:
-        raise SettingError(
-            f"only {len(known)} actions have the 2·d = {2 * d} rows or more that a prior is learnt from; "
-            f"{LEAST_ACTIONS} are needed. Pass prior_scale=..., the deviation of a parameter between actions"
-        )
-    else:
-        scale = float(theta.var(axis=0, ddof=1).mean()) ** 0.5
-        if scale <= 0:
-            raise SettingError(
-                "the well-logged actions have equal parameters, so the prior's width is 0; pass prior_scale=..."
-            )
-    center = theta.mean(axis=0) if center is None else center
-    return Prior(center, float(scale), len(known) if taught else 0)

@@ -6,24 +6,28 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import action_names
-from sparing.model.assumptions import Assumptions, empirical_prior, positive
+from sparing.model.assumptions import Assumptions, positive
+from sparing.model.prior import Prior, blocks_of, evidence_prior
 from sparing.model.statistics import Statistics, Summary
 from sparing.model.supported import Supported as ChooseSupported
 from sparing.online import promises
 from sparing.online.engine.learning import CONDITION
 from sparing.online.learner import Learner, seeded
 from sparing.online.log_beats import LogBeats
+from sparing.online.origins import Origins
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 from sparing.policies.pi_plus import pi_plus
 from sparing.settings import among, number, share, whole
 from sparing.settings import reward_range as known_range
+
+MOST_RAISES = 20
+"""How often the noise may be raised before a posterior is given up as inexact."""
 
 
 class Believed(TypedDict, total=False):
@@ -166,14 +170,19 @@ def confident(
     prior_mean: ArrayLike | None = None,
     spot_check: float = 0.01,
     misfit: float = 0.0,
+    strict: bool = False,
     **settings: Unpack[Settings],
 ) -> Learner:
-    """A posterior from an empirical-Bayes prior and the log; skips where it is sure enough.
+    """A posterior from a prior that the log teaches and its rows; skips where it is sure enough.
 
     The practical default. Skips if the chance that some action beats the best mean by more than
     `tolerance` is at most 1 − `confidence`. `explore` is `optimistic`, `wider` or `sampled`.
     `spot_check` of the rounds play a posterior-sampled action and are called; `misfit` is a deviation
     of the linear model itself, added to every estimate's. Radius settings have no effect here.
+
+    The prior is fitted by evidence (docs/math.md), from one logged action on; `prior_scale` replaces the deviations of
+    parameters between actions, `prior_mean` (d,) what they vary around. Two actions' estimates are correlated through what
+    both were learnt from; `strict` takes √2 times the deviation of their difference, whatever the correlation.
     """
     number("tolerance", tolerance, least=0)
     share("confidence", confidence)
@@ -184,30 +193,28 @@ def confident(
     reward_range = known_range(settings.get("reward_range"), apart=True)
     unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | Summary) and log.n_rows == 0
-    start = _begin(log, {**(unused if empty else {}), **settings, "reward_range": None})
-    start = replace(start, reward_range=reward_range)
+    given: Settings = {**(unused if empty else {}), **settings, "reward_range": None}
+    if given.get("noise") is None:
+        given["noise"] = 1.0  # the prior says more of it
+    start = replace(_begin(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    prior = empirical_prior(start.sums, start.assumptions.ridge, scale=prior_scale, mean=prior_mean)
-    noise = _exact_noise(start.sums, start.assumptions.noise, prior.scale)
-    assumptions = replace(start.assumptions, noise=noise)
-    sets = ConfidenceSets(
-        start.sums,
-        assumptions,
-        ridge=noise**2 / prior.scale**2,
-        center=prior.mean,
-        constant=noise,
-        misfit=float(misfit),
-        watch=True,
+    prior = _prior(log, start.sums, settings.get("noise"), scale=prior_scale, mean=prior_mean)
+    estimated = (
+        ("noise", *start.assumptions.estimated)
+        if settings.get("noise") is None
+        else start.assumptions.estimated
     )
-    doubt = (1 - confidence) / max(1, len(start.names) - 1)
+    start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
+    sets, prior = _posterior(start, prior, float(misfit))
     return start.learner(
         "confident",
         sets,
-        [Confident(float(tolerance), float(confidence))],
+        [Confident(float(tolerance), float(confidence), bool(strict))],
         explore="wider-rival" if explore == "wider" else explore,
-        optimism=max(2.0, -float(ndtri(doubt))),
+        optimism=2.0,
         spot_check=float(spot_check),
-        guarantee=promises.confident(assumptions, prior, tolerance, confidence),
+        guarantee=promises.confident(sets.assumptions, prior, tolerance, confidence, strict=bool(strict)),
+        prior=prior,
     )
 
 
@@ -323,20 +330,34 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     return tuple(range(n_actions))
 
 
-def _exact_noise(sums: Statistics, noise: float, scale: float) -> float:
-    """σ, raised to where every V_a = (σ²/s₀²)I + G_a is well enough conditioned: κ_a ≤ d + tr(G_a)·s₀²/σ² at most."""
-    least = scale * np.sqrt(2 * np.trace(sums.gram, axis1=1, axis2=2) / CONDITION)
-    for action in np.flatnonzero(least > noise):
-        if not _condition(sums.gram[action], (noise / scale) ** 2) <= CONDITION / 2:
-            noise = max(noise, float(least[action]))
-    return noise
+def _prior(log: Log | Summary, sums: Statistics, noise: float | None, **given: Any) -> Prior:
+    """The prior that a log teaches, with the blocks of its encoder if it has one."""
+    names = getattr(getattr(log, "encoder", None), "blocks", None)
+    return evidence_prior(sums, blocks=blocks_of(sums, names), noise=noise, **given)
 
 
-def _condition(gram: np.ndarray, ridge: float) -> float:
-    """κ of λI + G: the trace of the inverse once the diagonal is scaled to 1; infinite if that is singular."""
-    matrix = ridge * np.eye(len(gram)) + gram
-    size = np.sqrt(np.diag(matrix))
-    try:
-        return float((np.linalg.inv(np.linalg.cholesky(matrix / np.outer(size, size))) ** 2).sum())
-    except np.linalg.LinAlgError:
-        return np.inf
+def _posterior(start: _Start, prior: Prior, misfit: float) -> tuple[ConfidenceSets, Prior]:
+    """Sets of the posterior, and the prior they come from; σ is raised to where every V_a is well enough conditioned to learn on."""
+    assumptions, floor = start.assumptions, prior.noise
+    for _ in range(MOST_RAISES):
+        try:
+            sets = ConfidenceSets(
+                start.sums,
+                assumptions,
+                origins=Origins.of(prior, start.sums),
+                constant=prior.noise,
+                misfit=misfit,
+                watch=True,
+            )
+        except SettingError:
+            floor = 10 * prior.noise
+        else:
+            if sets.condition <= CONDITION / 2:
+                return sets, prior
+            floor = 1.1 * prior.noise * float(np.sqrt(2 * sets.condition / CONDITION))
+        prior = prior.noisier(start.sums, floor)
+        assumptions = replace(assumptions, noise=prior.noise)
+    raise SettingError(
+        "some features repeat others so closely that no posterior is exact in double precision. Scale the features to sizes "
+        "around 1 and drop those that repeat others, or pass a smaller prior_scale"
+    )

@@ -252,7 +252,8 @@ class Core:
         """A round with all actions in sight: what rules of your own need."""
         mean, spread = self.sets.evaluate(x, ahead=table is self.sets.desk.ahead)
         eligible = allowed if len(allowed) else np.ones(self.n_actions, dtype=np.bool_)
-        return View(x, context_id, mean, spread, mean + self.optimism * spread, eligible, self.priority, key)
+        top = mean + self.sets.arrays.boldness[eligible.sum() - 1] * spread
+        return View(x, context_id, mean, spread, top, eligible, self.priority, key)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:

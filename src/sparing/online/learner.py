@@ -11,6 +11,7 @@ from sparing.errors import DecisionError, LogError
 from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import Assumptions
+from sparing.model.prior import Prior
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_reward, unfit
 from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core
@@ -47,11 +48,12 @@ class Learner(Core):
         *,
         key: int,
         guarantee: str = "",
+        prior: Prior | None = None,
         **settings: Any,
     ) -> None:
         """Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
         super().__init__(action_names, sets, rules, **settings)
-        self.algorithm, self.guarantee, self.key = algorithm, guarantee, key
+        self.algorithm, self.guarantee, self.key, self.prior = algorithm, guarantee, key, prior
         self.rounds = 0
         self.calls = 0
         self.open: dict[int, OpenDecision] = {}

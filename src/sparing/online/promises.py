@@ -1,6 +1,7 @@
 """What each learner promises, in words, with the conditions it rests on."""
 
-from sparing.model.assumptions import Assumptions, Prior
+from sparing.model.assumptions import Assumptions
+from sparing.model.prior import Prior
 
 FRESH = (
     "fresh noise in every reward (no replayed labels, no log filtered by reward, no delays that depend on it)"
@@ -47,14 +48,21 @@ def certified(assumptions: Assumptions, tolerance: float) -> str:
     )
 
 
-def confident(assumptions: Assumptions, prior: Prior, tolerance: float, confidence: float) -> str:
+def confident(
+    assumptions: Assumptions, prior: Prior, tolerance: float, confidence: float, *, strict: bool
+) -> str:
     """The Bayesian promise."""
-    taught = f"learnt from {prior.actions} actions" if prior.actions else "given"
     conditions = [c for c in (assumptions.estimated + assumptions.assumed) if c == "noise"]
+    together = (
+        "differences are taken √2 times as uncertain, whatever the correlation of two estimates"
+        if strict
+        else "two estimates count as independent, which can understate their difference up to √2-fold (strict=True does not)"
+    )
     return _joined(
-        f"on average over worlds drawn from the prior (deviation {prior.scale:.4g}, {taught}), at most "
+        f"on average over worlds drawn from the prior ({prior}), at most "
         f"{1 - confidence:.4g} of the skipped rounds are worse than {tolerance:g}; not a promise for each "
         "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
+        "" if prior.certain else together,
         f"conditional on estimated noise = {assumptions.noise:.4g}" if conditions else "",
     )
 

@@ -4,6 +4,7 @@ The built-in ones are data: compiled code does what they say (engine/choosing.py
 with an `answer`, and is asked before them.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
@@ -108,23 +109,25 @@ class Certified(BuiltIn):
 class Confident(BuiltIn):
     """`confident`: the posterior doubts the best mean by 1 − c or less.
 
-    Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m.
+    Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m. `strict` takes √2 times the deviation of a
+    difference: s_a + s_b ≤ √2·sqrt(s_a² + s_b²), however the two are correlated.
     """
 
     tolerance: float
     confidence: float
+    strict: bool = False
     name: ClassVar[str] = "confident"
     code: ClassVar[int] = choosing.CONFIDENT
 
 
 EXPLORERS = {
     "leader": choosing.LEADER,
-    "optimistic": choosing.LEADER,
+    "optimistic": choosing.OPTIMISTIC,
     "wider": choosing.WIDER,
     "wider-rival": choosing.WIDER_RIVAL,
     "sampled": choosing.SAMPLED,
 }
-"""What a call plays: the highest top; of it and the next, or of the best mean and its likeliest rival, the one known
+"""What a call plays: the highest top (`optimistic`: with as much optimism as so many eligible actions need); of it and the next, or of the best mean and its likeliest rival, the one known
 less; the best of one draw from the posterior."""
 
 TOGETHER = {
@@ -151,7 +154,8 @@ def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float)
     first, second = (*(rule.code for rule in built_in), choosing.EXPLORE, choosing.EXPLORE)[:2]
     tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
     limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
-    return choosing.Plan(first, second, EXPLORERS[explore], optimism, tolerance, limit, spot_check)
+    caution = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
+    return choosing.Plan(first, second, EXPLORERS[explore], optimism, tolerance, limit, spot_check, caution)
 
 
 def own(rule: SkipRule) -> bool:

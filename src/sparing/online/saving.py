@@ -15,6 +15,7 @@ from sparing.log import labels
 from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import RADII, SMALLEST, Assumptions
+from sparing.online import remembering
 from sparing.online.decision import Chances, Decision, OpenDecision
 from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.learner import Learner
@@ -30,7 +31,7 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
     Certified.name: lambda header, arrays: Certified(_number(header["tolerance"], -math.inf, MOST)),
     Confident.name: lambda header, arrays: Confident(
-        _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0)
+        _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0), _truth(header["strict"])
     ),
     LogBeats.name: LogBeats.from_saved,
 }
@@ -57,11 +58,12 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "calls": learner.calls,
         "key": learner.key,
         "open": [_opened(one) for one in waiting],
+        "prior": remembering.header(learner.prior),
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
     arrays["open"] = np.array([one.x for one in waiting]).reshape(len(waiting), learner.n_features)
-    arrays |= _calls(learner)
+    arrays |= _calls(learner) | remembering.arrays(learner.prior, sets.origins)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     archive.write(path, KIND, VERSION, header, arrays)
@@ -114,6 +116,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     }
     _number(settings["ridge"], SMALLEST)
     sets = ConfidenceSets.from_state(_under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
+    sets.origins = remembering.origins(_under(arrays, "origins/"), *sets.shape)
     rules = [
         RULES[name](settings, _under(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
@@ -144,6 +147,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
         encoder=_encoder(header, sets.shape[1]),
+        prior=remembering.prior(header["prior"], _under(arrays, "prior/"), *sets.shape),
     )
     learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
     learner.reopen(_called(_under(arrays, "calls/"), learner))
@@ -203,6 +207,12 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDec
 def _pair(values: Any) -> tuple[float, float]:
     low, high = map(_number, values)
     return low, high
+
+
+def _truth(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError(f"{value!r} where true or false is expected")
+    return value
 
 
 def _whole(value: Any, limit: int) -> int:

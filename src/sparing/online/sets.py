@@ -8,10 +8,12 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.model.assumptions import Assumptions
+from sparing.model.prior import AT_ONCE
 from sparing.model.statistics import Statistics
 from sparing.native.table import Memory
 from sparing.online.engine import bounding, choosing, entries, learning, memory, opening, search
 from sparing.online.engine.memory import NoiseMonitor
+from sparing.online.origins import Origins, packed, unpacked
 
 FREELY = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
@@ -64,34 +66,32 @@ class ConfidenceSets:
         sums: Statistics,
         assumptions: Assumptions,
         *,
-        ridge: float | None = None,
-        center: np.ndarray | None = None,
+        origins: Origins | None = None,
         constant: float | None = None,
         slack: float = 0.0,
         misfit: float = 0.0,
         watch: bool = False,
     ) -> None:
-        """Start from per-action sums: V_a = λI + G_a, b_a = Σxr + λ·center; `watch` the noise of live rewards."""
-        self.assumptions = assumptions
-        self.ridge = assumptions.ridge if ridge is None else ridge
-        self.slack, self.misfit = slack, misfit
+        """Start from per-action sums: V_a = Λ_a + G_a, b_a = Λ_a·m_a + Σxr, with Λ = λI and m = 0 unless `origins` are
+        given; `watch` the noise of live rewards."""
         k, d = sums.response.shape
-        touched = np.flatnonzero(sums.counts)
-        self._allocate(k, d, len(touched), constant)
+        begin = Origins.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
+        self.assumptions, self.origins = assumptions, begin
+        self.ridge = assumptions.ridge if origins is None else begin.unit
+        self.slack, self.misfit = slack, misfit
+        own = np.flatnonzero((sums.counts > 0) | (begin.row > 0))
+        self._allocate(k, d, len(own), constant)
         self.arrays.sigma = constant if watch and constant is not None else 0.0
-        a, rows = self.arrays, slice(1, len(touched) + 1)
-        upper = np.triu_indices(d)
-        n = len(upper[0])
-        a.gram[: len(touched) + 1, :n] = self.ridge * np.eye(d)[upper]
-        for start in range(0, len(touched), 1024):  # bounded copies of a large log's matrices
-            part = touched[start : start + 1024]
-            a.gram[start + 1 : start + 1 + len(part), :n] += sums.gram[part][:, upper[0], upper[1]]
-        if center is not None:
-            a.response[: len(touched) + 1] = self.ridge * center
-        a.response[rows] += sums.response[touched]
-        a.logged[rows] = sums.counts[touched]
-        a.action[rows] = touched
-        a.used = len(touched) + 1
+        a = self.arrays
+        a.gram[0, : begin.matrix.shape[1]], a.response[0] = begin.matrix[0], begin.pull[0]
+        for start in range(0, len(own), AT_ONCE):  # bounded copies of a large log's matrices
+            part = own[start : start + AT_ONCE]
+            to = slice(start + 1, start + 1 + len(part))
+            a.gram[to, : begin.matrix.shape[1]] = begin.matrices(part) + packed(sums.gram[part])
+            a.response[to] = begin.pulls(part) + sums.response[part]
+        a.logged[1 : len(own) + 1] = sums.counts[own]
+        a.action[1 : len(own) + 1] = own
+        a.used = len(own) + 1
         self._map()
         self._derive()
 
@@ -160,6 +160,8 @@ class ConfidenceSets:
         """Hand the rules to the compiled code."""
         for name, value in plan._asdict().items():
             setattr(self.arrays, name, value)
+        self.arrays.boldness[:] = choosing.boldness(plan, np.arange(1, self.shape[0] + 1))
+        self.arrays.optimism = self.arrays.boldness[-1]
 
     def prioritise(self, priority: np.ndarray) -> None:
         """Say who wins ties: the action with the smaller number (K,)."""
@@ -221,12 +223,15 @@ class ConfidenceSets:
         own = self.arrays.radius[self.arrays.settled]
         return own if math.isnan(common) else np.full(len(own), common)
 
-    def _square(self, packed: np.ndarray) -> np.ndarray:
-        k, d = self.shape
-        rows, columns = np.triu_indices(d)
-        full = np.empty((k, d, d))
-        full[:, rows, columns] = full[:, columns, rows] = packed[self.arrays.settled, : len(rows)]
-        return full
+    def _square(self, triangles: np.ndarray) -> np.ndarray:
+        return unpacked(triangles[self.arrays.settled], self.shape[1])
+
+    @property
+    def condition(self) -> float:
+        """The largest Σ_j V_jj·(V⁻¹)_jj of all sets."""
+        a, d = self.arrays, self.shape[1]
+        diagonal = np.cumsum([0, *range(d, 1, -1)])
+        return float((a.gram[: a.used, diagonal] * a.inverse[: a.used, diagonal]).sum(axis=1).max())
 
     def evaluate(self, x: np.ndarray, *, ahead: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Means x·θ̂_a and half-widths at x for all actions, (K,) each; `ahead` with the open calls."""

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.assumptions import Prior, empirical_prior
-from sparing.model.statistics import Statistics
 from sparing.model.supported import Supported, better_half, elbow, find_elbow, given, top
 from sparing.online import algorithms
 from sparing.online.learner import Learner
@@ -108,7 +106,6 @@ def plan(
             chosen, starts, *results.transpose(2, 1, 0, 3), strict=True
         )
     )
-    prior = _prior(log, believed, settings)
     return Plan(
         rounds=horizon,
         worlds=worlds,
@@ -117,8 +114,8 @@ def plan(
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
         noise=believed.assumptions.noise,
-        prior_scale=prior.scale,
-        assumptions=(*_assumptions(log, believed, prior), _reading(options, worlds, coverage)),
+        prior_scale=float(np.sqrt((believed.prior.spread**2).mean())) if believed.prior else 0.0,
+        assumptions=(*_assumptions(log, believed), _reading(options, worlds, coverage)),
         regret=regret,
         budget=budget,
         seed=seed,
@@ -195,11 +192,6 @@ def _detail(name: str, learner: Learner) -> str:
     return f"L = {int(learner.sets.frozen.sum())}" if name == "eps_moful" else ""
 
 
-def _prior(log: Log, believed: Learner, settings: PlanSettings) -> Prior:
-    ridge, sums = believed.assumptions.ridge, Statistics.of(log)
-    return empirical_prior(sums, ridge, scale=settings.get("prior_scale"), mean=settings.get("prior_mean"))
-
-
 def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
     """How to read the intervals and the means."""
     rank = options[0].rank
@@ -215,15 +207,14 @@ def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
     )
 
 
-def _assumptions(log: Log, believed: Learner, prior: Prior) -> tuple[str, ...]:
+def _assumptions(log: Log, believed: Learner) -> tuple[str, ...]:
     """What the plan rests on, a sentence each."""
     given = believed.assumptions
-    taught = f"learnt from {prior.actions} well-logged actions" if prior.actions else "given"
     estimated = "noise" in given.estimated
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
     return (
         f"Rewards are linear in the context, and actions, logged or not, are exchangeable: their parameters "
-        f"vary by a deviation of {prior.scale:.3g} between actions ({taught}).",
+        f"vary between actions ({believed.prior}).",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
         f"Noise is normal with deviation {given.noise:.3g} everywhere ("

@@ -7,10 +7,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from sparing.log.limits import LARGEST
 from sparing.native.compiling import compiled
-from sparing.online.engine.doubting import all_doubts, doubt, plain_sum, sure
+from sparing.online.engine.doubting import all_doubts, apart, doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
 from sparing.online.engine.memory import Table
@@ -19,7 +20,7 @@ from sparing.online.engine.search import Bounds, ahead, best_mean, leading, look
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE = range(8)
 """Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""
 
-LEADER, WIDER, WIDER_RIVAL, SAMPLED = range(4)
+LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC = range(5)
 """What a call plays."""
 
 Choice = tuple[int, int, float, float]
@@ -30,7 +31,10 @@ UNLIKELY = 1e-6
 
 
 class Plan(NamedTuple):
-    """What a learner is made of: up to two rules, in order (EXPLORE for none), and how it explores."""
+    """What a learner is made of: up to two rules, in order (EXPLORE for none), and how it explores.
+
+    A doubt's deviation is taken `caution` times.
+    """
 
     first: int
     second: int
@@ -39,6 +43,17 @@ class Plan(NamedTuple):
     tolerance: float
     limit: float
     spot_check: float
+    caution: float = 1.0
+
+
+def boldness(plan: Plan, eligible: np.ndarray) -> np.ndarray:
+    """How many spreads a top is above its mean where so many actions are eligible (m,).
+
+    OPTIMISTIC: z = Φ⁻¹(1 − limit/(n − 1)) at least, with which the last of n − 1 equal doubts is still worth a call.
+    """
+    if plan.explore != OPTIMISTIC or not plan.limit > 0:
+        return np.full(len(eligible), plan.optimism)
+    return np.maximum(plan.optimism, -ndtri(plan.limit / np.maximum(1, eligible - 1)))
 
 
 @compiled
@@ -114,6 +129,17 @@ def by_certificate(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds
 
 
 @compiled
+def bold(t: Table, eligible: np.ndarray) -> float:
+    """`optimism` for as many actions as are eligible."""
+    if len(eligible) == 0:
+        return t.optimism
+    many = 0
+    for action in range(len(eligible)):
+        many += eligible[action]
+    return t.boldness[many - 1]
+
+
+@compiled
 def by_doubt(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The best mean, without a call where the doubts about it stay within the limit."""
     wrong = unfit(x)
@@ -130,7 +156,7 @@ def by_doubt(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> C
         return best, CONFIDENT, mean, spread
     if t.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, _, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
+    leader, _, mean, spread, _, _, _ = leading(t, x, bold(t, eligible), eligible, False, bounds)
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
 
 
@@ -155,7 +181,7 @@ def wider_rival(t: Table, x: np.ndarray, eligible: np.ndarray, best: int) -> int
         if action == best or (len(eligible) and not eligible[action]):
             continue
         rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-        chance = doubt(mean - rival_mean + 0.0, math.sqrt(spread**2 + rival_spread**2))
+        chance = doubt(mean - rival_mean + 0.0, apart(t, spread, rival_spread))
         if ahead(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
@@ -181,7 +207,7 @@ def other_than(
         odds[action] = left
         if action != best:
             rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-            odds[action] = doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))
+            odds[action] = doubt(mean - rival_mean + tolerance, apart(t, spread, rival_spread))
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]
         last = action

@@ -31,6 +31,12 @@ def doubt(gap: float, scale: float) -> float:
 
 
 @compiled
+def apart(t: Table, spread: float, other: float) -> float:
+    """The deviation of a difference: caution·sqrt(s_a² + s_b²)."""
+    return t.caution * math.sqrt(spread**2 + other**2)
+
+
+@compiled
 def sure(
     t: Table,
     x: np.ndarray,
@@ -60,11 +66,11 @@ def sure(
             near = t.near[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
-            if gap > far * math.sqrt(spread * spread + wide * wide) and gap > 0.0:
+            if gap > far * apart(t, spread, wide) and gap > 0.0:
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        gap, scale = mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2)
+        gap, scale = mean - rival_mean + tolerance, apart(t, spread, rival_spread)
         if gap > far * scale and gap > 0.0:
             rest += beyond
             continue
@@ -84,7 +90,7 @@ def all_doubts(t: Table, eligible: np.ndarray, leader: int, tolerance: float) ->
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
             gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
-            total += doubt(gap, math.sqrt(spread**2 + rival**2))
+            total += doubt(gap, apart(t, spread, rival))
     return total
 
 
@@ -104,7 +110,7 @@ def blank_doubts(
     if rivals <= 0:
         return 0.0
     mean, deviation = mean_and_spread(t, BLANK, x)
-    return rivals * doubt(above - mean, math.sqrt(spread**2 + deviation**2))
+    return rivals * doubt(above - mean, apart(t, spread, deviation))
 
 
 @compiled
@@ -125,5 +131,5 @@ def plain_sum(
             continue
         slot = t.slot[action]
         rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
-        total += doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))
+        total += doubt(mean - rival_mean + tolerance, apart(t, spread, rival_spread))
     return total

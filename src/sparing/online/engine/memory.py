@@ -39,6 +39,7 @@ SETS: Fields = {
     "ahead": (WHOLE, "K"),  # and which in the view with open calls
     "priority": (WHOLE, "K"),  # the smaller number wins ties
     "order": (WHOLE, "K"),  # actions by priority
+    "boldness": (DOUBLE, "K"),  # `optimism` where 1, 2, … actions are eligible
     # Of all.
     "metric": (DOUBLE, "P"),  # M, shared by all actions
     "span": (DOUBLE, "P"),  # M⁻¹
@@ -74,6 +75,7 @@ SETS: Fields = {
     "optimism": (DOUBLE, ""),
     "tolerance": (DOUBLE, ""),
     "limit": (DOUBLE, ""),
+    "caution": (DOUBLE, ""),
     "spot_check": (DOUBLE, ""),
 }
 

@@ -1,0 +1,166 @@
+"""The evidence of a log for the scales of a prior, exactly, from per-action sums alone.
+
+The model, for the encoded context x and z_a = (1, standardised item features):
+
+    r = x·θ_a + noise,   θ_a = W z_a + η_a,   η_a ~ N(0, S),   S = diag(spread²), one spread a block of coordinates
+
+column 0 of W is nearly flat, the others are N(0, slope²) by blocks. With x scaled by the spread, so that S = I:
+
+    V_a = σ²I + G_a,   A_a = I − σ²V_a⁻¹,   h_a = V_a⁻¹b_a,   P = P₀ + Σ_a z_a z_aᵀ ⊗ A_a,   vec Ŵ = P⁻¹ Σ_a z_a ⊗ h_a
+    log evidence = Σ_a[−½ log det(V_a/σ²) + b_aᵀV_a⁻¹b_a/2σ² − ½N_a log 2πσ² − Σr²/2σ²] + ½ log det P₀ − ½ log det P + ½ hᵀP⁻¹h
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparing.model.statistics import Statistics
+
+MOST_WORK = 1e8
+"""Actions times d³ from which the scales are learnt from a part of the actions, evenly spaced."""
+
+REGULAR = 1e-12
+"""The least ridge, as a share of a matrix's trace, with which it is inverted."""
+
+
+class Scales(NamedTuple):
+    """σ, and for each coordinate (d,): the deviation of η, and that of the columns of W but the first."""
+
+    noise: float
+    spread: np.ndarray
+    slope: np.ndarray
+
+
+class Rows(NamedTuple):
+    """What logged actions say: N (m,), G (m, d, d), Σxr (m, d), Σr² (m,), z (m, q); `flat` (d,) is the deviation of W's column
+    0, or None where W is known (and taken out)."""
+
+    counts: np.ndarray
+    gram: np.ndarray
+    response: np.ndarray
+    squares: np.ndarray
+    items: np.ndarray
+    flat: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, sums: Statistics, items: np.ndarray, flat: np.ndarray | None, mean: np.ndarray | None
+    ) -> "Rows":
+        """Of the logged actions; of r − x·mean where a mean is given."""
+        known = sums.counts > 0
+        gram, response, squares = (part[known] for part in (sums.gram, sums.response, sums.squares))
+        if mean is not None:
+            fitted = gram @ mean
+            squares = np.maximum(squares + (fitted - 2 * response) @ mean, 0.0)
+            response = response - fitted
+        return cls(sums.counts[known].astype(float), gram, response, squares, items[known], flat)
+
+    def some(self) -> "Rows":
+        """A part of the actions, evenly spaced, where all would take too long."""
+        m, d = self.response.shape
+        step = max(1, int(np.ceil(m * d**3 / MOST_WORK)))
+        return Rows(*(part[::step] for part in self[:-1]), self.flat)  # type: ignore[call-arg]
+
+
+class Fit(NamedTuple):
+    """Rows at given scales, in scaled coordinates: W (q, d) and its covariance (q, d, q, d), the log evidence and its gradient by
+    log σ and by the logarithms of every coordinate's spread and slope, and how much of each spread the rows can tell (d,)."""
+
+    weights: np.ndarray
+    doubt: np.ndarray
+    evidence: float
+    by_noise: float
+    by_spread: np.ndarray
+    by_slope: np.ndarray
+    told: np.ndarray
+
+
+def fit(rows: Rows, scales: Scales) -> Fit:
+    """Average W out, exactly. The gradient is Fisher's identity: the expectation, given the rows, of that of the joint density."""
+    spread = scales.spread
+    (m, d), q = rows.response.shape, rows.items.shape[1]
+    gram, response = rows.gram * (spread[:, None] * spread), rows.response * spread
+    square = regular(scales.noise, gram)
+    root = np.linalg.cholesky(gram + square * np.eye(d))
+    inverse = inverses(root)
+    seen = np.eye(d) - square * inverse  # A
+    pull = np.einsum("kij,kj->ki", inverse, response)  # h
+    weights, doubt, gained = _averaged(rows, scales, seen, pull)
+    z = rows.items
+    volume = 2 * np.log(np.einsum("kii->ki", root)).sum() - m * d * np.log(square)
+    explained = np.einsum("ki,ki->", response, pull)
+    loss = (rows.squares.sum() - explained) / square + rows.counts.sum() * np.log(2 * np.pi * square) + volume
+    centre = z @ weights
+    own = pull - np.einsum("kij,kj->ki", seen, centre)  # E η_a
+    # A·C_a for every action, C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I)
+    if q == 1:
+        seen_doubt = (seen.reshape(m * d, d) @ doubt[0, :, 0]).reshape(m, d, d)
+    else:
+        seen_doubt = seen @ doubts(doubt, z)
+    twice = np.einsum("kij,kij->ki", seen_doubt, seen)  # diagonal of A·C·A
+    variance = square * np.einsum("kii->ki", inverse) + twice
+    mean = centre + own
+    residual = rows.squares.sum() - 2 * np.einsum("ki,ki->", response, mean)
+    residual += np.einsum("ki,kij,kj->", mean, gram, mean)
+    residual += square * (np.einsum("kii->", seen) + np.einsum("kii->", seen_doubt) - twice.sum())
+    by_slope = np.zeros(d)
+    if q > 1:
+        moments = weights[1:] ** 2 + np.einsum("kiki->ki", doubt)[1:]
+        by_slope = (moments * (spread / scales.slope) ** 2 - 1).sum(axis=0)
+    return Fit(
+        weights,
+        doubt,
+        gained - 0.5 * loss,
+        residual / square - rows.counts.sum(),
+        (own**2 + variance - 1).sum(axis=0),
+        by_slope,
+        (1 - variance).sum(axis=0),
+    )
+
+
+def regular(noise: float, gram: np.ndarray) -> float:
+    """σ², or the least with which σ²I + G can be inverted for all of these (m, d, d)."""
+    return max(noise**2, REGULAR * float(np.einsum("kii->k", gram).max(initial=0.0)))
+
+
+def inverses(root: np.ndarray) -> np.ndarray:
+    """(L Lᵀ)⁻¹ for each of many, exactly symmetric."""
+    half = np.linalg.inv(root)
+    return np.swapaxes(half, 1, 2) @ half
+
+
+def _averaged(
+    rows: Rows, scales: Scales, seen: np.ndarray, pull: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Ŵ (q, d), its covariance (q, d, q, d), and what averaging over W adds to the log evidence."""
+    (m, d), z = pull.shape, rows.items
+    q = z.shape[1]
+    if rows.flat is None:
+        return np.zeros((q, d)), np.zeros((q, d, q, d)), 0.0
+    before = np.tile((scales.spread / scales.slope) ** 2, (q, 1))
+    before[0] = (scales.spread / rows.flat) ** 2
+    pairs = (z[:, :, None] * z[:, None, :]).reshape(m, q * q)
+    blocks = (pairs.T @ seen.reshape(m, d * d)).reshape(q, q, d, d)
+    precision = np.swapaxes(blocks, 1, 2).reshape(q * d, q * d) + np.diag(before.ravel())
+    pulled = (z.T @ pull).ravel()
+    doubt, volume = _inverse(precision, float(before.min()))
+    weights = doubt @ pulled
+    gained = 0.5 * (np.log(before).sum() - volume + pulled @ weights)
+    return weights.reshape(q, d), doubt.reshape(q, d, q, d), float(gained)
+
+
+def _inverse(matrix: np.ndarray, least: float) -> tuple[np.ndarray, float]:
+    """A symmetric matrix's inverse and log det; none of its eigenvalues is below `least`, whatever rounding made of them."""
+    try:
+        root = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        values = np.maximum(values, least)
+        return (vectors / values) @ vectors.T, float(np.log(values).sum())
+    half = np.linalg.inv(root)
+    return half.T @ half, 2 * float(np.log(np.diag(root)).sum())
+
+
+def doubts(doubt: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I), (m, d, d)."""
+    return np.asarray(np.einsum("kp,piqj,kq->kij", items, doubt, items, optimize=True))

@@ -1,0 +1,311 @@
+"""The prior that a log teaches: what logged actions say of all actions, fitted by evidence (evidence.py has the model)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg, optimize
+
+from sparing.errors import SettingError
+from sparing.model.assumptions import positive, vector
+from sparing.model.evidence import Rows, Scales, doubts, fit, inverses, regular
+from sparing.model.statistics import SMALLEST_NOISE, Statistics
+
+FLAT, FLATTEST = 30.0, 1e4
+"""The deviation of column 0 of W, in root mean square rewards; and at most so many reward deviations."""
+
+FLOOR, STEEPEST = 1e-3, 1e5
+"""A spread is at least this share of what the hyperprior expects; column 0 is at most so many times as wide as it."""
+
+MOST_BLOCKS = 8
+"""Scales to learn; the narrowest blocks are joined where there are more."""
+
+AT_ONCE = 1024
+"""Actions whose matrices are worked on at a time."""
+
+
+class Blocks(NamedTuple):
+    """Which coordinates share a scale: a block's number for each (d,), and the blocks' names."""
+
+    of: np.ndarray
+    names: tuple[str, ...]
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Add up what each coordinate has (d,), block by block."""
+        return np.bincount(self.of, weights=values, minlength=len(self.names))
+
+
+def constant_features(sums: Statistics) -> np.ndarray:
+    """Which features are constant (d,): their mean square is the same for all logged actions (1, if there is one)."""
+    known = sums.counts > 0
+    squares = np.einsum("kii->ki", sums.gram)[known] / sums.counts[known, None]
+    level = squares[0] if len(squares) > 1 else np.ones(sums.n_features)
+    return (np.abs(squares - level) <= 1e-9 * level).all(axis=0) & (level > 0) & known.any()
+
+
+def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> Blocks:
+    """The blocks of an encoder's names (d,), the narrow ones joined; without names, constant features and the rest."""
+    constant = constant_features(sums)
+    if names is None:
+        named = np.where(constant, "constant", "features")
+    else:
+        named = np.array([str(name) for name in names], dtype=object)
+        if len(named) != len(constant):
+            raise SettingError(f"{len(named)} block names for {len(constant)} features")
+    found, of = np.unique(named, return_inverse=True)
+    if len(found) > MOST_BLOCKS:
+        width = np.bincount(of) + len(of) * np.isin(found, named[constant])
+        joined = np.argsort(-width, kind="stable")[MOST_BLOCKS - 1 :]
+        return blocks_of(sums, np.where(np.isin(of, joined), "others", named).tolist())
+    return Blocks(of, tuple(map(str, found)))
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """θ_a = W z_a + η_a: where every action starts, logged or not.
+
+    spread, slope and flat (d,) are the deviations of η, of W's columns but the first, and of the first (0 where it is given);
+    weights (q, d) is Ŵ and doubt (q, d, q, d) its covariance given the log; items (K, q) are the z_a. `actions` taught it;
+    `told` says of each block whether the log could tell its spread, which is the hyperprior's where it could not.
+    """
+
+    noise: float
+    spread: np.ndarray
+    slope: np.ndarray
+    flat: np.ndarray
+    weights: np.ndarray
+    doubt: np.ndarray
+    items: np.ndarray
+    blocks: Blocks
+    actions: int = 0
+    told: tuple[bool, ...] = ()
+    given: tuple[str, ...] = field(default=())
+
+    def centers(self, items: np.ndarray | None = None) -> np.ndarray:
+        """Ŵz_a, (m, d)."""
+        return np.asarray((self.items if items is None else items) @ self.weights)
+
+    def start(
+        self, gram: np.ndarray, response: np.ndarray, items: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What all other actions say of actions with these sums, (m, d, d) and (m, d): Λ_a = σ²(S + C_{−a})⁻¹ and Λ_a·m_{−a}.
+
+        The posterior is N(V⁻¹b, σ²V⁻¹) with V = Λ_a + G_a, b = Λ_a·m_{−a} + Σxr. With A and h of the action's own rows and C
+        from all: Λ = σ²(I + σ²CV⁻¹)⁻¹(I − CA), Λm = σ²(I + σ²CV⁻¹)⁻¹(Ŵz − Ch), in scaled coordinates.
+        """
+        s, unit = self.spread, np.eye(len(self.spread))
+        scaled = gram * (s[:, None] * s)
+        square = regular(self.noise, scaled)
+        inverse = inverses(np.linalg.cholesky(scaled + square * unit))
+        left = square * inverse
+        doubt = doubts(self.doubt / (s[:, None, None] * s), items)
+        pull = np.einsum("kij,kj->ki", inverse, response * s)
+        centre = self.centers(items) / s - np.einsum("kij,kj->ki", doubt, pull)
+        right = np.concatenate([unit - doubt @ (unit - left), centre[:, :, None]], axis=2)
+        found = square * np.linalg.solve(unit + doubt @ left, right)
+        matrix = found[:, :, :-1] / (s[:, None] * s)
+        return 0.5 * (matrix + np.swapaxes(matrix, 1, 2)), found[:, :, -1] / s
+
+    def blank(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same for an action of which nothing is known, (d, d) and (d,): z = (1, 0, …)."""
+        d = len(self.spread)
+        z = np.eye(1, self.items.shape[1])
+        matrix, pull = self.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
+        return matrix[0], pull[0]
+
+    def noisier(self, sums: Statistics, noise: float) -> "Prior":
+        """The same scales with more noise, and W learnt anew."""
+        if self.certain:
+            return replace(self, noise=noise)
+        rows = Rows.of(sums, self.items, self.flat, None)
+        found = fit(rows, Scales(noise, self.spread, self.slope))
+        doubt = found.doubt * (self.spread[:, None, None] * self.spread)
+        return replace(self, noise=noise, weights=found.weights * self.spread, doubt=doubt)
+
+    @property
+    def certain(self) -> bool:
+        """Whether W is known, so that what is learnt of one action says nothing of another."""
+        return not self.doubt.any()
+
+    def scales(self) -> dict[str, float]:
+        """The spread of each block, by its name."""
+        first = [int(np.flatnonzero(self.blocks.of == j)[0]) for j in range(len(self.blocks.names))]
+        return {name: float(self.spread[i]) for name, i in zip(self.blocks.names, first, strict=True)}
+
+    def __str__(self) -> str:
+        if "scale" in self.given:
+            how = f"deviation {self.spread[0]:.4g}, given"
+        else:
+            pairs = zip(self.scales().items(), self.told, strict=True)
+            marks = [
+                f"{name} {value:.4g}{'' if told else ' (the hyperprior’s)'}" for (name, value), told in pairs
+            ]
+            how = f"deviations {', '.join(marks)}"
+        if "mean" in self.given and "scale" in self.given:
+            return how
+        return f"{how}; learnt from {self.actions} action{'s' if self.actions != 1 else ''}"
+
+
+def evidence_prior(
+    sums: Statistics,
+    *,
+    blocks: Blocks | None = None,
+    items: np.ndarray | None = None,
+    noise: float | None = None,
+    scale: float | None = None,
+    mean: ArrayLike | None = None,
+) -> Prior:
+    """The prior of greatest evidence, from one logged action on.
+
+    Spreads have the weak hyperprior log s ~ N(log s°, 1), s° = reward deviation ÷ root mean square ‖x_block‖; so have slopes, and
+    a noise that is not given (around the reward deviation). A given `scale` replaces all spreads; a given `mean` (d,) is Ŵ,
+    without doubt.
+    """
+    k, d = sums.response.shape
+    blocks = blocks_of(sums) if blocks is None else blocks
+    z = np.ones((k, 1)) if items is None else items
+    center = None if mean is None else vector("prior_mean", mean, d)
+    if center is not None and z.shape[1] > 1:
+        raise SettingError("prior_mean with items; items say where an action starts. Leave out one of them")
+    if scale is not None:
+        positive("prior_scale", scale)
+    given = tuple(name for name, value in (("scale", scale), ("mean", mean)) if value is not None)
+    if not sums.n_rows:
+        return _untaught(z, d, blocks, given, noise, scale, center)
+    expected, flat, deviation = _expected(sums, blocks, noise)
+    spread = expected if scale is None else np.full(d, float(scale))
+    flat = flat if scale is None else np.minimum(flat, STEEPEST * spread)
+    rows = Rows.of(sums, z, None if center is not None else flat, center)
+    start = Scales(deviation if noise is None else noise, spread, expected)
+    scales = _Search(rows.some(), blocks, start, noise=noise is None, spread=scale is None).best()
+    found = fit(rows, scales)
+    could = blocks.sums(fit(rows.some(), scales._replace(spread=spread)).told)
+    weights = found.weights * scales.spread
+    if center is not None:
+        weights[0] = center
+    size = scales.spread[:, None, None] * scales.spread
+    return Prior(
+        *scales,
+        np.zeros(d) if center is not None else flat,
+        weights,
+        found.doubt * size,
+        z,
+        blocks,
+        len(rows.counts),
+        tuple(bool(2 * told >= 1) for told in could),
+        given,
+    )
+
+
+def _untaught(
+    items: np.ndarray,
+    d: int,
+    blocks: Blocks,
+    given: tuple[str, ...],
+    noise: float | None,
+    scale: float | None,
+    center: np.ndarray | None,
+) -> Prior:
+    """What is left without rows: a scale that was given, around the mean that was, or 0."""
+    if scale is None or noise is None:
+        missing = [
+            f"{name}=..." for name, value in (("noise", noise), ("prior_scale", scale)) if value is None
+        ]
+        raise SettingError(f"a prior cannot be learnt without logged rows; pass {' and '.join(missing)}")
+    q = items.shape[1]
+    weights = np.zeros((q, d))
+    if center is not None:
+        weights[0] = center
+    doubt = np.zeros((q, d, q, d))
+    for k in range(1, q):
+        doubt[k, :, k] = scale**2 * np.eye(d)
+    spread = np.full(d, float(scale))
+    return Prior(float(noise), spread, spread, np.zeros(d), weights, doubt, items, blocks, 0, (), given)
+
+
+def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """What the hyperprior expects: s° and the deviation of W's column 0 for each coordinate (d,), and the reward deviation.
+
+    The deviation is around what constant features explain, and at least a given noise; without a constant there is no level.
+    """
+    gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
+    squares = float(sums.squares.sum())
+    constant = constant_features(sums)
+    level = (
+        linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
+        if constant.any()
+        else np.zeros(0)
+    )
+    left = max(squares - float(level @ response[constant]), 0.0)
+    deviation = max(float(np.sqrt(left / sums.n_rows)), noise or 0.0)
+    root = float(np.sqrt(squares / sums.n_rows))
+    deviation = max(deviation, SMALLEST_NOISE * root)
+    if not deviation > 0:
+        raise SettingError(
+            "the log's rewards are all 0, so the noise would be estimated as 0 and the prior's width too: it says nothing "
+            "about untried actions. Pass noise=... and prior_scale=..."
+        )
+    sizes = np.sqrt(blocks.sums(np.diag(gram)) / sums.n_rows)
+    sizes = np.where(sizes > 0, sizes, max(float(sizes.max()), SMALLEST_NOISE))[blocks.of]
+    flat = FLAT * max(root, deviation) / deviation
+    return deviation / sizes, min(flat, FLATTEST) * deviation / sizes, deviation
+
+
+class _Search:
+    """The scales of greatest evidence, hyperprior included: L-BFGS on the logarithms of those that are free."""
+
+    def __init__(self, rows: Rows, blocks: Blocks, start: Scales, *, noise: bool, spread: bool) -> None:
+        self.rows, self.blocks, self.start = rows, blocks, start
+        m, q, width = len(rows.counts), rows.items.shape[1], np.bincount(blocks.of)
+        _, first = np.unique(blocks.of, return_index=True)
+        self.free = [i for i, free in enumerate((spread, q > 1, noise)) if free]
+        expected = start.spread[first], start.slope[first], np.array([start.noise])
+        floor = np.full(len(width), FLOOR)
+        if rows.flat is not None:
+            floor = np.maximum(floor, (rows.flat / start.spread)[first] / STEEPEST)
+        lowest = floor, floor, np.array([SMALLEST_NOISE])
+        # Steps in units of what the rows could tell of each, so that all are about as steep.
+        unit = np.sqrt(1 + m * width), np.sqrt(1 + (q - 1) * width), np.sqrt([1 + rows.counts.sum()])
+        self.expected, self.lowest, self.unit = map(self._chosen, (expected, lowest, unit))
+        self.ends = np.cumsum([len(expected[i]) for i in self.free])[:-1]
+
+    def _chosen(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate([parts[i] for i in self.free]) if self.free else np.zeros(0)
+
+    def scales(self, step: np.ndarray) -> Scales:
+        """The scales so many steps from those that the hyperprior expects."""
+        values = np.split(self.expected * np.exp(step / self.unit), self.ends)
+        found = dict(zip(self.free, values, strict=True))
+        return Scales(
+            float(found[2][0]) if 2 in found else self.start.noise,
+            found[0][self.blocks.of] if 0 in found else self.start.spread,
+            found[1][self.blocks.of] if 1 in found else self.start.slope,
+        )
+
+    def loss(self, step: np.ndarray) -> tuple[float, np.ndarray]:
+        """What is to be made small, and its gradient."""
+        found, away = fit(self.rows, self.scales(step)), step / self.unit
+        by_blocks = self.blocks.sums(found.by_spread), self.blocks.sums(found.by_slope)
+        slope = self._chosen((*by_blocks, np.array([found.by_noise]))) - away
+        return float(0.5 * away @ away) - found.evidence, -slope / self.unit
+
+    def best(self) -> Scales:
+        """Where the loss is least."""
+        if not self.free:
+            return self.start
+        low = np.log(self.lowest)
+        begin = np.maximum(-0.5, low / 2) * self.unit
+        least, _ = self.loss(begin)
+
+        def above(step: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = self.loss(step)
+            return value - least, slope
+
+        bounds = [
+            (float(a), float(b)) for a, b in zip(low * self.unit, -np.log(FLOOR) * self.unit, strict=True)
+        ]
+        limits: Any = {"maxiter": 60, "ftol": 1e-10, "gtol": 1e-4}
+        found = optimize.minimize(above, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=limits)
+        return self.scales(found.x)
