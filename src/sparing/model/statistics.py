@@ -105,16 +105,20 @@ class Statistics:
         )
 
 
+RAW = Encoder.raw(())
+"""Stands for numbers as they are, by their places."""
+
+
 @dataclass(frozen=True, eq=False)
 class Summary:
     """All that the sums of a log tell, without its rows: statistics, the label of each action, the features' encoder."""
 
     statistics: Statistics
     action_names: tuple[Hashable, ...]
-    encoder: Encoder | None = None
+    encoder: Encoder = RAW
 
     def __post_init__(self) -> None:
-        if self.encoder is None:
+        if self.encoder is RAW:
             object.__setattr__(self, "encoder", Encoder.raw(feature_names(None, self.statistics.n_features)))
         if len(self.action_names) != self.statistics.n_actions:
             raise LogError(

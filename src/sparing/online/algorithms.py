@@ -332,7 +332,7 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
 
 def _prior(log: Log | Summary, sums: Statistics, noise: float | None, **given: Any) -> Prior:
     """The prior that a log teaches, with the blocks of its encoder if it has one."""
-    names = getattr(getattr(log, "encoder", None), "blocks", None)
+    names = None if log.encoder.is_raw else log.encoder.blocks
     return evidence_prior(sums, blocks=blocks_of(sums, names), noise=noise, **given)
 
 

@@ -205,6 +205,7 @@ def test_contexts_become_features_of_one_level():
         "user.scores.0": 0.5,
         "user.scores.1": 2.0,
         "FromUrl.time=noon": 2.0,
+        "user.gone is missing": 1.0,
         "FromUrl.visits": 3.5,
     }
 

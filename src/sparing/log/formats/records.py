@@ -100,7 +100,8 @@ class Flattener:
     """Turns nested values into features of one level.
 
     A number keeps its dotted name (`user.age`); a text or a truth value becomes the feature
-    `user.country=CH` with value 1; nothing (null) is left out. The parts of a list are numbered
+    `user.country=CH` with value 1, and nothing (null) the feature `user.age is missing`, for it is not 0. The
+    parts of a list are numbered
     (`user.scores.0`), except that objects in a list share their parent's name. A context that is itself
     a list or one value has the names x_0, x_1, …. With `hidden`, keys that begin with an underscore
     are left out.
@@ -135,9 +136,11 @@ class Flattener:
             )
 
     def _put(self, features: dict[str, float], name: str, value: Any, where: str) -> None:
-        if value is None or name in self.ignore:
+        if name in self.ignore:
             return
-        if isinstance(value, dict | Mapping):
+        if value is None:
+            add_feature(features, f"{name} is missing", 1.0)
+        elif isinstance(value, dict | Mapping):
             shown = (item for item in value.items() if not (self.hidden and str(item[0]).startswith("_")))
             parts = ((f"{name}.{key}" if name else str(key), part) for key, part in shown)
             self._put_all(features, parts, where)
