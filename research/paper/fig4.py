@@ -41,7 +41,7 @@ Levels = tuple[str, ...]
 
 Placed = dict[Levels, Finding]
 
-load = cache(datasets.load)
+load = cache(datasets.classification)
 """A data set, read once in a process."""
 
 

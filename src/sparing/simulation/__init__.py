@@ -1,18 +1,20 @@
 """Worlds to try it in: linear and classification worlds, logging policies, the one loop, its traces."""
 
-from sparing.simulation.logging import LOGGING, draw_log, logging_policy
+from sparing.simulation.logging import LOGGING, draw_log, hidden_model_log, logging_policy
 from sparing.simulation.loop import Trace, simulate
 from sparing.simulation.many import run_many
-from sparing.simulation.worlds import ClassificationWorld, LinearWorld, Stream, World
+from sparing.simulation.worlds import ClassificationWorld, LinearWorld, RoutingWorld, Stream, World
 
 __all__ = [
     "LOGGING",
     "ClassificationWorld",
     "LinearWorld",
+    "RoutingWorld",
     "Stream",
     "Trace",
     "World",
     "draw_log",
+    "hidden_model_log",
     "logging_policy",
     "run_many",
     "simulate",

