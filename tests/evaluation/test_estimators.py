@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sparing import simulation
 from sparing.errors import SettingError
@@ -142,30 +143,40 @@ def tiny():
     return log, policy
 
 
+def student_half(rows):
+    squares = (rows - rows.mean()) ** 2
+    freedom = squares.sum() ** 2 / (squares**2).sum() - 1
+    return stats.t.ppf(0.975, freedom) * rows.std(ddof=1) / np.sqrt(len(rows))
+
+
 def test_support_aware_terms_by_hand():
     log, policy = tiny()
-    z = 1.959963984540054
+    times = np.repeat(np.arange(4), 10)
+    log, policy = log.take(times), policy[times]
     found = evaluate(log, policy, methods=["ips", "snips", "clipped"], reward_range=(-1, 3), clip=1.0)
-    weights = np.array([0.4, 0.4, 1.2, 0.8])
-    terms, outside = weights * log.rewards, np.array([0.6, 0.6, 0.0, 0.0])
+    weights = np.array([0.4, 0.4, 1.2, 0.8])[times]
+    terms, outside = weights * log.rewards, np.array([0.6, 0.6, 0.0, 0.0])[times]
     low, high = terms - outside, terms + 3 * outside
     ips = found["ips"]
     assert ips.value == pytest.approx(terms.mean())
     assert ips.unsupported_mass == pytest.approx(0.3)
     assert ips.flagged
-    assert ips.support_low == pytest.approx(low.mean() - z * low.std(ddof=1) / 2)
-    assert ips.support_high == pytest.approx(high.mean() + z * high.std(ddof=1) / 2)
+    assert ips.support_low == pytest.approx(low.mean() - student_half(low))
+    assert ips.support_high == pytest.approx(high.mean() + student_half(high))
     ratio = terms.sum() / weights.sum()
-    half = z * ((terms - ratio * weights) / weights.mean()).std(ddof=1) / 2
+    half = student_half((terms - ratio * weights) / weights.mean())
     snips = found["snips"]
     assert snips.value == pytest.approx(ratio)
     assert snips.low == pytest.approx(ratio - half)
     assert snips.support_low == pytest.approx(0.7 * (ratio - half) + 0.3 * -1)
     assert snips.support_high == pytest.approx(0.7 * (ratio + half) + 0.3 * 3)
-    taken = np.array([0.6, 0.6, 0.1, 0.1])  # π − μ where positive, M = 1
-    assert found["clipped"].unsupported_mass == pytest.approx(0.3)
-    assert found["clipped"].clipped_mass == pytest.approx(taken.mean() - 0.3)
-    assert found["clipped"].value == pytest.approx((np.minimum(weights, 1) * log.rewards).mean())
+    cut = np.array([0.0, 0.0, 0.1, 0.1])[times]  # π − μ where positive, M = 1, less what is unsupported
+    clipped, kept = found["clipped"], np.minimum(weights, 1) * log.rewards
+    assert clipped.unsupported_mass == pytest.approx(0.3)
+    assert clipped.clipped_mass == pytest.approx(cut.mean())
+    assert clipped.value == pytest.approx(kept.mean())
+    assert clipped.low == pytest.approx((kept - cut).mean() - student_half(kept - cut))
+    assert clipped.high == pytest.approx((kept + 3 * cut).mean() + student_half(kept + 3 * cut))
 
 
 def test_direct_methods_leave_the_model_out_where_the_log_is_blind():

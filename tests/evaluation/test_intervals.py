@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sparing.evaluation import intervals as module
 from sparing.evaluation import resampling_kernels as kernels
@@ -42,8 +43,28 @@ def ratio_terms(n, seed=0):
 def test_normal_is_the_textbook_interval():
     rows = rng().normal(2, 3, 400)
     low, high = limits(Terms(rows), interval="normal", confidence=0.95, rng=rng())
-    half = 1.959963984540054 * rows.std(ddof=1) / 20
+    squares = (rows - rows.mean()) ** 2
+    freedom = squares.sum() ** 2 / (squares**2).sum() - 1  # about n/3: the fourth moment of a normal is 3
+    half = stats.t.ppf(0.975, freedom) * rows.std(ddof=1) / 20
     assert (low, high) == pytest.approx((rows.mean() - half, rows.mean() + half))
+    assert half == pytest.approx(1.96 * rows.std(ddof=1) / 20, rel=0.02)
+
+
+def test_freedom_is_that_of_the_rows_that_vary():
+    even = Terms(np.tile([1.0, -1.0], 50))
+    assert even.freedom == pytest.approx(99)
+    assert Terms(np.append(np.zeros(9999), 1.0)).freedom == 1
+    assert Terms(np.ones(30)).freedom == 29
+    assert 1e6 * even.base.mean() == 0
+    assert Terms(1e200 * even.base).freedom == pytest.approx(99)
+
+
+def test_student_is_wide_where_few_rows_vary():
+    """One success in a hundred: the normal's upper limit is 0.03, Clopper and Pearson's 0.054."""
+    rows = np.append(np.zeros(99), 1.0)
+    low, high = limits(Terms(rows), interval="normal", confidence=0.95, rng=rng())
+    assert high > 0.054
+    assert low < 0.01 / 40
 
 
 def test_bernstein_formula():

@@ -3,7 +3,7 @@
 import math
 import operator
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,17 +24,10 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.ellipsoids import Ellipsoids
-from sparing.model.statistics import Statistics, ridge_regression
+from sparing.model.level import missing_level
+from sparing.model.statistics import Statistics
 from sparing.model.supported import find_elbow
 from sparing.policies.policy import Policy
-
-CONSTANT = 1e-3
-"""A constant is in the features' span if this share of it, or less, is left over."""
-
-SURE = 6.0
-"""Standard errors from 0 beyond which a mean residual is not chance."""
-
-LEAST_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,29 +280,6 @@ def _supported(
     except LogError as reason:
         return log, None, (f"The support is unknown: {reason}",)
     return looked, estimate, estimate.notes
-
-
-def missing_level(log: Log, sums: Statistics, ridge: float) -> Iterator[str]:
-    """Say so if no combination of features is constant and an action's residuals do not average 0."""
-    total = log.contexts.sum(axis=0)
-    explained = float(total @ np.linalg.pinv(sums.gram.sum(axis=0), hermitian=True) @ total)
-    if log.n_rows < LEAST_ROWS or 1 - explained / log.n_rows <= CONSTANT:
-        return
-    theta = ridge_regression(sums, ridge)
-    residuals = log.rewards - np.einsum("ij,ij->i", log.contexts, theta[log.actions])
-    counts = np.maximum(log.counts, 1)
-    means = np.bincount(log.actions, residuals, log.n_actions) / counts
-    squares = np.bincount(log.actions, residuals**2, log.n_actions) / counts
-    errors = np.sqrt(np.maximum(squares - means**2, 0) / counts)
-    sure = (log.counts >= LEAST_ROWS) & (errors > 0)
-    distance = np.divide(np.abs(means), errors, out=np.zeros_like(means), where=sure)
-    worst = int(distance.argmax())
-    if distance[worst] > SURE:
-        yield (
-            "No combination of the features is constant, and the rewards have a level that linear models then "
-            f"cannot follow (residuals of action {log.action_names[worst]!r} average {means[worst]:.3g}, "
-            f"{distance[worst]:.0f} standard errors from 0). Add a constant feature"
-        )
 
 
 SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq}

@@ -18,7 +18,10 @@ from sparing.evaluation.intervals import Terms
 class Parts:
     """An estimator's rows: its value's, the bounds', the policy's unsupported mass, the weights.
 
-    `clipped` is the further mass that clipping takes away.
+    `clipped` is the further mass that clipping takes away. `lack` (n,) is what the weights of a row are short of, on average 0:
+    1 − u_i − w_i; `filled` says whether what they are short of counts with the model or the mean, not with 0. `ends`
+    are rows for the ends of the value's own interval, where it must reach further. `check` are those of an estimate
+    which must lie in it too. `model`: whether a reward model speaks in it.
     """
 
     plain: Terms
@@ -28,15 +31,28 @@ class Parts:
     weights: np.ndarray
     notes: tuple[str, ...] = ()
     clipped: np.ndarray | None = None
+    lack: np.ndarray | None = None
+    filled: bool = True
+    ends: tuple[Terms, Terms] | None = None
+    check: "Parts | None" = None
+    model: bool = False
 
 
 def dm(of: Ingredients) -> Parts:
-    """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval."""
+    """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval; and that of the model, where DR can tell."""
 
     def terms(base: np.ndarray, within: bool) -> Terms:
         return Terms(base + of.influence(within_support=within))
 
-    return _modelled(of, of.model, terms, np.ones(of.log.n_rows))
+    return _checked(of, _modelled(of, of.model, terms, np.ones(of.log.n_rows)))
+
+
+def _checked(of: Ingredients, parts: Parts) -> Parts:
+    """A value that rests on the reward model alone: its interval reaches as far as the doubly robust one's."""
+    if of.log.propensities is not None:
+        return replace(parts, check=dr(of))
+    note = "dm's interval holds only if rewards are linear in the features; without propensities that is not checked"
+    return replace(parts, notes=(*parts.notes, note))
 
 
 def ips(of: Ingredients) -> Parts:
@@ -52,23 +68,30 @@ def mlips(of: Ingredients) -> Parts:
     if of.log.support.known:
         return _weighted(of, of.fitted_weights)
     weights = of.fitted_weights
-    return Parts(Terms(weights * of.log.rewards), None, None, None, weights)
+    return Parts(Terms(weights * of.log.rewards), None, None, None, weights, filled=False)
 
 
 def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
     terms = weights * of.log.rewards
     missing, low, high, notes = _missing(of, weights)
-    return Parts(Terms(terms), Terms(terms + low), Terms(terms + high), missing, weights, notes)
+    ends = Terms(terms + low), Terms(terms + high)
+    return Parts(Terms(terms), *ends, missing, weights, notes, lack=1 - missing - weights, filled=False)
 
 
 def _missing(
     of: Ingredients, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū."""
+    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū.
+
+    A mean weight above 1 says that nothing is missing: there is no negative mass.
+    """
     outside = of.unsupported
     if outside is not None:
         return outside.mass, outside.low, outside.high, ()
     lack = 1 - weights
+    if lack.mean() <= 0:
+        nothing = np.zeros(of.log.n_rows)
+        return nothing, nothing, nothing, ("the support is unknown, but the weights miss no mass",)
     note = "the support is unknown: the unsupported mass is estimated as 1 − mean weight"
     return lack, lack * of.reward_range[0], lack * of.reward_range[1], (note,)
 
@@ -83,14 +106,17 @@ def clipped(of: Ingredients) -> Parts:
     wide = None if span is None else span + max(abs(low_end), abs(high_end))
     missing, _, _, notes = _missing(of, of.weights)
     if away is None:
-        lack = 1 - kept
+        lack = missing + of.weights - kept
         low, high = lack * low_end, lack * high_end
         note = "what clipping takes away is estimated from the weights: μ is known of logged actions only"
         notes += (note,)
     else:
         lack, low, high = away.mass, away.low, away.high
+    cut = lack - missing
     lower, upper = (Terms(terms + worth, span=wide) for worth in (low, high))
-    return Parts(Terms(terms, span=span), lower, upper, missing, kept, notes, lack - missing)
+    ends = Terms(terms + cut * low_end, span=wide), Terms(terms + cut * high_end, span=wide)
+    short = None if away is None else 1 - lack - kept
+    return Parts(Terms(terms, span=span), lower, upper, missing, kept, notes, cut, short, False, ends)
 
 
 def cab(of: Ingredients) -> Parts:
@@ -101,7 +127,8 @@ def cab(of: Ingredients) -> Parts:
     kept, missing = np.minimum(of.weights, of.cap), _missing(of, of.weights)[0]
     terms = kept * of.log.rewards
     plain, low, high = (Terms(terms + worth) for worth in (of.model.worth(away), away.low, away.high))
-    return Parts(plain, low, high, missing, kept, clipped=away.mass - missing)
+    cut, short = away.mass - missing, 1 - away.mass - kept
+    return _checked(of, Parts(plain, low, high, missing, kept, clipped=cut, lack=short, model=True))
 
 
 def snips(of: Ingredients) -> Parts:
@@ -113,7 +140,8 @@ def snips(of: Ingredients) -> Parts:
     if not of.log.support.known:  # an estimate of the mass, which luck can take below 0
         worth = [share * end for end in of.reward_range]
     lower, upper = (Terms(zero + each, numerator, of.weights, 1 - share) for each in worth)
-    return Parts(Terms(zero, numerator, of.weights), lower, upper, missing, of.weights, notes)
+    plain = Terms(zero, numerator, of.weights)
+    return Parts(plain, lower, upper, missing, of.weights, notes, lack=1 - missing - of.weights)
 
 
 def dr(of: Ingredients) -> Parts:
@@ -128,7 +156,12 @@ def aipw(of: Ingredients) -> Parts:
 
 def _doubly_robust(of: Ingredients, model: Model) -> Parts:
     correction = of.weights * (of.log.rewards - model.direct[1])
-    return _modelled(of, model, lambda base, within: Terms(base + correction), of.weights)
+    return _weighing(of, _modelled(of, model, lambda base, within: Terms(base + correction), of.weights))
+
+
+def _weighing(of: Ingredients, parts: Parts) -> Parts:
+    """The same, knowing what its weights are short of, where the support says what they ought to be."""
+    return parts if parts.missing is None else replace(parts, lack=1 - parts.missing - of.weights)
 
 
 def sndr(of: Ingredients) -> Parts:
@@ -139,7 +172,7 @@ def sndr(of: Ingredients) -> Parts:
         factor = 1 - float(outside.mass.mean()) if within and outside is not None else 1.0
         return Terms(base, numerator, of.weights, factor)
 
-    return _modelled(of, of.model, terms, of.weights)
+    return _weighing(of, _modelled(of, of.model, terms, of.weights))
 
 
 def _modelled(
@@ -151,10 +184,10 @@ def _modelled(
     """
     plain, outside = terms(model.direct[0], False), of.unsupported
     if outside is None or model.inside is None:
-        return Parts(plain, None, None, None, weights)
+        return Parts(plain, None, None, None, weights, model=True)
     inside = terms(model.inside, True)
     low, high = (replace(inside, base=inside.base + worth) for worth in (outside.low, outside.high))
-    return Parts(plain, low, high, outside.mass, weights)
+    return Parts(plain, low, high, outside.mass, weights, model=True)
 
 
 ESTIMATORS: dict[str, Callable[[Ingredients], Parts]] = {

@@ -1,11 +1,12 @@
 """`evaluate`: what a policy would have earned, and how much of that the log can support."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparing.errors import MissingExtraError, SettingError, SparingError
+from sparing.evaluation.caution import FEW, FEWEST, Sample, beyond_chance, widened
 from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
@@ -19,6 +20,9 @@ from sparing.settings import reward_range as known_range
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
+
+UNSEEN = 0.005
+"""A larger share of the policy that the weights miss beyond chance is told."""
 
 
 def evaluate(
@@ -39,6 +43,7 @@ def evaluate(
     theta_bound: float | None = None,
     delta: float = 0.05,
     taught: str = "refuse",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
@@ -46,7 +51,7 @@ def evaluate(
     else the log is refused. `taught="allow"` takes all rows, and marks every estimate as in-sample.
 
     `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
-    bounds *mean* rewards; without it the range of the rewards seen is assumed. `band="model"` uses the
+    bounds *mean* rewards, and no number here lies outside; without it 0 and 1 bound rewards of 0 and 1, else the range seen is assumed. `band="model"` uses the
     linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
     `theta_bound` estimated where not given. `interval` is
     `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
@@ -60,7 +65,7 @@ def evaluate(
     of = Ingredients(
         rows.log,
         policy,
-        _range(log, reward_range, interval),
+        bounds_of(log, reward_range, interval),
         band=band,
         clip=clip,
         ridge=ridge,
@@ -72,70 +77,154 @@ def evaluate(
     )
     if rows.log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods
+    known = reward_range is not None or is_binary(log.rewards)
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     pending, unusable = [], {}
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
-    for name in chosen:
+    bounds = of.reward_range if known else (-np.inf, np.inf)
+    for step, name in enumerate(chosen, start=1):
         try:
             pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
         except SparingError as error:
             if methods is not None and not isinstance(error, MissingExtraError):
                 raise
             unusable[name] = str(error)
+        if progress is not None:
+            progress(step, len(chosen))
     found = limits.found()
     return Evaluation(
-        tuple(_limited(estimate, [found[place] for place in places]) for estimate, places in pending),
+        tuple(each.limited(found, of.reward_range, bounds) for each in pending),
         unusable,
         rows.log.n_rows,
         log.support.kind,
         of.reward_range,
         reward_range is not None,
+        reward_range is None and known,
         float(rows.log.rewards.mean()),
         log.n_rows,
         rows.held_out,
     )
 
 
+@dataclass(frozen=True)
+class Pending:
+    """An estimate that only lacks its limits, and the places of those.
+
+    plain: of its value's own ends (one place twice, mostly). bounds: of the support-aware ends. check: of an
+    estimate that its interval must hold too, with that one's value and sample.
+    """
+
+    estimate: Estimate
+    sample: Sample
+    plain: tuple[int, int]
+    bounds: tuple[int, int] | None
+    check: tuple[int, float, Sample] | None
+
+    def limited(
+        self,
+        found: Sequence[tuple[float, float]],
+        reward_range: tuple[float, float],
+        known: tuple[float, float],
+    ) -> Estimate:
+        """The estimate with its limits: each interval holds the one inside it, and the value.
+
+        Nothing lies outside the `known` range of mean rewards, which is infinite where none is known.
+        """
+        value, level = self.estimate.value, self.estimate.confidence
+
+        def ends(low: float, high: float, value: float, sample: Sample) -> tuple[float, float]:
+            if self.estimate.interval == "bernstein":  # holds for every n as it is
+                return low, high
+            return widened(low, high, value, sample=sample, reward_range=reward_range, confidence=level)
+
+        low, high = ends(found[self.plain[0]][0], found[self.plain[1]][1], value, self.sample)
+        if self.check is not None:
+            place, other, sample = self.check
+            least, most = ends(*found[place], other, sample)
+            low, high = min(low, least), max(high, most)
+        low, high = min(low, value), max(high, value)
+        outer: tuple[float | None, float | None] = (None, None)
+        if self.bounds is not None:
+            least, most = ends(found[self.bounds[0]][0], found[self.bounds[1]][1], value, self.sample)
+            outer = within(min(least, low), known), within(max(most, high), known)
+        return replace(
+            self.estimate,
+            value=within(value, known),
+            low=within(low, known),
+            high=within(high, known),
+            support_low=outer[0],
+            support_high=outer[1],
+        )
+
+
+def within(value: float, known: tuple[float, float]) -> float:
+    """The nearest number in a range."""
+    return min(max(value, known[0]), known[1])
+
+
 def _pending(
     name: str, parts: Parts, of: Ingredients, rows: Rows, limits: Limits, flag_mass: float
-) -> tuple[partial[Estimate], list[int]]:
-    """An estimate that only lacks its limits, and the places of those: of its value's and its bounds' terms."""
+) -> Pending:
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-    notes, wanted = [*rows.notes, *parts.notes], [parts.plain]
-    if parts.low is not None and parts.high is not None:
-        wanted += [parts.low, parts.high]
-    else:
-        notes.append("the support is unknown: what this leaves out cannot be bounded")
-    if of.log.support.kind == "estimated":
-        notes.append("support and propensities are estimated")
-    if of.untried > 0:
-        notes.append(
-            f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
-            "no estimate here knows their rewards, and no interval counts them"
-        )
+    sample, sure = _sample(parts), limits.interval == "bernstein"
     mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
-    estimate = partial(
-        Estimate,
+    refused = not sure and (sample.refused or (parts.check is not None and _sample(parts.check).refused))
+    estimate = Estimate(
         method=name,
         value=parts.plain.value,
+        low=np.nan,
+        high=np.nan,
+        support_low=None,
+        support_high=None,
         unsupported_mass=mass,
         clipped_mass=0.0 if parts.clipped is None else max(0.0, float(parts.clipped.mean())),
-        effective_sample_size=effective_sample_size(parts.weights),
+        effective_sample_size=sample.effective,
         interval=limits.interval,
         confidence=limits.confidence,
         flagged=mass is None or mass + of.untried > flag_mass,
+        few_rows=sample.effective < FEW or refused,
+        refused=refused,
         in_sample=rows.in_sample,
-        notes=tuple(notes),
+        notes=(*rows.notes, *parts.notes, *_notes(parts, of, sample, refused)),
     )
-    return estimate, [limits.add(terms) for terms in wanted]
+    own = limits.add(parts.plain)
+    plain = (own, own) if parts.ends is None else (limits.add(parts.ends[0]), limits.add(parts.ends[1]))
+    bounds = None
+    if parts.low is not None and parts.high is not None:
+        bounds = limits.add(parts.low), limits.add(parts.high)
+    check = None
+    if parts.check is not None:
+        check = limits.add(parts.check.plain), parts.check.plain.value, _sample(parts.check)
+    return Pending(estimate, sample, plain, bounds, check)
 
 
-def _limited(estimate: partial[Estimate], found: Sequence[tuple[float, float]]) -> Estimate:
-    """The estimate with its limits: the value's and, where it has bounds, the lower of one, the upper of the other."""
-    (low, high), *bounds = found
-    ends = (bounds[0][0], bounds[1][1]) if bounds else (None, None)
-    return estimate(low=low, high=high, support_low=ends[0], support_high=ends[1])
+def _sample(parts: Parts) -> Sample:
+    unseen = 0.0 if parts.lack is None else beyond_chance(parts.lack)
+    return Sample(effective_sample_size(parts.weights), unseen, parts.filled)
+
+
+def _notes(parts: Parts, of: Ingredients, sample: Sample, refused: bool) -> Iterator[str]:
+    """What is to be said of an estimate."""
+    if parts.low is None:
+        yield "the support is unknown: what this leaves out cannot be bounded"
+    if of.log.support.kind == "estimated":
+        yield "support and propensities are estimated"
+    if of.untried > 0:
+        yield (
+            f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
+            "no estimate here knows their rewards, and no interval counts them"
+        )
+    if refused:
+        yield f"no interval: fewer than {FEWEST} effective rows, too few to tell how far off the value may be"
+    if abs(sample.unseen) > UNSEEN and not refused:
+        more = "less" if sample.unseen > 0 else "more"
+        yield (
+            f"the weights add up to {more} than they ought to, by {abs(sample.unseen):.1%} of the policy beyond chance: that part counts "
+            "as unseen in the interval"
+        )
+    if parts.model:
+        yield from of.missing_level
 
 
 def _check(log: Log, policy: Policy | np.ndarray, interval: str, band: str) -> None:
@@ -161,12 +250,18 @@ def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
     return chosen
 
 
-def _range(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
+def bounds_of(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
+    """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
     seen = float(log.rewards.min()), float(log.rewards.max())
-    low, high = known_range(given) or seen
+    low, high = known_range(given) or ((0.0, 1.0) if is_binary(log.rewards) else seen)
     if interval == "bernstein" and (seen[0] < low or seen[1] > high):
         raise SettingError(
             f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
             f"{seen[0]:.4g} to {seen[1]:.4g}"
         )
     return low, high
+
+
+def is_binary(rewards: np.ndarray) -> bool:
+    """Whether every reward is 0 or 1."""
+    return bool(((rewards == 0) | (rewards == 1)).all())

@@ -12,6 +12,7 @@ from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import fit_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.level import missing_level
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy, policy_blocks
@@ -112,6 +113,11 @@ class Ingredients:
         """w_i with a fitted propensity in the place of the logged one (MLIPS)."""
         fit, rows = fit_propensities(self.log, folds=self.folds, seed=self.seed), np.arange(self.log.n_rows)
         return self.target / np.maximum(fit.table(rows)[rows, self.log.actions], 1e-6)
+
+    @cached_property
+    def missing_level(self) -> tuple[str, ...]:
+        """What is to be said if the reward model lacks a constant."""
+        return tuple(missing_level(self.log, self.sums, self.ridge))
 
     @cached_property
     def model(self) -> "Model":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from sparing.errors import SettingError
 
@@ -49,6 +49,19 @@ class Terms:
         slope = (self.numerator - ratio * self.denominator) / self.denominator.mean()
         return self.base + self.factor * (ratio + slope)
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom that the rows leave to their variance: (Σe²)²/Σe⁴ − 1, e a row's deviation; 1 or more.
+
+        n − 1 where all deviations are of one size, few where a few rows make up the variance.
+        """
+        away = self.linearised() - self.value
+        largest = float(np.abs(away).max(initial=0))
+        if largest == 0:
+            return max(float(len(away)) - 1, 1.0)
+        squares = np.square(away / largest)
+        return max(float(squares.sum() ** 2 / (squares @ squares)) - 1, 1.0)
+
 
 def closed_form(terms: Terms, interval: str, confidence: float) -> tuple[float, float]:
     """value ± half: `normal`, half = z·sd/√n of the linearised rows; or `bernstein`, for bounded rows.
@@ -68,8 +81,21 @@ def closed_form(terms: Terms, interval: str, confidence: float) -> tuple[float, 
     return terms.value - half, terms.value + half
 
 
+def stretch(terms: Terms, confidence: float) -> float:
+    """How many times farther out Student's limits are than the normal's, by the freedom of the terms."""
+    tail = (1 + confidence) / 2
+    return float(stdtrit(terms.freedom, tail) / ndtri(tail))
+
+
+def stretched(low: float, high: float, value: float, factor: float) -> tuple[float, float]:
+    """Limits at so many times their distance from the value, which they hold."""
+    return value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)
+
+
 class Limits:
     """Two-sided limits of several statistics of the same n rows, by one of `INTERVALS`.
+
+    All but Bernstein's are stretched as Student's are, by the freedom that the rows leave.
 
     Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples the rows
     once for all of them. The block bootstrap cuts more than `BLOCKS` rows into random blocks, which are
@@ -82,14 +108,19 @@ class Limits:
         self._block_of_row: np.ndarray | None = None
         self._columns: list[np.ndarray] = []
         self._recipes: list[tuple[int | float, int | float, int | float, float]] = []
+        self._stretches: list[tuple[float, float]] = []
         self._n = 0
 
     def add(self, terms: Terms) -> int:
         """Take a statistic; returns its place in what is found."""
         self._n = len(terms.base)
         if self._n < 2 or "bootstrap" not in self.interval:
-            self._found.append(closed_form(terms, self.interval, self.confidence))
+            low, high = closed_form(terms, self.interval, self.confidence)
+            sure = self.interval == "bernstein" or self._n < 2
+            factor = 1.0 if sure else stretch(terms, self.confidence)
+            self._found.append(stretched(low, high, terms.value, factor))
             return len(self._found) - 1
+        self._stretches.append((terms.value, stretch(terms, self.confidence)))
         above: int | float = 0.0
         below: int | float = 1.0
         if terms.numerator is not None and terms.denominator is not None:
@@ -103,7 +134,8 @@ class Limits:
             return self._found
         tail = (1 - self.confidence) / 2
         low, high = np.quantile(self.replicates(), [tail, 1 - tail], axis=1)
-        return list(zip(low.tolist(), high.tolist(), strict=True))
+        ends = zip(low.tolist(), high.tolist(), self._stretches, strict=True)
+        return [stretched(lower, upper, *how) for lower, upper, how in ends]
 
     def replicates(self) -> np.ndarray:
         """The statistics in each resample, (statistics, RESAMPLES).

@@ -12,7 +12,8 @@ class Estimate:
     the interval that holds whatever the actions outside the log's support are worth (None where the
     support is not known well enough). unsupported_mass is the policy's mean mass there, `flagged` says
     that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
-    beyond it; the support-aware interval counts it too. in_sample: the rows taught the policy, so that the value
+    beyond it; the support-aware interval counts it too. few_rows: fewer than 30 effective rows; refused: fewer than 10, so that there is no
+    interval: its ends are infinite, or those of the known range of mean rewards. in_sample: the rows taught the policy, so that the value
     is too high and no interval of it holds.
     """
 
@@ -28,6 +29,8 @@ class Estimate:
     interval: str
     confidence: float
     flagged: bool
+    few_rows: bool = False
+    refused: bool = False
     in_sample: bool = False
     notes: tuple[str, ...] = ()
 
@@ -36,13 +39,17 @@ class Estimate:
         return asdict(self)
 
     def __str__(self) -> str:
-        text = f"{self.method}: {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
-        if self.support_low is not None and self.support_high is not None:
+        own = "no interval" if self.refused else f"[{self.low:.4g}, {self.high:.4g}]"
+        text = f"{self.method}: {self.value:.4g} {own}"
+        if self.support_low is not None and self.support_high is not None and not self.refused:
             text += f", with what the log cannot see [{self.support_low:.4g}, {self.support_high:.4g}]"
+        text += f", effective rows {self.effective_sample_size:,.3g}"
         if self.unsupported_mass is not None:
             text += f", unsupported mass {self.unsupported_mass:.1%}"
         if self.clipped_mass > 0:
             text += f", {self.clipped_mass:.1%} clipped away"
+        if self.few_rows:
+            text += "  ← FEW ROWS"
         if self.in_sample:
             text += "  ← IN-SAMPLE: these rows taught the policy, so this is too high"
         if self.flagged:
@@ -64,6 +71,7 @@ class Evaluation:
     support: str
     reward_range: tuple[float, float]
     reward_range_given: bool
+    binary_rewards: bool
     logged_mean: float
     rows_given: int
     held_out: bool = False
@@ -98,6 +106,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         how = "given" if self.reward_range_given else "assumed from the rewards seen"
+        how = "all rewards are 0 or 1" if self.binary_rewards else how
         rows = f"{self.rows:,} rows"
         if self.held_out:
             rows = f"{self.rows:,} of {self.rows_given:,} rows, held out when the policy was learnt"

@@ -1,0 +1,75 @@
+"""What the effective sample can tell: limits are widened by what it did not see, or refused."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FEWEST = 10
+"""With fewer effective rows there is no interval: it is infinite, or the range of the mean rewards where that is known."""
+
+FEW = 30
+"""An estimate of fewer effective rows is marked."""
+
+EXPECTED = 2.0
+"""Weights are expected to miss their known mean by as many standard errors as this."""
+
+FLAT = 1e-9
+"""Limits closer than this share of the reward range say only that nothing varied."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows behind an estimate, as its weights leave them.
+
+    effective: (Σw)²/Σw². unseen: the mass of the policy that the weights ought to have and do not (below 0: have too much)
+    beyond chance. filled: whether that mass counts with what the rest earns (SNIPS) or its model says (DR), not with 0 (IPS).
+    """
+
+    effective: float
+    unseen: float = 0.0
+    filled: bool = True
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is too small for any interval."""
+        return self.effective < FEWEST
+
+
+def beyond_chance(lack: np.ndarray) -> float:
+    """The mean of 1 − u_i − w_i (n,), whose expectation is 0, where chance does not explain it; else 0.
+
+    Where weights have a heavy tail, the largest are seldom in the log: the mean is then well above 0, far beyond a standard
+    error that knows nothing of them either.
+    """
+    if len(lack) < 2:
+        return 0.0
+    mean, error = float(lack.mean()), float(lack.std(ddof=1) / np.sqrt(len(lack)))
+    return mean if abs(mean) > EXPECTED * error else 0.0
+
+
+def widened(
+    low: float,
+    high: float,
+    value: float,
+    *,
+    sample: Sample,
+    reward_range: tuple[float, float],
+    confidence: float,
+) -> tuple[float, float]:
+    """Limits that count what the sample did not see; infinite where it is too small.
+
+    Where nothing varied, m effective rows may have missed what happens with a chance of 1 − (α/2)^(1/m), about 3.7/m at
+    95 %: the rule of three, for both sides.
+    """
+    if sample.refused:
+        return -np.inf, np.inf
+    (least, most), gone = reward_range, abs(sample.unseen)
+    below, above = max(value - least, 0.0), max(most - value, 0.0)
+    if high - low <= FLAT * (most - least):
+        rare = 1 - ((1 - confidence) / 2) ** (1 / sample.effective)
+        low, high = low - rare * below, high + rare * above
+    if not sample.filled:
+        below, above = max(-least, 0.0), max(most, 0.0)
+        if sample.unseen < 0:
+            below, above = above, below
+    return low - gone * below, high + gone * above

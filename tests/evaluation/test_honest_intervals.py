@@ -1,0 +1,196 @@
+"""Every interval holds its value and lies in the wider one; small samples are refused, marked, or widened."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import sparing
+from sparing.evaluation import evaluate
+from sparing.evaluation.caution import FEWEST, Sample, beyond_chance, widened
+from sparing.log import Log
+
+METHODS = ("dm", "ips", "clipped", "snips", "dr", "sndr", "cab", "mlips", "aipw")
+PROBLEMS = ("random", "heavy", "light", "binary", "zeros", "positive", "one action", "tiny")
+
+
+def adversarial(kind, seed, *, support):
+    """A log and a table of probabilities whose weights are far from 1 on average, or few, or all the same."""
+    rng = np.random.default_rng([seed, PROBLEMS.index(kind)])
+    n, k = (int(rng.integers(2, 12)) if kind == "tiny" else 60), (2 if kind == "one action" else 4)
+    contexts = rng.normal(size=(n, 2)) * 10.0 ** rng.integers(-2, 3)
+    distribution = softmax(rng.normal(size=(n, k)) * rng.choice([0, 1, 4]), axis=1)
+    distribution[:, -1] *= rng.random(n) < 0.5
+    distribution /= distribution.sum(axis=1, keepdims=True)
+    actions = (distribution.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
+    actions = np.where(distribution[np.arange(n), actions] > 0, actions, 0)
+    policy = softmax(rng.normal(size=(n, k)) * 3, axis=1)
+    if kind == "heavy":  # plays what was logged: a mean weight far above 1
+        policy = 0.02 / k + 0.98 * np.eye(k)[actions]
+    if kind == "light":
+        policy = 0.98 * np.eye(k)[(actions + 1) % k] + 0.02 / k
+    rewards = {
+        "binary": (rng.random(n) < 0.1).astype(float),
+        "zeros": np.zeros(n),
+        "positive": 5 + rng.random(n),
+        "one action": np.full(n, 0.7),
+    }.get(kind, rng.standard_cauchy(n) if seed % 2 else rng.normal(size=n))
+    given = (
+        {"distribution": distribution} if support else {"propensities": distribution[np.arange(n), actions]}
+    )
+    return Log.from_arrays(contexts, actions, rewards, action_names=range(k), **given), policy
+
+
+def check(found, known):
+    for each in found.estimates:
+        assert each.low <= each.value <= each.high, each
+        if each.support_low is not None:
+            assert each.support_low <= each.low <= each.high <= each.support_high, each
+        numbers = [each.value, each.low, each.high, each.support_low, each.support_high]
+        if known is not None:
+            assert all(known[0] <= number <= known[1] for number in numbers if number is not None), each
+        assert each.refused == (each.interval != "bernstein" and np.isinf(each.high)) or known is not None
+        assert not each.refused or "no interval" in str(each)
+        assert f"effective rows {each.effective_sample_size:,.3g}" in str(each)
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap"])
+@pytest.mark.parametrize("band", ["range", "model"])
+def test_every_interval_holds_its_value_and_lies_in_the_wider_one(kind, interval, band):
+    for seed in range(2):
+        for support in (False, True):
+            log, policy = adversarial(kind, seed, support=support)
+            for given in (None, (-1.0, 2.0)):
+                options = {"reward_range": given, "clip": 1.0 + 2 * (seed % 2)}
+                found = evaluate(log, policy, interval=interval, band=band, **options)
+                assert len(found.estimates) >= (0 if (kind, band) == ("zeros", "model") else 5)
+                check(found, (0.0, 1.0) if found.binary_rewards else given)
+
+
+@pytest.mark.parametrize("kind", ["binary", "zeros"])
+def test_bernstein_too(kind):
+    for support in (False, True):
+        log, policy = adversarial(kind, 0, support=support)
+        check(evaluate(log, policy, methods=["clipped"], interval="bernstein"), (0.0, 1.0))
+
+
+def test_a_mean_weight_above_one_says_that_nothing_is_missing():
+    log, policy = adversarial("heavy", 0, support=False)
+    found = evaluate(log, policy, methods=["ips", "snips"], reward_range=(-50, 50))
+    for each in found.estimates:
+        assert each.unsupported_mass == 0
+        assert (each.support_low, each.support_high) == (each.low, each.high)
+
+
+def test_nothing_seen_is_not_nothing():
+    """No success in 98 rows bounds the rate by 1 − 0.025^(1/98), about 3.7/98."""
+    log = Log.from_arrays(
+        np.ones((196, 1)), [0, 1] * 98, np.zeros(196), propensities=[0.5] * 196, action_names=[0, 1]
+    )
+    policy = np.tile([1.0, 0.0], (196, 1))
+    found = evaluate(log, policy, methods=["ips", "snips", "dr"])
+    for each in found.estimates:
+        assert each.value == each.low == 0
+        assert each.effective_sample_size == pytest.approx(98)
+        assert each.high == pytest.approx(1 - 0.025 ** (1 / 98))
+    assert "all rewards are 0 or 1" in str(found)
+
+
+def test_few_effective_rows_are_marked_and_fewer_have_no_interval():
+    weights = {5: "refused", 20: "few", 200: "fine"}
+    for rows, what in weights.items():
+        n = 400
+        actions = np.ones(n, dtype=int)
+        actions[:rows] = 0
+        rng = np.random.default_rng(0)
+        log = Log.from_arrays(
+            rng.random((n, 1)),
+            actions,
+            rng.normal(size=n),
+            propensities=np.where(actions == 0, rows / n, 1 - rows / n),
+        )
+        (found,) = evaluate(log, np.tile([1.0, 0.0], (n, 1)), methods=["ips"]).estimates
+        assert found.effective_sample_size == pytest.approx(rows)
+        assert found.few_rows == (what != "fine")
+        assert found.refused == (what == "refused") == np.isinf(found.high)
+        assert found.refused == any("no interval" in note for note in found.notes)
+        assert ("FEW ROWS" in str(found)) == found.few_rows
+
+
+def test_weights_that_miss_their_mean_widen():
+    lack = np.full(10_000, 0.3) + np.random.default_rng(0).normal(size=10_000) * 0.1
+    assert beyond_chance(lack) == lack.mean()
+    assert beyond_chance(-lack) == -beyond_chance(lack)
+    assert beyond_chance(np.tile([1.0, -1.0], 50)) == 0
+    given = {"reward_range": (-1.0, 3.0), "confidence": 0.95}
+    filled = widened(0.9, 1.1, 1.0, sample=Sample(100.0, 0.25), **given)
+    assert filled == pytest.approx((0.9 - 0.25 * 2, 1.1 + 0.25 * 2))
+    zero = widened(0.9, 1.1, 1.0, sample=Sample(100.0, 0.25, filled=False), **given)
+    assert zero == pytest.approx((0.9 - 0.25, 1.1 + 0.25 * 3))
+    over = widened(0.9, 1.1, 1.0, sample=Sample(100.0, -0.25, filled=False), **given)
+    assert over == pytest.approx((0.9 - 0.25 * 3, 1.1 + 0.25))
+    assert widened(0.9, 1.1, 1.0, sample=Sample(FEWEST - 0.1), **given) == (-np.inf, np.inf)
+
+
+class Soft:
+    """π(a|x) ∝ exp(x·θ_a)."""
+
+    def __init__(self, theta):
+        self.theta, self.action_names = theta, tuple(range(len(theta)))
+
+    def probabilities(self, contexts):
+        return softmax(contexts @ self.theta.T, axis=1)
+
+
+def against(seed, sharp, n=2000, k=6, d=3):
+    """A log of a sharp logger that dislikes what the policy likes; the policy, and what it is worth."""
+    rng = np.random.default_rng([seed, 77])
+    theta = rng.normal(size=(k, d))
+    policy, logger = Soft(1.5 * theta), Soft(-sharp * theta + 0.3 * rng.normal(size=(k, d)))
+    contexts = rng.normal(size=(n, d))
+    chances = logger.probabilities(contexts)
+    actions = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
+    rewards = np.einsum("ij,ij->i", contexts, theta[actions]) + rng.normal(size=n)
+    fresh = rng.normal(size=(20_000, d))
+    truth = float((policy.probabilities(fresh) * (fresh @ theta.T)).sum(axis=1).mean())
+    return (
+        Log.from_arrays(contexts, actions, rewards, distribution=chances, action_names=range(k)),
+        policy,
+        truth,
+    )
+
+
+def test_a_sharp_logger_against_the_policy():
+    """Median effective sample about 8 of 2,000: an interval holds the truth in nine of ten logs, or is refused."""
+    methods = ("dm", "ips", "clipped", "snips", "dr", "sndr", "cab", "aipw")
+    inside, sizes, plain = {name: [] for name in methods}, [], []
+    for seed in range(60):
+        log, policy, truth = against(seed, 2.0)
+        found = evaluate(log, policy, methods=methods, clip=3.0)
+        sizes.append(found["ips"].effective_sample_size)
+        for each in found.estimates:
+            if not each.refused:
+                inside[each.method].append(each.low <= truth <= each.high)
+        weights = policy.probabilities(log.contexts)[np.arange(2000), log.actions] / log.propensities
+        terms = weights * log.rewards
+        plain.append(abs(terms.mean() - truth) <= 1.96 * terms.std() / np.sqrt(2000))
+    assert 5 < np.median(sizes) < 15
+    assert np.mean(plain) < 0.7  # what the textbook's interval would have claimed
+    for name, held in inside.items():
+        assert len(held) >= 10
+        assert np.mean(held) >= 0.9 - 2 * np.sqrt(0.09 / len(held)), name
+
+
+def test_good_samples_keep_their_intervals():
+    """With hundreds of effective rows the textbook's width grows by a few per cent."""
+    world = sparing.simulation.LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=0)
+    ratios = []
+    for seed in range(20):
+        log = sparing.simulation.draw_log(world, rows=3000, unsupported=0.0, seed=seed)
+        found = evaluate(log, Soft(2 * world.theta), methods=["ips"])["ips"]
+        weights = Soft(2 * world.theta).probabilities(log.contexts)[np.arange(3000), log.actions] * 5
+        half = 1.96 * (weights * log.rewards).std(ddof=1) / np.sqrt(3000)
+        assert found.effective_sample_size > 300
+        ratios.append((found.high - found.low) / 2 / half)
+    assert min(ratios) >= 1
+    assert np.median(ratios) < 1.02
