@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, optimize
 
 from sparing.errors import SettingError
+from sparing.log.features.encoder import KERNEL
 from sparing.model.assumptions import positive, vector
 from sparing.model.evidence import Rows, Scales, doubts, fit, inverses, regular
 from sparing.model.statistics import SMALLEST_NOISE, Statistics
@@ -199,6 +200,14 @@ def evidence_prior(
     )
 
 
+def evidence_of(sums: Statistics, *, blocks: Blocks) -> float:
+    """The log evidence of a log's rewards at the scales fitted to it."""
+    expected, flat, deviation = _expected(sums, blocks, None)
+    rows = Rows.of(sums, np.ones((sums.n_actions, 1)), flat, None)
+    search = _Search(rows, blocks, Scales(deviation, expected, expected), noise=True, spread=True)
+    return float(fit(rows, search.best()).evidence)
+
+
 def _untaught(
     items: np.ndarray,
     d: int,
@@ -249,8 +258,10 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
         )
     sizes = np.sqrt(blocks.sums(np.diag(gram)) / sums.n_rows)
     sizes = np.where(sizes > 0, sizes, max(float(sizes.max()), SMALLEST_NOISE))[blocks.of]
-    flat = FLAT * max(root, deviation) / deviation
-    return deviation / sizes, min(flat, FLATTEST) * deviation / sizes, deviation
+    flat = min(FLAT * max(root, deviation) / deviation, FLATTEST)
+    # Kernel features are many and small: what they have in common is of the size that the hyperprior expects.
+    kernel = np.array([name == KERNEL for name in blocks.names])[blocks.of]
+    return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
 
 
 class _Search:

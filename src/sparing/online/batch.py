@@ -100,6 +100,8 @@ def decide_many(
 def _checked(learner: "Learner", contexts: Any) -> np.ndarray:
     named = None if isinstance(contexts, np.ndarray) else learner.encoder.named_rows(contexts)
     given = np.asarray(contexts) if named is None else named
+    if given.dtype.kind in "biuf" and given.ndim == 2:
+        given = learner.encoder.completed(given)
     if given.dtype.kind not in "biuf" or given.ndim != 2 or given.shape[1] != learner.n_features:
         raise DecisionError(
             f"contexts of shape {given.shape} and type {given.dtype}; expected numbers (n, {learner.n_features})"

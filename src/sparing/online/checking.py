@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import DecisionError
+from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
 
 NUMBERS = "biufO"
@@ -16,8 +17,8 @@ EVERYONE = np.empty(0, dtype=np.bool_)
 """Stands for a mask that leaves nobody out."""
 
 
-def as_context(x: Sequence[float] | np.ndarray, d: int) -> np.ndarray:
-    """An own copy of a context (d,), as compiled code takes it."""
+def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None = None) -> np.ndarray:
+    """An own copy of a context (d,), as compiled code takes it; an encoder adds kernel features that are not there."""
     try:
         given = np.asarray(x)
         context = given.astype(np.float64) if given.dtype.kind in NUMBERS else None
@@ -25,6 +26,8 @@ def as_context(x: Sequence[float] | np.ndarray, d: int) -> np.ndarray:
         context = None
     if context is None:
         raise DecisionError(f"context {x!r} is not a list of numbers")
+    if encoder is not None and encoder.kernel is not None:
+        context = encoder.completed(context)
     if context.shape != (d,):
         raise DecisionError(f"context of shape {context.shape}; expected ({d},)")
     return np.ascontiguousarray(context)

@@ -94,7 +94,7 @@ class Core:
         """A context (d,) of one's own from raw columns by name, or from d numbers."""
         encoded = None if isinstance(x, np.ndarray | list | tuple) else self.encoder.named(x)
         numbers: Any = x if encoded is None else encoded
-        return as_context(numbers, self.n_features)
+        return as_context(numbers, self.n_features, self.encoder)
 
     def propose(
         self,

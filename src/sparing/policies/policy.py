@@ -50,7 +50,10 @@ class Taught:
     def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
         """Contexts (n, d), from a frame or mappings of raw columns, or as they are; d is checked where it is known."""
         named = None if self.encoder is None else self.encoder.named_rows(given)
-        return checked_contexts(given if named is None else named, n_features)
+        rows: Any = given if named is None else named
+        if self.encoder is not None and self.encoder.kernel is not None and isinstance(rows, np.ndarray):
+            rows = self.encoder.completed(rows)
+        return checked_contexts(rows, n_features)
 
     def held_out(self, log: Log) -> Log:
         """The rows of the log that were held out when the policy was learnt: those it may be judged by."""

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -108,7 +108,8 @@ def simulate(
 
 def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
     """Refuse a learner or a log of another world."""
-    if learner.action_names != world.action_names or learner.n_features != world.n_features:
+    known = {learner.n_features, learner.encoder.linear.stop}  # kernel features are added
+    if learner.action_names != world.action_names or world.n_features not in known:
         raise SettingError(
             f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
             f"{len(world.action_names)} and {world.n_features}, or their labels differ"
@@ -135,6 +136,8 @@ def play(
     the decisions are the same.
     """
     total = len(stream)
+    if learner.encoder.kernel is not None:
+        stream = replace(stream, contexts=learner.encoder.completed(stream.contexts))
     rounds: _Compiled | _OneByOne
     if not delay and lost is None and _compiles(learner, stream):
         rounds = _Compiled(learner, stream)

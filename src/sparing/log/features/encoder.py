@@ -165,9 +165,7 @@ class Encoder:
             raise DecisionError(str(error)) from None
         if len(row) != len(self.columns) and not set(row) <= {*self.by_column, *dict(self.left_out)}:
             raise self._mismatch(row)
-        if self.kernel is None:
-            return out
-        return np.concatenate((out, self.kernel(out[self.linear])))
+        return self.completed(out)
 
     def _mismatch(self, row: Mapping[str, Any]) -> DecisionError:
         return DecisionError(
@@ -206,6 +204,12 @@ class Encoder:
         if self.kernel is not None:
             out[:, place:] = self.kernel(out[:, self.linear])
         return out
+
+    def completed(self, contexts: np.ndarray) -> np.ndarray:
+        """Contexts (n, d) or (d,), with the kernel's features added where only the linear ones are given."""
+        if self.kernel is None or contexts.ndim == 0 or contexts.shape[-1] != self.linear.stop:
+            return contexts
+        return np.concatenate((contexts, self.kernel(contexts[..., self.linear])), axis=-1)
 
     @cached_property
     def by_column(self) -> dict[str, Column]:
