@@ -130,6 +130,23 @@ def test_certified(radius, explore):
     assert min(counts["explore"], counts["certified"]) > 100
 
 
+@pytest.mark.parametrize(
+    "items", [None, np.random.default_rng(0).standard_normal((6, 2))], ids=["common", "items"]
+)
+def test_certified_around_learnt_centres(items):
+    counts = Counter()
+    for seed in (10, 11, 12):
+        theta = parameters(seed, offset=0.8)
+        log = make_log(seed, theta, never=[2])
+        settings = {**GIVEN, "ridge": 1.3, "radius_scale": 0.5, "tolerance": 0.5}
+        learner = sparing.certified(log, seed=seed, center="learnt", items=items, **settings)
+        centers = learner.prior.centers()
+        assert np.abs(centers).max() > 0.3
+        reference = Reference("certified", log, priority=learner.priority, center=centers, **settings)
+        counts += agree(learner, reference, stream(seed, theta, log))
+    assert min(counts["explore"], counts["certified"]) > 50
+
+
 @pytest.mark.parametrize("explore", ["optimistic", "wider", "sampled"])
 @pytest.mark.parametrize(("misfit", "strict"), [(0.0, False), (0.15, False), (0.0, True)])
 def test_confident(explore, misfit, strict):

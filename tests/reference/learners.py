@@ -45,6 +45,7 @@ class Reference:
         flat=0.0,
         prior_mean=0.0,
         strict=False,
+        center=0.0,
         alpha=1.0,
     ):
         self.algorithm, self.priority, self.luck, self.round = algorithm, priority, luck, -1
@@ -65,7 +66,8 @@ class Reference:
         self.memory = {}
         if algorithm == "eps_moful_ips":
             self.memory = thresholds_and_answers(log, clip, priority)
-        self.start = {a: (ridge * np.eye(self.d), np.zeros(self.d)) for a in range(self.n_actions)}
+        centers = np.broadcast_to(center, (self.n_actions, self.d))
+        self.start = {a: (ridge * np.eye(self.d), ridge * centers[a]) for a in range(self.n_actions)}
         if algorithm == "confident":
             self.start = posterior(log, noise, np.broadcast_to(spread, self.d), flat, prior_mean)
         self.caution = math.sqrt(2) if strict else 1.0

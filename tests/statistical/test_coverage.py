@@ -45,6 +45,21 @@ def warm(world, settings, seed):
     return warm_started(draw_log(world, rows=100, support=support, unsupported=0.25, seed=seed), **settings)
 
 
+def around(items, share=1.0):
+    """A log first, and sets around centres that it teaches; S_θ is how far the truth lies from them, or a `share` of that."""
+
+    def start(world, settings, seed):
+        features = np.random.default_rng([seed, 7]).standard_normal((K, 1)) if items else None
+        log = draw_log(world, rows=100, support="never-logged", unsupported=0.25, seed=seed)
+        centers = warm_started(log, **settings, center="learnt", items=features).prior.centers()
+        settings["theta_bound"] = share * float(np.linalg.norm(world.theta - centers, axis=1).max())
+        learner = warm_started(log, **settings, center="learnt", items=features)
+        np.testing.assert_array_equal(learner.prior.centers(), centers)
+        return learner
+
+    return start
+
+
 def failures(start, radius, d, *, told=1.0, noise=NOISE, rounds=ROUNDS, ridge=1.0):
     """Runs in which some set lost its parameters; `told` is the share of the noise that is admitted."""
     failed = 0
@@ -75,6 +90,19 @@ def test_the_parameters_stay_in_their_sets(start, d, radius):
 def test_they_stay_there_when_the_ridge_outweighs_the_noise(radius):
     """The estimate is then far from the truth for its bias, which √λ·S_θ must cover, and only just does."""
     assert failures(cold, radius, 2, noise=0.01, rounds=40, ridge=4.0) <= ALLOWED
+
+
+@pytest.mark.parametrize("items", [False, True])
+@pytest.mark.parametrize("noise", [2.0, 0.01])
+def test_they_stay_there_around_centres_learnt_from_the_same_rows(noise, items):
+    """Any centre will do, as long as S_θ bounds the distance from it: at little noise that is all that counts."""
+    assert failures(around(items), "determinant", 2, noise=noise, rounds=60, ridge=4.0) <= ALLOWED
+
+
+def test_an_understated_distance_from_the_centre_breaks_the_promise():
+    assert (
+        failures(around(False, 0.3), "determinant", 2, noise=0.01, rounds=20, ridge=4.0) > RUNS / 2 > ALLOWED
+    )
 
 
 @pytest.mark.parametrize(("start", "d"), [(cold, 3), (warm, 2)])

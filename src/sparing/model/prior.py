@@ -70,6 +70,7 @@ class Prior:
     spread, slope and flat (d,) are the deviations of η, of W's columns but the first, and of the first (0 where it is given);
     weights (q, d) is Ŵ and doubt (q, d, q, d) its covariance given the log; items (K, q) are the z_a. `actions` taught it;
     `told` says of each block whether the log could tell its spread, which is the hyperprior's where it could not.
+    `standard` (2, q − 1) holds the mean and the deviation of each item feature, by which features become z.
     """
 
     noise: float
@@ -82,7 +83,8 @@ class Prior:
     blocks: Blocks
     actions: int = 0
     told: tuple[bool, ...] = ()
-    given: tuple[str, ...] = field(default=())
+    given: tuple[str, ...] = ()
+    standard: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
 
     def centers(self, items: np.ndarray | None = None) -> np.ndarray:
         """Ŵz_a, (m, d)."""
@@ -108,6 +110,28 @@ class Prior:
         found = square * np.linalg.solve(unit + doubt @ left, right)
         matrix = found[:, :, :-1] / (s[:, None] * s)
         return 0.5 * (matrix + np.swapaxes(matrix, 1, 2)), found[:, :, -1] / s
+
+    def farthest(self, sums: Statistics, ridge: float) -> float:
+        """How far a logged action's ridge estimate lies from where all others put it, at most: max ‖θ̂_a − m_{−a}‖."""
+        known, most = np.flatnonzero(sums.counts), 0.0
+        for start in range(0, len(known), AT_ONCE):
+            part = known[start : start + AT_ONCE]
+            gram, response = sums.gram[part], sums.response[part]
+            matrix, pull = self.start(gram, response, self.items[part])
+            center = np.linalg.solve(matrix, pull[:, :, None])
+            regular = gram + ridge * np.eye(sums.n_features)
+            away = np.linalg.solve(regular, response[:, :, None] - gram @ center)
+            most = max(most, float(np.linalg.norm(away, axis=1).max()))
+        return most
+
+    def place(self, features: np.ndarray) -> np.ndarray:
+        """z (1, q) of an item with these features (q − 1,)."""
+        mean, deviation = self.standard
+        return np.concatenate([[1.0], (features - mean) / deviation])[None]
+
+    def joined(self, z: np.ndarray) -> "Prior":
+        """With one more action, at z (1, q)."""
+        return replace(self, items=np.vstack([self.items, z]))
 
     def blank(self) -> tuple[np.ndarray, np.ndarray]:
         """The same for an action of which nothing is known, (d, d) and (d,): z = (1, 0, …)."""
@@ -149,11 +173,19 @@ class Prior:
         return f"{how}; learnt from {self.actions} action{'s' if self.actions != 1 else ''}"
 
 
+def standardised(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """z = (1, standardised features), (K, q), and the features' means and deviations, (2, q − 1)."""
+    deviation = features.std(axis=0)
+    standard = np.stack([features.mean(axis=0), np.where(deviation > 0, deviation, 1.0)])
+    return np.c_[np.ones(len(features)), (features - standard[0]) / standard[1]], standard
+
+
 def evidence_prior(
     sums: Statistics,
     *,
     blocks: Blocks | None = None,
     items: np.ndarray | None = None,
+    standard: np.ndarray | None = None,
     noise: float | None = None,
     scale: float | None = None,
     mean: ArrayLike | None = None,
@@ -162,7 +194,7 @@ def evidence_prior(
 
     Spreads have the weak hyperprior log s ~ N(log s°, 1), s° = reward deviation ÷ root mean square ‖x_block‖; so have slopes, and
     a noise that is not given (around the reward deviation). A given `scale` replaces all spreads; a given `mean` (d,) is Ŵ,
-    without doubt.
+    without doubt. `items` (K, q) are the z_a and `standard` what made them of features, as `standardised` has them.
     """
     k, d = sums.response.shape
     blocks = blocks_of(sums) if blocks is None else blocks
@@ -173,8 +205,9 @@ def evidence_prior(
     if scale is not None:
         positive("prior_scale", scale)
     given = tuple(name for name, value in (("scale", scale), ("mean", mean)) if value is not None)
+    about = np.zeros((2, 0)) if standard is None else standard
     if not sums.n_rows:
-        return _untaught(z, d, blocks, given, noise, scale, center)
+        return replace(_untaught(z, d, blocks, given, noise, scale, center), standard=about)
     expected, flat, deviation = _expected(sums, blocks, noise)
     spread = expected if scale is None else np.full(d, float(scale))
     flat = flat if scale is None else np.minimum(flat, STEEPEST * spread)
@@ -197,6 +230,7 @@ def evidence_prior(
         len(rows.counts),
         tuple(bool(2 * told >= 1) for told in could),
         given,
+        about,
     )
 
 

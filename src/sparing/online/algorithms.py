@@ -12,22 +12,18 @@ from sparing.log import Log
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import action_names
 from sparing.model.assumptions import Assumptions, positive
-from sparing.model.prior import Prior, blocks_of, evidence_prior
+from sparing.model.prior import Prior
 from sparing.model.statistics import Statistics, Summary
 from sparing.model.supported import Supported as ChooseSupported
 from sparing.online import promises
-from sparing.online.engine.learning import CONDITION
 from sparing.online.learner import Learner, seeded
 from sparing.online.log_beats import LogBeats
-from sparing.online.origins import Origins
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
+from sparing.online.starting import Items, centred, learn, posterior
 from sparing.policies.pi_plus import pi_plus
 from sparing.settings import among, number, share, whole
 from sparing.settings import reward_range as known_range
-
-MOST_RAISES = 20
-"""How often the noise may be raised before a posterior is given up as inexact."""
 
 
 class Believed(TypedDict, total=False):
@@ -50,9 +46,13 @@ class Believed(TypedDict, total=False):
 
 
 class Settings(Believed, total=False):
-    """Keywords that every algorithm takes; seed breaks ties and draws samples (0)."""
+    """Keywords that every algorithm takes; seed breaks ties and draws samples (0).
+
+    growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
+    """
 
     seed: int
+    growing: bool
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class _Start:
     key: int
     reward_range: tuple[float, float] | None
     encoder: Encoder | None
+    growing: bool = False
 
     @property
     def nothing(self) -> Statistics:
@@ -94,7 +95,7 @@ def moful(
     and bounds that are not given are assumed to be 1.
     """
     start = _begin(log, settings, n_actions, n_features, actions)
-    sets = ConfidenceSets(start.nothing, start.assumptions)
+    sets = ConfidenceSets(start.nothing, start.assumptions, growing=start.growing)
     return start.learner("moful", sets, [], guarantee=promises.optimistic(start.assumptions))
 
 
@@ -135,29 +136,46 @@ def eps_moful_ips(
     return start.learner("eps_moful_ips", sets, [beats, Supported(sets.frozen)], guarantee=promise)
 
 
-def warm_started(log: Log | Summary, **settings: Unpack[Settings]) -> Learner:
-    """Optimism from the log's rows and online ones together, a reward call every round."""
+def warm_started(
+    log: Log | Summary,
+    *,
+    center: str = "auto",
+    items: Items | None = None,
+    **settings: Unpack[Settings],
+) -> Learner:
+    """Optimism from the log's rows and online ones together, a reward call every round.
+
+    `center` is what sets shrink to and S_θ is measured from: `zero`; `learnt`, what the log's other actions (and `items`)
+    say of an action, Ŵz_a; `auto`, learnt unless a theta_bound is given, which then speaks of θ* itself.
+    """
     start = _begin(log, settings)
-    sets = ConfidenceSets(start.sums, start.assumptions)
-    return start.learner("warm_started", sets, [], guarantee=promises.optimistic(start.assumptions))
+    sets, prior = _centred(log, start, settings, center, items)
+    promise = promises.optimistic(sets.assumptions, centred=prior is not None)
+    return start.learner("warm_started", sets, [], guarantee=promise, prior=prior)
 
 
 def certified(
-    log: Log | Summary, *, tolerance: float = 0.1, explore: str = "leader", **settings: Unpack[Settings]
+    log: Log | Summary,
+    *,
+    tolerance: float = 0.1,
+    explore: str = "leader",
+    center: str = "auto",
+    items: Items | None = None,
+    **settings: Unpack[Settings],
 ) -> Learner:
     """Warm-started, and skips where no rival can beat the leader by more than `tolerance`.
 
     With radius_scale ≥ 1 every skipped round costs at most `tolerance`, with probability 1 − δ.
-    `explore` plays the `leader`, or the `wider` of leader and closest rival.
+    `explore` plays the `leader`, or the `wider` of leader and closest rival; `center` and `items` are those of `warm_started`.
     """
     if not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
     among("explore", explore, ("leader", "wider"))
     start = _begin(log, settings)
-    sets = ConfidenceSets(start.sums, start.assumptions)
-    promise = promises.certified(start.assumptions, tolerance)
+    sets, prior = _centred(log, start, settings, center, items)
+    promise = promises.certified(sets.assumptions, tolerance, centred=prior is not None)
     rules = [Certified(float(tolerance))]
-    return start.learner("certified", sets, rules, explore=explore, guarantee=promise)
+    return start.learner("certified", sets, rules, explore=explore, guarantee=promise, prior=prior)
 
 
 def confident(
@@ -168,6 +186,7 @@ def confident(
     explore: str = "optimistic",
     prior_scale: float | None = None,
     prior_mean: ArrayLike | None = None,
+    items: Items | None = None,
     spot_check: float = 0.01,
     misfit: float = 0.0,
     strict: bool = False,
@@ -181,7 +200,8 @@ def confident(
     of the linear model itself, added to every estimate's. Radius settings have no effect here.
 
     The prior is fitted by evidence (docs/math.md), from one logged action on; `prior_scale` replaces the deviations of
-    parameters between actions, `prior_mean` (d,) what they vary around. Two actions' estimates are correlated through what
+    parameters between actions, `prior_mean` (d,) what they vary around. `items` are features of what the actions stand for, by
+    name or (K, q): actions with like features are then expected to have like parameters. Two actions' estimates are correlated through what
     both were learnt from; `strict` takes √2 times the deviation of their difference, whatever the correlation.
     """
     number("tolerance", tolerance, least=0)
@@ -198,14 +218,16 @@ def confident(
         given["noise"] = 1.0  # the prior says more of it
     start = replace(_begin(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    prior = _prior(log, start.sums, settings.get("noise"), scale=prior_scale, mean=prior_mean)
+    prior = learn(
+        log, start.sums, noise=settings.get("noise"), items=items, scale=prior_scale, mean=prior_mean
+    )
     estimated = (
         ("noise", *start.assumptions.estimated)
         if settings.get("noise") is None
         else start.assumptions.estimated
     )
     start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
-    sets, prior = _posterior(start, prior, float(misfit))
+    sets, prior = posterior(start.sums, start.assumptions, prior, float(misfit))
     return start.learner(
         "confident",
         sets,
@@ -265,6 +287,11 @@ def _begin(
         raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
     seed = values.pop("seed", 0)
     whole("seed", seed)
+    growing = values.pop("growing", False)
+    if type(growing) is not bool or (growing and values.get("radius") == "paper"):
+        raise SettingError(
+            f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
+        )
     reward_range = known_range(values.pop("reward_range", None), apart=True)
     if reward_range is not None and values.get("noise") is None:
         values["noise"] = (reward_range[1] - reward_range[0]) / 2
@@ -289,7 +316,23 @@ def _begin(
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, encoder)
+    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, encoder, growing)
+
+
+def _centred(
+    log: Log | Summary, start: _Start, settings: Settings, center: str, items: Items | None
+) -> tuple[ConfidenceSets, Prior | None]:
+    """Sets around what the log says of each action, or around 0; and the prior that says it."""
+    among("center", center, ("auto", "learnt", "zero"))
+    if center == "zero" and items is not None:
+        raise SettingError(
+            "items with center='zero'; items say where sets are centred. Leave out one of them"
+        )
+    zero = center == "auto" and items is None and settings.get("theta_bound") is not None
+    prior = None
+    if start.sums.n_rows and center != "zero" and not zero:
+        prior = learn(log, start.sums, noise=start.assumptions.noise or None, items=items)
+    return centred(start.sums, start.assumptions, prior, growing=start.growing), prior
 
 
 def _no_rows(k: int, d: int) -> Statistics:
@@ -328,36 +371,3 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     if n_actions is None or n_actions < 1:
         raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
     return tuple(range(n_actions))
-
-
-def _prior(log: Log | Summary, sums: Statistics, noise: float | None, **given: Any) -> Prior:
-    """The prior that a log teaches, with the blocks of its encoder if it has one."""
-    names = None if log.encoder.is_raw else log.encoder.blocks
-    return evidence_prior(sums, blocks=blocks_of(sums, names), noise=noise, **given)
-
-
-def _posterior(start: _Start, prior: Prior, misfit: float) -> tuple[ConfidenceSets, Prior]:
-    """Sets of the posterior, and the prior they come from; σ is raised to where every V_a is well enough conditioned to learn on."""
-    assumptions, floor = start.assumptions, prior.noise
-    for _ in range(MOST_RAISES):
-        try:
-            sets = ConfidenceSets(
-                start.sums,
-                assumptions,
-                origins=Origins.of(prior, start.sums),
-                constant=prior.noise,
-                misfit=misfit,
-                watch=True,
-            )
-        except SettingError:
-            floor = 10 * prior.noise
-        else:
-            if sets.condition <= CONDITION / 2:
-                return sets, prior
-            floor = 1.1 * prior.noise * float(np.sqrt(2 * sets.condition / CONDITION))
-        prior = prior.noisier(start.sums, floor)
-        assumptions = replace(assumptions, noise=prior.noise)
-    raise SettingError(
-        "some features repeat others so closely that no posterior is exact in double precision. Scale the features to sizes "
-        "around 1 and drop those that repeat others, or pass a smaller prior_scale"
-    )

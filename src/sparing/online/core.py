@@ -48,7 +48,6 @@ class Core:
         reward_range: tuple[float, float] | None = None,
         encoder: Encoder | None = None,
     ) -> None:
-        self.action_names = tuple(action_names)
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules = sets, tuple(rules)
         self.explore, self.optimism = explore, optimism
@@ -57,13 +56,23 @@ class Core:
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.plan(rules, explore, optimism, spot_check)
-        sets.follow(self.plan)
         self._random = explore == "sampled" or spot_check > 0
         self._lucky = self._random or bool(self._own) or self._beats is not None  # these may draw
         self._plain = explore != "sampled" and not self._own and self._beats is None
-        many = len(self.action_names) > 1
-        self._usual = tuple(self._planned_chances(called, many, spot_check) for called in (True, False))
+        self.rename(action_names)
         self._make_own()
+
+    def rename(self, action_names: Sequence[Hashable]) -> None:
+        """Take note of the actions that there are, and of the sets, after either changed."""
+        self.action_names = tuple(action_names)
+        self.sets.follow(self.plan)
+        self._everyone = self.sets.arrays.everyone
+        many = self.active().sum() > 1
+        self._usual = tuple(self._planned_chances(called, many, self.spot_check) for called in (True, False))
+
+    def active(self) -> np.ndarray:
+        """Which actions are not retired, (K,)."""
+        return self._everyone.copy() if len(self._everyone) else np.ones(self.n_actions, dtype=np.bool_)
 
     def _make_own(self) -> None:
         """What belongs to this object alone, and to no copy."""
@@ -108,10 +117,19 @@ class Core:
 
         A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
         """
-        context, mask = self.context(x), as_mask(allowed, self.n_actions)
+        context, mask = self.context(x), self._mask(allowed)
         key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
         with self._turns.looking():
             return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
+
+    def _mask(self, allowed: np.ndarray | None) -> np.ndarray:
+        if allowed is None:
+            return self._everyone
+        mask, active = as_mask(allowed, self.n_actions), self.active()
+        if (mask & ~active).any():
+            name = self.action_names[int(np.argmax(mask & ~active))]
+            raise DecisionError(f"allowed marks action {name!r}, which is retired and never eligible again")
+        return mask
 
     @staticmethod
     def _proposal(choice: Choice) -> Decision:
@@ -251,7 +269,7 @@ class Core:
     ) -> View:
         """A round with all actions in sight: what rules of your own need."""
         mean, spread = self.sets.evaluate(x, ahead=table is self.sets.desk.ahead)
-        eligible = allowed if len(allowed) else np.ones(self.n_actions, dtype=np.bool_)
+        eligible = allowed if len(allowed) else self.active()
         top = mean + self.sets.arrays.boldness[eligible.sum() - 1] * spread
         return View(x, context_id, mean, spread, top, eligible, self.priority, key)
 

@@ -58,8 +58,53 @@ class Learner(Core):
         self.calls = 0
         self.open: dict[int, OpenDecision] = {}
         self._fresh: int | None = None
-        self._index = {name: i for i, name in enumerate(self.action_names)}
         self._shape = (self.n_features,)
+
+    def rename(self, action_names: Sequence[Hashable]) -> None:
+        """Take note of the actions that there are, and of the sets, after either changed."""
+        super().rename(action_names)
+        self._index = {name: i for i, name in enumerate(self.action_names)}
+
+    def index(self, name: Hashable) -> int:
+        """The place of an action, by its label."""
+        try:
+            position = self._index.get(plain(name))
+        except LogError:
+            position = None
+        if position is None:
+            known = ", ".join(repr(name) for name in self.action_names[:5])
+            raise DecisionError(
+                f"action {name!r} is unknown; the {self.n_actions} known ones begin with {known}"
+            )
+        return position
+
+    def add_action(self, name: Hashable, features: Sequence[float] | None = None) -> None:
+        """One more action from now on; `features` are its item's, where the learner was made with `items`.
+
+        It starts where the prior expects it: at Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its
+        own share of δ (`certified`, `warm_started`, made with growing=True). It is the last in ties.
+        """
+        from sparing.online import growing
+
+        with self._turns.door:
+            self._turns.wait()
+            growing.add(self, name, features)
+
+    def retire(self, name: Hashable) -> None:
+        """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""
+        from sparing.online import growing
+
+        with self._turns.door:
+            self._turns.wait()
+            growing.retire(self, name)
+
+    def refresh(self) -> None:
+        """Relearn the prior, and so where every action starts, from all rows so far, logged and live."""
+        from sparing.online import growing
+
+        with self._turns.door:
+            self._turns.wait()
+            growing.refresh(self)
 
     @property
     def monitor(self) -> NoiseMonitor | None:
@@ -87,7 +132,7 @@ class Learner(Core):
             context = x.copy()
         else:
             context = self.context(x)
-        allowed = EVERYONE if eligible is None else self._eligible(eligible)
+        allowed = self._everyone if eligible is None else self._eligible(eligible)
         turns = self._turns
         with turns.door:
             if turns.inside:
@@ -105,7 +150,7 @@ class Learner(Core):
                 sets = self.sets
                 bounds = sets.bounds
                 decide = self._entry[bounds].call
-                action, code, mean, spread = decide(sets.desk.settled, context, EVERYONE, bounds)
+                action, code, mean, spread = decide(sets.desk.settled, context, allowed, bounds)
                 if action < 0:
                     raise unfit(context, -1 - action)
                 if code == choosing.UNSURE:
@@ -168,7 +213,7 @@ class Learner(Core):
 
     def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
-        return self._proposal(self._choose(x, EVERYONE, context_id, luck.key_of(self.key, number), 0.0))
+        return self._proposal(self._choose(x, self._everyone, context_id, luck.key_of(self.key, number), 0.0))
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
@@ -251,7 +296,11 @@ class Learner(Core):
 
     def policy(self) -> GreedyPolicy:
         """What has been learnt so far: argmax_a x·θ̂_a."""
-        return GreedyPolicy(self.action_names, self.sets.theta, self.priority.copy(), encoder=self.encoder)
+        left = np.flatnonzero(self.active())
+        names = tuple(self.action_names[action] for action in left)
+        return GreedyPolicy(
+            names, self.sets.theta[left], self.priority[left].argsort().argsort(), encoder=self.encoder
+        )
 
     def copy(self) -> "Learner":
         """An independent copy, open decisions included."""
@@ -275,15 +324,9 @@ class Learner(Core):
                     "eligible holds truth values; expected the labels of the actions, not a mask. "
                     "Pass [name for name, allowed in zip(learner.action_names, mask) if allowed]"
                 )
-            try:
-                position = self._index.get(plain(label))
-            except LogError:
-                position = None
-            if position is None:
-                known = ", ".join(repr(name) for name in self.action_names[:5])
-                raise DecisionError(
-                    f"eligible action {label!r} is unknown; the {self.n_actions} known ones begin with {known}"
-                )
+            position = self.index(label)
+            if len(self._everyone) and not self._everyone[position]:
+                raise DecisionError(f"eligible action {label!r} is retired and never eligible again")
             mask[position] = True
         if not mask.any():
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")

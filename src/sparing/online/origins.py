@@ -44,6 +44,19 @@ class Origins:
             matrix[to] = packed(full)
         return cls(row, matrix, pull)
 
+    def joined(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> "Origins":
+        """With one more action: it shares what all share, or has a Λ·m (d,) of its own, and a packed Λ if all have."""
+        if pull is None:
+            return Origins(np.append(self.row, 0), self.matrix, self.pull)
+        if len(self.matrix) > 1:
+            own = self.matrix[0] if matrix is None else matrix
+            return Origins(
+                np.append(self.row, len(self.pull)),
+                np.vstack([self.matrix, own]),
+                np.vstack([self.pull, pull]),
+            )
+        return Origins(np.append(self.row, len(self.pull)), self.matrix, np.vstack([self.pull, pull]))
+
     @property
     def unit(self) -> float:
         """det(Λ)^(1/d) of what is shared: what determinants are measured in."""

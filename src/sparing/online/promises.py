@@ -1,20 +1,43 @@
 """What each learner promises, in words, with the conditions it rests on."""
 
+from typing import TYPE_CHECKING
+
 from sparing.model.assumptions import Assumptions
 from sparing.model.prior import Prior
+from sparing.online.rules import Certified, Confident
+
+if TYPE_CHECKING:
+    from sparing.online.learner import Learner
 
 FRESH = (
     "fresh noise in every reward (no replayed labels, no log filtered by reward, no delays that depend on it)"
 )
 
 
-def optimistic(assumptions: Assumptions) -> str:
+CENTRED = "theta_bound bounds how far parameters lie from the centres that the log teaches"
+
+
+def again(learner: "Learner") -> str:
+    """The promise of a learner whose prior was learnt anew."""
+    rules = learner.rules
+    if rules and isinstance(rules[0], Confident) and learner.prior is not None:
+        rule = rules[0]
+        return confident(
+            learner.assumptions, learner.prior, rule.tolerance, rule.confidence, strict=rule.strict
+        )
+    if rules and isinstance(rules[0], Certified):
+        return certified(learner.assumptions, rules[0].tolerance, centred=True)
+    return optimistic(learner.assumptions, centred=True)
+
+
+def optimistic(assumptions: Assumptions, *, centred: bool = False) -> str:
     """Regret of OFUL."""
     if assumptions.radius_scale < 1:
         return none(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
         f"with probability {1 - assumptions.delta:g} every confidence set holds its action's parameters "
         f"and regret grows like sqrt(K·T); rests on linear rewards, {FRESH}",
+        CENTRED if centred else "",
         assumptions.conditions,
         _paper(assumptions),
     )
@@ -36,13 +59,14 @@ def unproved(how: str) -> str:
     )
 
 
-def certified(assumptions: Assumptions, tolerance: float) -> str:
+def certified(assumptions: Assumptions, tolerance: float, *, centred: bool = False) -> str:
     """The worst-case guarantee."""
     if assumptions.radius_scale < 1:
         return none(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
         f"with probability {1 - assumptions.delta:g} every skipped round costs at most {tolerance:g}; "
         f"rests on linear rewards, {FRESH}",
+        CENTRED if centred else "",
         assumptions.conditions,
         _paper(assumptions),
     )

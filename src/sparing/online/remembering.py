@@ -7,7 +7,7 @@ import numpy as np
 from sparing.model.prior import Blocks, Prior
 from sparing.online.origins import Origins
 
-FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items")
+FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items", "standard")
 
 
 def arrays(prior: Prior | None, origins: Origins) -> dict[str, np.ndarray]:
@@ -45,6 +45,7 @@ def prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: int, d:
         "weights": (q, d),
         "doubt": (q * d, q * d),
         "items": (k, q),
+        "standard": (2, q - 1),
     }
     for name, shape in shapes.items():
         _check(f"prior/{name}", given[name], shape, np.float64)
@@ -67,6 +68,7 @@ def prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: int, d:
         actions,
         tuple(map(bool, told)),
         tuple(map(str, saved["given"])),
+        given["standard"],
     )
 
 

@@ -22,6 +22,7 @@ from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
+from sparing.online.slots import restored
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
@@ -59,6 +60,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "key": learner.key,
         "open": [_opened(one) for one in waiting],
         "prior": remembering.header(learner.prior),
+        "retired": np.flatnonzero(~learner.active()).tolist(),
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
@@ -115,7 +117,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         name: None if value is None else _number(value, 0.0) for name, value in header["sets"].items()
     }
     _number(settings["ridge"], SMALLEST)
-    sets = ConfidenceSets.from_state(_under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
+    sets = restored(_under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
     sets.origins = remembering.origins(_under(arrays, "origins/"), *sets.shape)
     rules = [
         RULES[name](settings, _under(arrays, f"rules/{number}/"))
@@ -133,6 +135,10 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         if isinstance(rule, LogBeats):
             rule.check(*sets.shape)
     sets.prioritise(priority)
+    for action in header["retired"]:
+        sets.retire(_whole(action, len(names)))
+    if len(header["retired"]) and not sets.arrays.everyone.any():
+        raise ValueError("every action is retired")
     if header["monitor"] is not None:
         sets.go_on_watching(_monitor(header["monitor"], sets))
     learner = Learner(

@@ -1,7 +1,7 @@
 """Every action's confidence set, side by side, updated in place by compiled code."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ STATE = tuple(
         "theta",
         "log_det",
         "shrunk",
+        "squares",
         "logged",
         "live",
         "frozen",
@@ -71,15 +72,20 @@ class ConfidenceSets:
         slack: float = 0.0,
         misfit: float = 0.0,
         watch: bool = False,
+        growing: bool = False,
+        added: np.ndarray | None = None,
     ) -> None:
         """Start from per-action sums: V_a = Λ_a + G_a, b_a = Λ_a·m_a + Σxr, with Λ = λI and m = 0 unless `origins` are
-        given; `watch` the noise of live rewards."""
+        given; `watch` the noise of live rewards. Where sets are `growing`, the first actions share δ/2, and the j-th `added`
+        one (K,), 0 for the first, has δ/(2j(j+1)).
+        """
         k, d = sums.response.shape
         begin = Origins.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
         self.assumptions, self.origins = assumptions, begin
-        self.ridge = assumptions.ridge if origins is None else begin.unit
-        self.slack, self.misfit = slack, misfit
-        own = np.flatnonzero((sums.counts > 0) | (begin.row > 0))
+        self.ridge = assumptions.ridge if len(begin.matrix) == 1 and constant is None else begin.unit
+        self.slack, self.misfit, self.growing = slack, misfit, growing
+        self.added = np.zeros(k, dtype=np.int64) if added is None else added
+        own = np.flatnonzero((sums.counts > 0) | (begin.row > 0) | (self.added > 0))
         self._allocate(k, d, len(own), constant)
         self.arrays.sigma = constant if watch and constant is not None else 0.0
         a = self.arrays
@@ -89,7 +95,7 @@ class ConfidenceSets:
             to = slice(start + 1, start + 1 + len(part))
             a.gram[to, : begin.matrix.shape[1]] = begin.matrices(part) + packed(sums.gram[part])
             a.response[to] = begin.pulls(part) + sums.response[part]
-        a.logged[1 : len(own) + 1] = sums.counts[own]
+        a.logged[1 : len(own) + 1], a.squares[1 : len(own) + 1] = sums.counts[own], sums.squares[own]
         a.action[1 : len(own) + 1] = own
         a.used = len(own) + 1
         self._map()
@@ -152,9 +158,16 @@ class ConfidenceSets:
             a.common = math.nan
         a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
         a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
-        a.log_delta = 2 * math.log(self.learnt / s.delta)
+        a.log_delta[:used] = self._log_deltas(a.action[:used])
         a.total_growth = s.context_bound**2 / self.ridge
         a.growth = a.total_growth / self.shape[1]
+
+    def _log_deltas(self, actions: np.ndarray) -> np.ndarray:
+        """2·log(1/δ_a): the first K' actions share δ, or δ/2 where more may come, and the j-th added one has δ/(2j(j+1))."""
+        first = np.log(self.learnt * (2 if self.growing else 1) / self.assumptions.delta)
+        j = np.maximum(self.added[actions], 1)
+        later = np.log(2.0 * j * (j + 1) / self.assumptions.delta)
+        return np.asarray(2 * np.where(self.added[actions] > 0, later, first))
 
     def follow(self, plan: choosing.Plan) -> None:
         """Hand the rules to the compiled code."""
@@ -183,7 +196,42 @@ class ConfidenceSets:
         """See to it that one more slot can be taken."""
         room = len(self.arrays.theta)
         if self.arrays.used == room and not self.arrays.free:
-            self._hold(memory.grown(self.arrays, min(2 * room, 2 * self.shape[0] + 2)))
+            self._hold(memory.grown(self.arrays, slots=min(2 * room, 2 * self.shape[0] + 2) - room))
+
+    def add(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> None:
+        """One more action, the last in ties: like all untouched ones, or with a Λ·m (d,) and a packed Λ of its own."""
+        k = self.shape[0]
+        self.origins = self.origins.joined(matrix, pull)
+        self.added = np.append(self.added, 1 + self.added.max(initial=0))
+        self._hold(memory.grown(self.arrays, slots=2, actions=1))
+        self.prioritise(np.append(self.arrays.priority[:k], k))
+        if pull is None:
+            return
+        table, a = self.desk.settled, self.arrays
+        slot = opening.touch(table, k)
+        if matrix is not None:
+            a.gram[slot, : len(matrix)] = matrix
+        a.response[slot] = pull
+        a.log_delta[slot] = self._log_deltas(np.array([k]))[0]
+        if not learning.factor(table, slot, learning.CONDITION):
+            raise SettingError("the added action's matrix cannot be inverted exactly in double precision")
+        bounding.renew_bounds(table, slot)
+
+    def retire(self, action: int) -> None:
+        """Never play an action again, where nobody says who is eligible."""
+        if not len(self.arrays.everyone):
+            self._hold(memory.grown(self.arrays, retired=True))
+        self.arrays.everyone[action] = False
+
+    def rows(self) -> Statistics:
+        """The sums of all rows so far, logged and live: V_a − Λ_a, b_a − Λ_a·m_a."""
+        a, everyone = self.arrays, np.arange(self.shape[0])
+        triangles, counts = self.origins.matrices(everyone), self.logged + self.live
+        known = (counts > 0)[:, None]
+        gram = (a.gram[a.settled, : triangles.shape[1]] - triangles) * known
+        response = (self.response - self.origins.pulls(everyone)) * known
+        squares, largest = a.squares[a.settled], self.assumptions.context_bound
+        return Statistics(counts, unpacked(gram, self.shape[1]), response, squares, largest)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -192,8 +240,8 @@ class ConfidenceSets:
 
     @property
     def learnt(self) -> int:
-        """K': how many sets are learnt rather than frozen."""
-        return max(1, self.shape[0] - int(self.arrays.frozen.sum()))
+        """K': how many of the first actions' sets are learnt rather than frozen."""
+        return max(1, int((self.added == 0).sum()) - int(self.arrays.frozen.sum()))
 
     theta = _of_actions("theta", "θ̂_a, (K, d).")
     response = _of_actions("response", "b_a, (K, d).")
@@ -252,14 +300,14 @@ class ConfidenceSets:
         if slot == opening.FULL:
             self.make_room()
             slot = entries.ABSORB.call(self.desk.settled, action, x, reward)
-        self._keep_bounds(slot)
+        self.keep_bounds(slot)
         return slot > 0
 
     def begin(self, action: int, x: np.ndarray) -> float:
         """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
         self.make_room()
         predicted = entries.BEGIN.call(self.desk.ahead, action, x)
-        self._keep_bounds(int(self.arrays.ahead[action]))
+        self.keep_bounds(int(self.arrays.ahead[action]))
         return float(predicted)
 
     def settle(
@@ -268,7 +316,7 @@ class ConfidenceSets:
         """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
         if not entries.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
             self._open_anew(action, left)
-        self._keep_bounds(int(self.arrays.ahead[action]))
+        self.keep_bounds(int(self.arrays.ahead[action]))
 
     def _open_anew(self, action: int, calls: Sequence[OpenCall]) -> None:
         """Make an action's twin anew, from its settled set and the calls that are open."""
@@ -280,9 +328,10 @@ class ConfidenceSets:
         """Take an open call out of the view ahead again, where the action has these others `left`."""
         if not entries.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
             self._open_anew(action, left)
-        self._keep_bounds(int(self.arrays.ahead[action]))
+        self.keep_bounds(int(self.arrays.ahead[action]))
 
-    def _keep_bounds(self, slot: int) -> None:
+    def keep_bounds(self, slot: int) -> None:
+        """Bring the bounds on a slot up to date after a change."""
         if self.bounds is not None and slot > 0:
             entries.KEEP_BOUNDS.call(self.desk.settled, slot)
 
@@ -315,64 +364,8 @@ class ConfidenceSets:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
         used = self.arrays.used
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
-        return {**saved, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
-
-    @classmethod
-    def from_state(
-        cls,
-        arrays: Mapping[str, np.ndarray],
-        assumptions: Assumptions,
-        *,
-        ridge: float,
-        constant: float | None,
-        slack: float,
-        misfit: float,
-    ) -> "ConfidenceSets":
-        """Rebuild from saved arrays, refusing those that do not fit together."""
-        used, d = arrays["response"].shape
-        k, p = int(arrays["n_actions"]), memory.packed_size(d)
-        sets = cls.__new__(cls)
-        sets.assumptions, sets.ridge, sets.slack, sets.misfit = assumptions, ridge, slack, misfit
-        if not 1 <= used <= 2 * k + 2:
-            raise ValueError(f"{used} rows for {k} actions")
-        shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
-        sets._allocate(k, d, used - 1, constant)
-        for name in STATE:
-            place, given = getattr(sets.arrays, name), arrays[name]
-            if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:
-                raise ValueError(f"array {name} of shape {given.shape} and type {given.dtype}")
-            if not np.isfinite(given).all():
-                raise ValueError(f"array {name} holds numbers that are not finite")
-            place[:used] = given
-        sets.arrays.used, sets.arrays.digest = used, arrays["digest"]
-        sets._check_slots(used, k)
-        sets._map()
-        sets._tell()
-        bounding.radii_all(sets.desk.settled)
-        sets._bound()
-        return sets
-
-    def _check_slots(self, used: int, k: int) -> None:
-        """Refuse slots that compiled code could not have left."""
-        a = self.arrays
-        action, hidden, waiting = a.action[1:used], a.hidden[1:used], a.waiting[1:used]
-        if used > 1 and not (
-            0 <= action.min() <= action.max() < k and 0 <= hidden.min() <= hidden.max() <= 3
-        ):
-            raise ValueError(
-                "slots of actions that there are none of, or hidden from views that there are none of"
-            )
-        if a.hidden[0] or min(a.logged[:used].min(), a.live[:used].min(), waiting.min(initial=0)) < 0:
-            raise ValueError("negative counts, or a hidden first slot")
-        if not (a.shrunk[:used] >= 1).all() or ((a.frozen[:used] != 0) & (a.frozen[:used] != 1)).any():
-            raise ValueError("an inverse that grew, or a point that is not one")
-        for view in (1, 2):
-            seen = action[hidden & view == 0]
-            if len(np.unique(seen)) != len(seen):
-                raise ValueError("an action has two slots in one view")
-        twins = hidden == 1
-        if not np.isin(action[hidden == 2], action[twins]).all() or not (waiting[twins] > 0).all():
-            raise ValueError("a twin without open calls, or a hidden slot without a twin")
+        grown = {"added": self.added, "growing": np.array(self.growing)}
+        return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 
     def contradiction(self) -> bool:
         """Whether some V⁻¹, θ̂ or log det is not what its V and b say, beyond what rounding explains."""

@@ -134,6 +134,14 @@ def choose_metric(t: Table) -> None:
 
 
 @compiled
+def renew_bounds(t: Table, slot: int) -> None:
+    """Find the bounds on a slot that was given another set."""
+    set_radius(t, slot)
+    certify(t, slot)
+    show(t, slot)
+
+
+@compiled
 def keep_bounds(t: Table, slot: int) -> None:
     """Bring the bounds on a slot up to date after a change, and the shared metric where it has aged."""
     if len(t.near) == 0:

@@ -36,12 +36,12 @@ def set_radius(t: Table, slot: int) -> None:
     """Bring ρ up to date after a row entered this slot."""
     d = t.theta.shape[1]
     if t.kind == DETERMINANT:
-        t.radius[slot] = t.scale * determinant(t.log_det[slot], t.noise, t.bias, t.log_delta)
+        t.radius[slot] = t.scale * determinant(t.log_det[slot], t.noise, t.bias, t.log_delta[slot])
     elif t.kind == TRACE:
         rows = t.logged[slot] + t.live[slot]
-        t.radius[slot] = t.scale * trace(rows, t.growth, d, t.noise, t.bias, t.log_delta)
+        t.radius[slot] = t.scale * trace(rows, t.growth, d, t.noise, t.bias, t.log_delta[slot])
     elif t.kind == PAPER:
-        t.common = t.scale * paper(t.total, t.total_growth, d, t.noise, t.bias, t.log_delta)
+        t.common = t.scale * paper(t.total, t.total_growth, d, t.noise, t.bias, t.log_delta[slot])
 
 
 @compiled

@@ -27,6 +27,8 @@ SETS: Fields = {
     "near": (SINGLE, "BE"),  # θ̂, then ‖θ̂‖, ρ·sqrt(c) and what a set is widened by, rounded up; E = d + 3
     "quick": (SINGLE, "QP"),  # V⁻¹
     "size": (DOUBLE, "C"),  # ‖V⁻¹‖ (Frobenius), rounded up
+    "squares": (DOUBLE, "C"),  # Σr² of all its rows
+    "log_delta": (DOUBLE, "C"),  # 2·log(1/δ_a), δ_a being its action's share of δ
     "logged": (WHOLE, "C"),  # rows from the log
     "live": (WHOLE, "C"),  # rows since
     "fresh": (WHOLE, "C"),  # rows since `root` was found
@@ -40,6 +42,10 @@ SETS: Fields = {
     "priority": (WHOLE, "K"),  # the smaller number wins ties
     "order": (WHOLE, "K"),  # actions by priority
     "boldness": (DOUBLE, "K"),  # `optimism` where 1, 2, … actions are eligible
+    "everyone": (
+        FLAG,
+        "R",
+    ),  # who may be played: R is K where somebody is retired, else 0: nobody is left out
     # Of all.
     "metric": (DOUBLE, "P"),  # M, shared by all actions
     "span": (DOUBLE, "P"),  # M⁻¹
@@ -65,7 +71,6 @@ SETS: Fields = {
     "scale": (DOUBLE, ""),  # radius_scale
     "noise": (DOUBLE, ""),  # σ
     "bias": (DOUBLE, ""),  # √λ·S_θ
-    "log_delta": (DOUBLE, ""),  # 2·log(K'/δ)
     "growth": (DOUBLE, ""),  # S_x²/(λd)
     "total_growth": (DOUBLE, ""),  # S_x²/λ
     # The rules: see choosing.Plan.
@@ -89,7 +94,6 @@ SCRATCH: Fields = {
     "middle": (DOUBLE, "C"),  # x·θ̂ to single precision
     "width": (DOUBLE, "C"),  # half-widths at x
     "upper": (DOUBLE, "C"),  # no set's top at x lies above
-    "everyone": (FLAG, "0"),  # a mask that leaves nobody out
     "threshold": (DOUBLE, ""),  # what the log earned in this context (NaN where it was not)
     "answer": (WHOLE, ""),  # and what it answers
     "highest": (WHOLE, ""),  # the slot that `look` found to reach highest
@@ -148,15 +152,19 @@ def packed_size(d: int) -> int:
     return -(-d * (d + 1) // 2 // 8) * 8
 
 
-def allocate(n_actions: int, slots: int, d: int, *, bounded: bool, quick: bool) -> Memory:
+def allocate(
+    n_actions: int, slots: int, d: int, *, bounded: bool, quick: bool, retired: bool = False
+) -> Memory:
     """Sets for so many actions and slots, zero; with the arrays that bounds are read from, or without."""
-    rough = {"B": slots if bounded else 0, "Q": slots if quick else 0}
+    rough = {"B": slots if bounded else 0, "Q": slots if quick else 0, "R": n_actions if retired else 0}
     return Memory(SETS, sizes(slots, d, K=n_actions, **rough))
 
 
-def grown(sets: Memory, slots: int) -> Memory:
-    """The same sets in arrays with more slots."""
-    k, d = len(sets.settled), sets.theta.shape[1]
-    larger = allocate(k, slots, d, bounded=len(sets.near) > 0, quick=len(sets.quick) > 0)
+def grown(sets: Memory, *, slots: int = 0, actions: int = 0, retired: bool = False) -> Memory:
+    """The same sets in arrays with so many more slots and actions, or with a mask of those that are not retired."""
+    (room, d), k = sets.theta.shape, len(sets.settled) + actions
+    flags = {"bounded": len(sets.near) > 0, "quick": len(sets.quick) > 0}
+    larger = allocate(k, room + slots, d, **flags, retired=retired or len(sets.everyone) > 0)
+    larger.everyone[:] = True
     larger.take(sets)
     return larger

@@ -33,6 +33,7 @@ def copy_slot(t: Table, source: int, slot: int, action: int) -> None:
     t.log_det[slot], t.shrunk[slot] = t.log_det[source], t.shrunk[source]
     t.radius[slot], t.root[slot] = t.radius[source], t.root[source]
     t.logged[slot], t.live[slot] = t.logged[source], t.live[source]
+    t.squares[slot], t.log_delta[slot] = t.squares[source], t.log_delta[source]
     t.fresh[slot] = t.fresh[source]
     t.frozen[slot] = t.waiting[slot] = t.hidden[slot] = 0
     t.action[slot] = action
@@ -94,6 +95,7 @@ def absorb(t: Table, action: int, x: np.ndarray, reward: float) -> int:
     if slot == 0:
         slot = touch(t, action)
     t.total += 1
+    t.squares[slot] += reward * reward
     add_row(t, slot, x, reward)
     digest = np.uint64(t.digest)
     for word in t.theta[slot].view(np.uint64):

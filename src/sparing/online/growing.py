@@ -1,0 +1,109 @@
+"""Actions that come and go, and what all rows so far teach of them."""
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparing.errors import DecisionError, SettingError
+from sparing.log.labels import plain
+from sparing.model.prior import evidence_prior
+from sparing.online import promises
+from sparing.online.engine import memory, opening
+from sparing.online.log_beats import LogBeats
+from sparing.online.origins import packed
+from sparing.online.rules import Supported
+from sparing.online.sets import ConfidenceSets
+from sparing.online.starting import as_features, centred, posterior
+
+if TYPE_CHECKING:
+    from sparing.online.learner import Learner
+
+
+def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) -> None:
+    """One more action: it starts at Ŵz_a, with covariance S + C_a or in a set of its own share of δ."""
+    label, sets, prior = plain(name), learner.sets, learner.prior
+    if label in learner.action_names:
+        raise DecisionError(f"action {label!r} is there already")
+    if any(isinstance(rule, Supported | LogBeats) for rule in learner.rules):
+        raise SettingError(
+            f"{learner.algorithm} trusts the log for its actions and knows no others; use confident or certified"
+        )
+    proved = sets.arrays.kind != memory.CONSTANT
+    if proved and not sets.growing:
+        raise SettingError(
+            "the sets' δ is shared among the actions of the start. Make the learner with growing=True: they then share δ/2, "
+            "and the j-th added action has δ/(2j(j+1)), so that the guarantee holds for endless additions"
+        )
+    many = prior.items.shape[1] - 1 if prior is not None else 0
+    if (features is None) != (many == 0):
+        expected = f"{many} features, as its items had" if many else "no features: it was made without items"
+        raise SettingError(f"features={features!r} for action {label!r}; this learner expects {expected}")
+    z = np.ones((1, 1)) if prior is None or features is None else prior.place(as_features(features, many))
+    matrix = pull = None
+    if proved:
+        center = 0.0 if prior is None else prior.centers(z)[0]
+        pull = sets.assumptions.ridge * (center + np.zeros(learner.n_features))
+    elif prior is not None and many:
+        d = learner.n_features
+        full, pulls = prior.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
+        matrix, pull = packed(full)[0], pulls[0]
+    sets.add(matrix, pull)
+    learner.prior = None if prior is None else prior.joined(z)
+    learner.rename((*learner.action_names, label))
+
+
+def refresh(learner: "Learner") -> None:
+    """Relearn the prior from all rows so far, logged and live, and let every set start from it."""
+    prior, old = learner.prior, learner.sets
+    if prior is None:
+        raise SettingError(f"{learner.algorithm} has no prior to relearn; confident and certified do")
+    sums, assumptions, bayesian = old.rows(), old.assumptions, old.arrays.kind == memory.CONSTANT
+    guessed = bayesian and "noise" in assumptions.estimated
+    prior = evidence_prior(
+        sums,
+        blocks=prior.blocks,
+        items=prior.items,
+        standard=prior.standard,
+        noise=None if guessed else assumptions.noise,
+        scale=float(prior.spread[0]) if "scale" in prior.given else None,
+        mean=prior.weights[0] if "mean" in prior.given else None,
+    )
+    if bayesian:
+        sets, prior = posterior(sums, assumptions, prior, old.misfit)
+    else:
+        sets = centred(sums, assumptions, prior, growing=old.growing, added=old.added)
+    take_over(sets, old, learner, fresh_noise=guessed)
+    learner.sets, learner.prior = sets, prior
+    learner.guarantee = promises.again(learner)
+    learner.rename(learner.action_names)
+
+
+def take_over(sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool) -> None:
+    """What the rows do not say: which were live, who wins ties, who is retired, what is open, what was seen of the noise."""
+    a, before = sets.arrays, old.arrays
+    sets.added, a.digest = old.added, before.digest
+    slots = a.settled
+    a.logged[slots], a.live[slots] = old.logged * (slots > 0), old.live * (slots > 0)
+    sets.prioritise(before.priority)
+    if old.monitor is not None and not fresh_noise:
+        sets.go_on_watching(old.monitor)
+        a.common = before.common
+    for gone in np.flatnonzero(~before.everyone).tolist():
+        sets.retire(gone)
+    for action, x, predicted in learner.open_calls():
+        sets.make_room()
+        opening.reopen(sets.desk.ahead, action, x, predicted)
+        sets.keep_bounds(int(sets.arrays.ahead[action]))
+
+
+def retire(learner: "Learner", name: Hashable) -> None:
+    """Never play an action again; its rows are kept."""
+    action = learner.index(name)
+    left = learner.active()
+    if not left[action]:
+        raise DecisionError(f"action {name!r} is retired already")
+    if left.sum() == 1:
+        raise DecisionError(f"action {name!r} is the last that may be played; add another one first")
+    learner.sets.retire(action)
+    learner.rename(learner.action_names)

@@ -1,0 +1,120 @@
+"""How a learner's sets start from what a log teaches: as a posterior, or around centres."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.model.assumptions import Assumptions
+from sparing.model.prior import Prior, blocks_of, evidence_prior, standardised
+from sparing.model.statistics import Statistics, Summary
+from sparing.online.engine.learning import CONDITION
+from sparing.online.origins import Origins
+from sparing.online.sets import ConfidenceSets
+
+Items = Mapping[Hashable, Sequence[float]] | np.ndarray
+"""Features of the items that the actions stand for: by name, or a row for each action (K, q)."""
+
+MOST_RAISES = 20
+"""How often the noise may be raised before a posterior is given up as inexact."""
+
+
+def learn(
+    log: Log | Summary,
+    sums: Statistics,
+    *,
+    noise: float | None,
+    items: Items | None = None,
+    scale: float | None = None,
+    mean: Any = None,
+) -> Prior:
+    """The prior that a log teaches, with the blocks of its encoder if it has one."""
+    names = getattr(getattr(log, "encoder", None), "blocks", None)
+    z, standard = (None, None) if items is None else standardised(features_of(items, log))
+    return evidence_prior(
+        sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
+    )
+
+
+def features_of(items: Items, log: Log | Summary) -> np.ndarray:
+    """Item features, a row for each action (K, q)."""
+    names = log.action_names
+    if isinstance(items, Mapping):
+        missing = [name for name in names if name not in items]
+        if missing:
+            raise SettingError(
+                f"items has no features of action {missing[0]!r} ({len(missing)} of {len(names)} are missing); "
+                "give features of every action"
+            )
+        rows = [as_features(items[name]) for name in names]
+        given: np.ndarray = np.array(rows) if len({len(row) for row in rows}) == 1 else np.zeros(0)
+    else:
+        found = np.asarray(items)
+        given = found.astype(np.float64) if found.dtype.kind in "biuf" else np.zeros(0)
+    fits = given.ndim == 2 and len(given) == len(names) and given.size > 0
+    if not (fits and np.isfinite(given).all()):
+        raise SettingError(
+            f"items of shape {given.shape}; expected as many finite numbers for each of {len(names)} actions"
+        )
+    return given
+
+
+def as_features(features: Any, many: int | None = None) -> np.ndarray:
+    """The features of one item (q,), as finite numbers."""
+    try:
+        given = np.array(features, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.zeros((0, 0))
+    if given.ndim != 1 or not np.isfinite(given).all() or (many is not None and len(given) != many):
+        number = "a list of" if many is None else many
+        raise SettingError(f"item features {features!r}; expected {number} finite numbers")
+    return given
+
+
+def posterior(
+    sums: Statistics, assumptions: Assumptions, prior: Prior, misfit: float
+) -> tuple[ConfidenceSets, Prior]:
+    """Sets of the posterior, and the prior they come from; σ is raised to where every V_a can be learnt on exactly."""
+    for _ in range(MOST_RAISES):
+        believed, origins = replace(assumptions, noise=prior.noise), Origins.of(prior, sums)
+        try:
+            sets = ConfidenceSets(
+                sums, believed, origins=origins, constant=prior.noise, misfit=misfit, watch=True
+            )
+        except SettingError:
+            least = 10 * prior.noise
+        else:
+            if sets.condition <= CONDITION / 2:
+                return sets, prior
+            least = 1.1 * prior.noise * float(np.sqrt(2 * sets.condition / CONDITION))
+        prior = prior.noisier(sums, least)
+    raise SettingError(
+        "some features repeat others so closely that no posterior is exact in double precision. Scale the features to sizes "
+        "around 1 and drop those that repeat others, or pass a smaller prior_scale"
+    )
+
+
+def centred(
+    sums: Statistics,
+    assumptions: Assumptions,
+    prior: Prior | None,
+    *,
+    growing: bool = False,
+    added: np.ndarray | None = None,
+) -> ConfidenceSets:
+    """V_a = λI + G_a, b_a = λc_a + Σxr around c_a = Ŵz_a; around 0 without a prior.
+
+    The radius holds around any centre, one learnt from the same rows too: θ̂ − θ* = V⁻¹(λ(c − θ*) + Σxε), so that S_θ need only
+    bound ‖θ*_a − c_a‖. Where that is to be estimated, it is how far logged actions lie from where all others put them.
+    """
+    if prior is None:
+        return ConfidenceSets(sums, assumptions, growing=growing, added=added)
+    centers = prior.centers()
+    center = centers if prior.items.shape[1] > 1 else centers[0]
+    if "theta_bound" in assumptions.estimated:
+        assumptions = replace(assumptions, theta_bound=prior.farthest(sums, assumptions.ridge))
+    origins = Origins.ridge(assumptions.ridge, center, sums.n_actions)
+    return ConfidenceSets(sums, assumptions, origins=origins, growing=growing, added=added)
