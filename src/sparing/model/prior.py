@@ -273,17 +273,11 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
 
     The deviation is around what constant features explain, and at least a given noise; without a constant there is no level.
     """
-    gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
-    squares = float(sums.squares.sum())
-    constant = constant_features(sums)
-    level = (
-        linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
-        if constant.any()
-        else np.zeros(0)
+    gram = sums.gram.sum(axis=0)
+    deviation, root = (
+        max(reward_deviation(sums), noise or 0.0),
+        float(np.sqrt(sums.squares.sum() / sums.n_rows)),
     )
-    left = max(squares - float(level @ response[constant]), 0.0)
-    deviation = max(float(np.sqrt(left / sums.n_rows)), noise or 0.0)
-    root = float(np.sqrt(squares / sums.n_rows))
     deviation = max(deviation, SMALLEST_NOISE * root)
     if not deviation > 0:
         raise SettingError(
@@ -296,6 +290,18 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
     # Kernel features are many and small: what they have in common is of the size that the hyperprior expects.
     kernel = np.array([name == KERNEL for name in blocks.names])[blocks.of]
     return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
+
+
+def reward_deviation(sums: Statistics) -> float:
+    """The deviation of a log's rewards around what constant features explain; around 0 where there are none."""
+    gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
+    squares, constant = float(sums.squares.sum()), constant_features(sums)
+    explained = 0.0
+    if constant.any():
+        explained = float(
+            linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0] @ response[constant]
+        )
+    return float(np.sqrt(max(squares - explained, 0.0) / max(1, sums.n_rows)))
 
 
 class _Search:

@@ -2,12 +2,13 @@
 
 import copy
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import DecisionError, LogError
+from sparing.log.features.encoder import Encoder
 from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import Assumptions
@@ -49,11 +50,13 @@ class Learner(Core):
         key: int,
         guarantee: str = "",
         prior: Prior | None = None,
+        item_encoder: Encoder | None = None,
         **settings: Any,
     ) -> None:
         """Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
         super().__init__(action_names, sets, rules, **settings)
         self.algorithm, self.guarantee, self.key, self.prior = algorithm, guarantee, key, prior
+        self.item_encoder = item_encoder
         self.rounds = 0
         self.calls = 0
         self.open: dict[int, OpenDecision] = {}
@@ -78,17 +81,20 @@ class Learner(Core):
             )
         return position
 
-    def add_action(self, name: Hashable, features: Sequence[float] | None = None) -> None:
-        """One more action from now on; `features` are its item's, where the learner was made with `items`.
+    def add_action(self, name: Hashable, features: Mapping[str, Any] | Sequence[float] | None = None) -> None:
+        """One more action from now on; `features` are its item's, where the learner was made with `items`: its row of
+        the item table by column, or the encoded numbers.
 
         It starts where the prior expects it: at Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its
         own share of δ (`certified`, `warm_started`, made with growing=True). It is the last in ties.
         """
         from sparing.online import growing
 
+        known = self.item_encoder
+        numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
         with self._turns.door:
             self._turns.wait()
-            growing.add(self, name, features)
+            growing.add(self, name, numbers)
 
     def retire(self, name: Hashable) -> None:
         """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""

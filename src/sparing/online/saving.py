@@ -47,6 +47,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
         "guarantee": learner.guarantee,
         "action_names": [labels.to_json(name) for name in learner.action_names],
         "encoder": learner.encoder.header(),
+        "item_encoder": learner.item_encoder and learner.item_encoder.header(),
         "assumptions": asdict(sets.assumptions),
         "sets": {name: getattr(sets, name) for name in ("ridge", "constant", "slack", "misfit")},
         "rules": [[rule.name, rule.header()] for rule in learner.rules],
@@ -153,6 +154,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
         encoder=_encoder(header, sets.shape[1]),
+        item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
         prior=remembering.prior(header["prior"], _under(arrays, "prior/"), *sets.shape),
     )
     learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
