@@ -126,6 +126,7 @@ def evaluate(
     noise: float | None = None,
     theta_bound: float | None = None,
     delta: float = 0.05,
+    reward_model: str = "linear",
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
@@ -134,12 +135,14 @@ def evaluate(
     linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
     `theta_bound` estimated where not given. `interval` is
     `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
-    faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
+    faster) or `bernstein`; `clip` is M for `clipped` and `cab`. `reward_model` is `linear` or `boosted`, which needs
+    scikit-learn and is cross-fitted in every method.
     """
     _check(log, policy, interval, band)
     share("confidence", confidence)
     share("flag_mass", flag_mass, zero=True, one=True)
     chosen = _methods(methods)
+    among("reward_model", reward_model, ("linear", "boosted"))
     of = Ingredients(
         log,
         policy,
@@ -152,6 +155,7 @@ def evaluate(
         noise=noise,
         theta_bound=theta_bound,
         delta=delta,
+        reward_model=reward_model,
     )
     if log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods
