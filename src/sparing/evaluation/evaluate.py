@@ -44,6 +44,7 @@ def evaluate(
     delta: float = 0.05,
     taught: str = "refuse",
     progress: Callable[[int, int], None] | None = None,
+    reward_model: str = "linear",
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
@@ -55,13 +56,15 @@ def evaluate(
     linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
     `theta_bound` estimated where not given. `interval` is
     `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
-    faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
+    faster) or `bernstein`; `clip` is M for `clipped` and `cab`. `reward_model` is `linear` or `boosted`, which needs
+    scikit-learn and is cross-fitted in every method.
     """
     _check(log, policy, interval, band)
     among("taught", taught, TAUGHT)
     share("confidence", confidence)
     share("flag_mass", flag_mass, zero=True, one=True)
     chosen, rows = _methods(methods), judging_rows(log, policy, taught)
+    among("reward_model", reward_model, ("linear", "boosted"))
     of = Ingredients(
         rows.log,
         policy,
@@ -74,6 +77,7 @@ def evaluate(
         noise=noise,
         theta_bound=theta_bound,
         delta=delta,
+        reward_model=reward_model,
     )
     if rows.log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods

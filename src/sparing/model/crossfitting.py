@@ -71,6 +71,15 @@ def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
     return theta
 
 
+def errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """(r − α − β·p)² of each row, (n,), with the α and the β ≥ 0 that make their mean least."""
+    r, p = rewards - rewards.mean(), predicted - predicted.mean()
+    square = float(p @ p)
+    scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
+    errors: np.ndarray = (r - scale * p) ** 2
+    return errors
+
+
 @dataclass(frozen=True, eq=False)
 class PropensityFit:
     """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.
