@@ -21,7 +21,8 @@ class Parts:
     `clipped` is the further mass that clipping takes away. `lack` (n,) is what the weights of a row are short of, on average 0:
     1 − u_i − w_i; `filled` says whether what they are short of counts with the model or the mean, not with 0. `ends`
     are rows for the ends of the value's own interval, where it must reach further. `check` are those of an estimate
-    which must lie in it too. `model`: whether a reward model speaks in it.
+    which must lie in it too. `model`: whether a reward model speaks in it. `fit`: the standard error and
+    the lift that fitted propensities bring.
     """
 
     plain: Terms
@@ -36,6 +37,7 @@ class Parts:
     ends: tuple[Terms, Terms] | None = None
     check: "Parts | None" = None
     model: bool = False
+    fit: tuple[float, float] = (0.0, 0.0)
 
 
 def dm(of: Ingredients) -> Parts:
@@ -68,10 +70,11 @@ def mlips(of: Ingredients) -> Parts:
 
     Fitted propensities know nothing of the support: where that is unknown, so is what is missing.
     """
-    if of.log.support.known:
-        return _weighted(of, of.fitted_weights)
     weights = of.fitted_weights
-    return Parts(Terms(weights * of.log.rewards), None, None, None, weights, filled=False)
+    parts = Parts(Terms(weights * of.log.rewards), None, None, None, weights, filled=False)
+    if of.log.support.known:
+        parts = _weighted(of, weights)
+    return replace(parts, fit=of.propensity_fit.error_of(of.target * of.log.rewards))
 
 
 def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:

@@ -11,7 +11,7 @@ from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
 from sparing.model.boosting import boost
-from sparing.model.crossfitting import fit_propensities, held_out_sums
+from sparing.model.crossfitting import PropensityFit, fit_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.level import missing_level
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
@@ -54,6 +54,7 @@ class Ingredients:
     theta_bound: float | None = None
     delta: float = 0.05
     reward_model: str = "linear"
+    progress: Callable[[int, int], None] | None = None
     _table: np.ndarray | None = field(default=None, init=False)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
@@ -113,8 +114,12 @@ class Ingredients:
     @cached_property
     def fitted_weights(self) -> np.ndarray:
         """w_i with a fitted propensity in the place of the logged one (MLIPS)."""
-        fit, rows = fit_propensities(self.log, folds=self.folds, seed=self.seed), np.arange(self.log.n_rows)
-        return self.target / np.maximum(fit.table(rows)[rows, self.log.actions], 1e-6)
+        return self.target / np.maximum(self.propensity_fit.logged, 1e-6)
+
+    @cached_property
+    def propensity_fit(self) -> PropensityFit:
+        """Propensities fitted to the log, each row's by a model that has not seen its context."""
+        return fit_propensities(self.log, folds=self.folds, seed=self.seed, progress=self.progress)
 
     @cached_property
     def missing_level(self) -> tuple[str, ...]:
