@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, optimize
 
 from sparing.errors import SettingError
-from sparing.log.features.encoder import KERNEL
+from sparing.log.features.encoder import CONSTANT, KERNEL
 from sparing.model.assumptions import positive, vector
 from sparing.model.evidence import Rows, Scales, doubts, fit, inverses, regular
 from sparing.model.statistics import SMALLEST_NOISE, Statistics
@@ -50,7 +50,7 @@ def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> Blocks:
     """The blocks of an encoder's names (d,), the narrow ones joined; without names, constant features and the rest."""
     constant = constant_features(sums)
     if names is None:
-        named = np.where(constant, "constant", "features")
+        named = np.where(constant, CONSTANT, "features")
     else:
         named = np.array([str(name) for name in names], dtype=object)
         if len(named) != len(constant):
@@ -275,7 +275,9 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
     """
     gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
     squares = float(sums.squares.sum())
-    constant = constant_features(sums)
+    constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
+    if (sums.counts > 0).sum() > 1:
+        constant |= constant_features(sums)
     level = (
         linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
         if constant.any()

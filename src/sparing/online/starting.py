@@ -32,7 +32,7 @@ def learn(
     mean: Any = None,
 ) -> Prior:
     """The prior that a log teaches, with the blocks of its encoder if it has one."""
-    names = getattr(getattr(log, "encoder", None), "blocks", None)
+    names = None if log.encoder.is_raw else log.encoder.blocks
     z, standard = (None, None) if items is None else standardised(features_of(items, log))
     return evidence_prior(
         sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
