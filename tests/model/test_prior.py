@@ -210,3 +210,16 @@ def test_collinear_features_without_noise(noise):
     matrix, pull = prior.start(sums.gram, sums.response, prior.items)
     assert np.isfinite(matrix).all()
     assert np.isfinite(pull).all()
+
+
+def test_standardised_features_of_one_action_are_no_level():
+    """An encoder's features have mean square 1, as its constant has: only the constant explains the rewards' level."""
+    rng = np.random.default_rng(3)
+    contexts = rng.standard_normal((300, 2))
+    contexts = np.c_[np.ones(300), (contexts - contexts.mean(axis=0)) / contexts.std(axis=0)]
+    rewards = contexts @ [5.0, 2.0, 1.0] + 0.1 * rng.standard_normal(300)
+    sums = Statistics.of(Log.from_arrays(contexts, [0] * 300, rewards, action_names=range(2)))
+    prior = evidence_prior(sums, blocks=blocks_of(sums, ["constant", "age", "age"]))
+    expected = rewards.std() / np.array([1, np.sqrt(2)])
+    np.testing.assert_allclose(list(prior.scales().values())[::-1], expected, rtol=0.7)
+    assert prior.scales()["age"] > 0.5

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, optimize
 
 from sparing.errors import SettingError
-from sparing.log.features.encoder import KERNEL
+from sparing.log.features.encoder import CONSTANT, KERNEL
 from sparing.model.assumptions import positive, vector
 from sparing.model.evidence import Rows, Scales, doubts, fit, inverses, regular
 from sparing.model.statistics import SMALLEST_NOISE, Statistics
@@ -50,7 +50,7 @@ def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> Blocks:
     """The blocks of an encoder's names (d,), the narrow ones joined; without names, constant features and the rest."""
     constant = constant_features(sums)
     if names is None:
-        named = np.where(constant, "constant", "features")
+        named = np.where(constant, CONSTANT, "features")
     else:
         named = np.array([str(name) for name in names], dtype=object)
         if len(named) != len(constant):
@@ -274,10 +274,8 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
     The deviation is around what constant features explain, and at least a given noise; without a constant there is no level.
     """
     gram = sums.gram.sum(axis=0)
-    deviation, root = (
-        max(reward_deviation(sums), noise or 0.0),
-        float(np.sqrt(sums.squares.sum() / sums.n_rows)),
-    )
+    root = float(np.sqrt(sums.squares.sum() / sums.n_rows))
+    deviation = max(reward_deviation(sums, blocks), noise or 0.0)
     deviation = max(deviation, SMALLEST_NOISE * root)
     if not deviation > 0:
         raise SettingError(
@@ -292,16 +290,17 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
     return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
 
 
-def reward_deviation(sums: Statistics) -> float:
+def reward_deviation(sums: Statistics, blocks: Blocks) -> float:
     """The deviation of a log's rewards around what constant features explain; around 0 where there are none."""
     gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
-    squares, constant = float(sums.squares.sum()), constant_features(sums)
+    constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
+    if (sums.counts > 0).sum() > 1:
+        constant |= constant_features(sums)
     explained = 0.0
     if constant.any():
-        explained = float(
-            linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0] @ response[constant]
-        )
-    return float(np.sqrt(max(squares - explained, 0.0) / max(1, sums.n_rows)))
+        level = linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
+        explained = float(level @ response[constant])
+    return float(np.sqrt(max(float(sums.squares.sum()) - explained, 0.0) / max(1, sums.n_rows)))
 
 
 class _Search:

@@ -193,7 +193,7 @@ def certified(
     among("explore", explore, ("leader", "wider"))
     log, items = with_wanted_kernel(log, kernel), known_items(log, items)
     start = _begin(log, settings)
-    tolerance = known_tolerance(tolerance, start.sums)
+    tolerance = known_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
     promise = promises.certified(sets.assumptions, tolerance, centred=prior is not None)
     rules = [Certified(float(tolerance))]
@@ -244,7 +244,7 @@ def confident(
         given["noise"] = 1.0  # the prior says more of it
     start = replace(_begin(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    tolerance = known_tolerance(tolerance, start.sums)
+    tolerance = known_tolerance(tolerance, log, start.sums)
     prior = learn(
         log, start.sums, noise=settings.get("noise"), items=items, scale=prior_scale, mean=prior_mean
     )

@@ -40,11 +40,16 @@ def learn(
     mean: Any = None,
 ) -> Prior:
     """The prior that a log teaches, with the blocks of its encoder if it has one."""
-    names = None if log.encoder.is_raw else log.encoder.blocks
+    names = _block_names(log)
     z, standard = (None, None) if items is None else standardised(features_of(items, log))
     return evidence_prior(
         sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
     )
+
+
+def _block_names(log: Log | Summary) -> tuple[str, ...] | None:
+    """The blocks of a log's features; None where they are raw numbers."""
+    return None if log.encoder.is_raw else log.encoder.blocks
 
 
 def known_items(log: Any, items: Items | None) -> Items | None:
@@ -64,7 +69,7 @@ def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
     return with_kernel(log, kernel)
 
 
-def known_tolerance(tolerance: float | None, sums: Statistics) -> float:
+def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
     """What a skipped round may cost: as given, with a warning where it is large; else a share of the rewards' deviation."""
     if not sums.n_rows:
         if tolerance is None:
@@ -72,7 +77,7 @@ def known_tolerance(tolerance: float | None, sums: Statistics) -> float:
                 "without logged rows there is no deviation to take a tolerance from; pass tolerance=..."
             )
         return float(tolerance)
-    deviation = reward_deviation(sums)
+    deviation = reward_deviation(sums, blocks_of(sums, _block_names(log)))
     if tolerance is None:
         return TOLERATED * deviation
     if tolerance > deviation / 2 > 0:
