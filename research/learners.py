@@ -59,7 +59,9 @@ LEARNERS = {
     "eps_moful": Participant("ε-mOFUL", BLUE, "s", DASHED, algorithm="eps_moful", takes=("supported",)),
     "eps_moful_ips": _ips("ε-mOFUL-IPS"),
     "eps_moful_ips_inf": _ips("ε-mOFUL-IPS, M = ∞", clipped=False),
-    "greedy": Participant("greedy ridge", BLACK, "*", DOTTED, algorithm="warm_started"),
+    "greedy": Participant(
+        "greedy ridge", BLACK, "*", DOTTED, algorithm="warm_started", fixed={"center": "zero"}
+    ),
     "warm_started": Participant("warm-started", ORANGE, "P", DASHED, algorithm="warm_started"),
     "certified": Participant("certified", SKY, "o", algorithm="certified", takes=("tolerance",)),
     "confident": Participant("confident", INDIGO, "h", "-.", algorithm="confident", takes=("tolerance",)),

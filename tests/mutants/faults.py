@@ -11,10 +11,12 @@ KILLERS = (
     "online/test_log_beats.py",
     "online/test_sets.py",
     "online/test_monitor.py",
+    "online/test_growing.py",
 )
 """Tests from the mathematics and against the plain reference; no golden traces among them."""
 
 AGREEMENT, RANDOM, CORE, ENGINE = KILLERS[1:5]
+GROWING = KILLERS[-1]
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,66 @@ FAULTS = (
     Fault(
         "optimistic: by the mean",
         CHOOSING,
-        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)",
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, bold(t, eligible), eligible, False, bounds)",
         "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, 0.0, eligible, False, bounds)",
+    ),
+    Fault(
+        "optimistic: for all and not the eligible",
+        CHOOSING,
+        "return t.boldness[many - 1]",
+        "return t.optimism",
+        first=(ENGINE,),
+    ),
+    Fault("strict: forgotten", DOUBTING, "return t.caution * math", "return math"),
+    Fault(
+        "added: δ as for the first",
+        "sets.py",
+        "np.where(self.added[actions] > 0, later, first)",
+        "np.where(self.added[actions] < 0, later, first)",
+        first=(GROWING,),
+    ),
+    Fault(
+        "growing: all of δ for the first",
+        "sets.py",
+        "self.learnt * (2 if self.growing else 1)",
+        "self.learnt",
+        first=(GROWING,),
+    ),
+    Fault(
+        "added: at the common mean",
+        "growing.py",
+        "prior.place(as_features(features, many))",
+        "prior.place(prior.standard[0])",
+        first=(GROWING,),
+    ),
+    Fault(
+        "retired: played in compiled runs",
+        "engine/running.py",
+        """everyone = t.everyone
+    capacity""",
+        """everyone = t.everyone[:0]
+    capacity""",
+        first=(GROWING,),
+    ),
+    Fault(
+        "refresh: what the sets began with counts as rows",
+        "sets.py",
+        "(a.gram[a.settled, : triangles.shape[1]] - triangles)",
+        "a.gram[a.settled, : triangles.shape[1]]",
+        first=(GROWING,),
+    ),
+    Fault(
+        "refresh: Σr² of live rewards forgotten",
+        OPENING,
+        "t.squares[slot] += reward * reward",
+        "t.squares[slot] += 0.0",
+        first=(GROWING,),
+    ),
+    Fault(
+        "centre: not weighed by the ridge",
+        "origins.py",
+        "pull = ridge * (np",
+        "pull = 2 * ridge * (np",
     ),
     Fault(
         "wider-rival: narrower",
@@ -158,7 +218,7 @@ FAULTS = (
     Fault(
         "spot check: without doubts",
         CHOOSING,
-        "odds[action] = doubt(mean - rival_mean + tolerance, math.sqrt(spread**2 + rival_spread**2))",
+        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t, spread, rival_spread))",
         "odds[action] = 1.0",
         first=(RANDOM,),
     ),
@@ -301,7 +361,7 @@ FAULTS = (
     Fault(
         "radius: δ forgotten",
         LEARNING,
-        "determinant(t.log_det[slot], t.noise, t.bias, t.log_delta)",
+        "determinant(t.log_det[slot], t.noise, t.bias, t.log_delta[slot])",
         "determinant(t.log_det[slot], t.noise, t.bias, 0.0)",
     ),
     Fault(

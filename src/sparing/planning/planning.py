@@ -165,7 +165,7 @@ def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | 
     taken = algorithms.Believed.__annotations__
     own: Any = {key: value for key, value in settings.items() if key in taken}
     if name == "greedy":  # ε-mOFUL that trusts the log for all actions, and so never asks
-        theta = algorithms.warm_started(log, **own).sets.theta
+        theta = algorithms.warm_started(log, center="zero", **own).sets.theta
         own["supported"] = given(dict(zip(log.action_names, theta, strict=True)))
         name = "eps_moful"
     elif name == "eps_moful":
