@@ -76,10 +76,11 @@ def test_bernstein_too(kind):
 
 def test_a_mean_weight_above_one_says_that_nothing_is_missing():
     log, policy = adversarial("heavy", 0, support=False)
-    found = evaluate(log, policy, methods=["ips", "snips"], reward_range=(-50, 50))
-    for each in found.estimates:
-        assert each.unsupported_mass == 0
-        assert (each.support_low, each.support_high) == (each.low, each.high)
+    for reward_range in ((-50, 50), (1e-3, 50)):
+        found = evaluate(log, policy, methods=["ips", "snips", "clipped"], reward_range=reward_range)
+        for each in found.estimates:
+            assert each.unsupported_mass == 0
+            assert (each.support_low, each.support_high) == (each.low, each.high)
 
 
 def test_nothing_seen_is_not_nothing():
@@ -247,3 +248,10 @@ def test_progress_is_told():
     evaluate(log, policy, progress=lambda done, total: told.append((done, total)))
     assert told[-1][0] == told[-1][1]
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_what_clipping_leaves_to_the_model_is_bounded_too():
+    log, policy = adversarial("random", 0, support=True)
+    found = evaluate(log, policy, methods=["cab"], clip=1.0, reward_range=(-9, 9))["cab"]
+    assert found.clipped_mass > 0.1
+    assert found.support_high - found.support_low >= 9 * found.clipped_mass

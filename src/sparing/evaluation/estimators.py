@@ -87,17 +87,11 @@ def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
 def _missing(
     of: Ingredients, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū.
-
-    A mean weight above 1 says that nothing is missing: there is no negative mass.
-    """
+    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū."""
     outside = of.unsupported
     if outside is not None:
         return outside.mass, outside.low, outside.high, ()
     lack = 1 - weights
-    if lack.mean() <= 0:
-        nothing = np.zeros(of.log.n_rows)
-        return nothing, nothing, nothing, ("the support is unknown, but the weights miss no mass",)
     note = "the support is unknown: the unsupported mass is estimated as 1 − mean weight"
     return lack, lack * of.reward_range[0], lack * of.reward_range[1], (note,)
 

@@ -220,7 +220,9 @@ def _pending(
     own = limits.add(parts.plain)
     plain = (own, own) if parts.ends is None else (limits.add(parts.ends[0]), limits.add(parts.ends[1]))
     bounds = None
-    if parts.low is not None and parts.high is not None:
+    if parts.missing is not None and not of.log.support.known and parts.missing.mean() <= 0:
+        bounds = plain  # a mean weight above 1 is no negative mass: nothing is missing
+    elif parts.low is not None and parts.high is not None:
         bounds = limits.add(parts.low), limits.add(parts.high)
     check = None
     if parts.check is not None:
