@@ -45,7 +45,8 @@ def walked(trees: Trees, x: np.ndarray) -> np.ndarray:
 def test_scores_are_those_of_scikit_learn(binary):
     log = make(600, binary=binary)
     trees = grow(log, 30, binary=binary)
-    x = np.vstack([log.contexts, np.random.default_rng(1).normal(size=(500, 3)) * 3])
+    edges = np.tile(trees.thresholds[trees.right > 0][:, None], (1, 3))  # a context on the edge goes left
+    x = np.vstack([log.contexts, np.random.default_rng(1).normal(size=(500, 3)) * 3, edges])
     for action in (0, 1):
         rows = log.actions == action
         kind = HistGradientBoostingClassifier if binary else HistGradientBoostingRegressor
