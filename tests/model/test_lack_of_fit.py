@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sparing import confident, load, moful
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log
 from sparing.model import lack_of_fit as module
-from sparing.model.lack_of_fit import lack_of_fit, nystroem, without_lines
+from sparing.model.lack_of_fit import lack_of_fit, without_lines
 
 
 def make(rows, seed, *, cubic=0.0, noise="normal", k=4, d=3):
@@ -34,7 +35,7 @@ def test_where_rewards_are_cubic_it_fires():
     found = [lack_of_fit(make(800, seed, cubic=1.0), boosted=False) for seed in range(5)]
     assert all(each.found for each in found)
     assert all(0.02 < each.explained < 1 for each in found)
-    assert "not linear in the features" in str(found[0])
+    assert "NOT linear in the features" in str(found[0])
 
 
 def test_trees_see_it_too_and_the_smaller_p_counts_twice():
@@ -68,14 +69,15 @@ def test_adding_any_linear_reward_changes_nothing():
     assert other.kernel == pytest.approx(one.kernel, abs=1e-8)
 
 
-def test_features_of_the_landmarks_multiply_to_the_kernel():
-    x = np.random.default_rng(0).normal(size=(20, 2))
-    phi = nystroem(x, 20, 0)(x)  # every point is a landmark, so nothing is approximate
-    z = (x - x.mean(axis=0)) / x.std(axis=0)
-    apart = ((z[:, None] - z) ** 2).sum(axis=2)
-    width = 0.7 * np.sqrt(np.median(apart[np.triu_indices(20, 1)]))
-    np.testing.assert_allclose(phi @ phi.T, np.exp(-apart / (2 * width**2)), atol=1e-5)
-    assert nystroem(np.ones((5, 2)), 4, 0)(np.ones((3, 2))).shape == (3, 1)
+def test_a_learner_names_what_the_log_says_of_its_model(tmp_path):
+    bent, straight = confident(make(2000, 0, cubic=1.0)), confident(make(2000, 0))
+    assert "the log shows that rewards are NOT linear in the features" in bent.guarantee
+    assert "kernel='auto'" in bent.guarantee
+    assert "the log shows no sign that rewards are not linear" in straight.guarantee
+    bent.save(tmp_path / "l.sparing")
+    assert load(tmp_path / "l.sparing").guarantee == bent.guarantee == bent.copy().guarantee
+    assert "too few rows to test" in confident(make(6, 0)).guarantee
+    assert "linear in the features" not in moful(n_actions=2, n_features=2).guarantee
 
 
 def test_without_scikit_learn_the_kernel_speaks_alone(monkeypatch):

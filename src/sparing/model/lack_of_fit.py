@@ -16,8 +16,9 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from sparing.errors import LogError, MissingExtraError
+from sparing.errors import InputError, LogError, MissingExtraError
 from sparing.log import Log
+from sparing.log.features.kernel import Kernel
 from sparing.model.boosting import grow
 from sparing.model.crossfitting import context_folds
 from sparing.settings import share
@@ -25,8 +26,11 @@ from sparing.settings import share
 LEVEL = 0.01
 """Below this p-value the linear model is said to be wrong."""
 
-LANDMARKS, WIDTH, RIDGE = 64, 0.7, 1.0
-"""Of the kernel block: points, width in median distances, and ridge beside features with Σφ² ≤ 1."""
+LANDMARKS, RIDGE = 64, 1.0
+"""Of the kernel block: points, and ridge beside features with Σφ² ≤ 1."""
+
+MOST_ROWS = 2048
+"""Rows that a promise or a note looks at."""
 
 ROUNDS = 20
 """Trees an action of the boosted model of residuals."""
@@ -58,8 +62,8 @@ class LackOfFit:
         if not self.found:
             return f"no sign that rewards are not linear in the features (p = {self.p_value:.2g})"
         return (
-            f"rewards are not linear in the features (p = {self.p_value:.2g}): {self.explained:.1%} of what the "
-            "linear model leaves can be predicted. Its errors are larger than it says; add features, or a kernel"
+            f"that rewards are NOT linear in the features (p = {self.p_value:.2g}): {self.explained:.1%} of what the "
+            "linear model leaves can be predicted, so its errors are larger than it says; try kernel='auto'"
         )
 
 
@@ -123,8 +127,9 @@ def _widened(log: Log) -> np.ndarray:
 
 def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
     """Ridge regression on Nyström features, action by action."""
-    features = nystroem(log.contexts, LANDMARKS, seed)
-    known, asked = features(log.contexts), features(other.contexts)
+    standard = _standardised(log.contexts)
+    kernel = Kernel.fit(standard(log.contexts), LANDMARKS, seed)
+    known, asked = kernel(standard(log.contexts)), kernel(standard(other.contexts))
     guess = np.zeros(other.n_rows)
     for action in np.flatnonzero(log.counts):
         phi, wanted = known[log.actions == action], other.actions == action
@@ -140,33 +145,21 @@ def _by_trees(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.n
     return trees.scores(other.contexts)[np.arange(other.n_rows), other.actions]
 
 
-def nystroem(contexts: np.ndarray, landmarks: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Features φ with φ(x)·φ(x') ≈ exp(−‖x − x'‖²/2w²), as a function of contexts (n, d) → (n, m).
-
-    x is standardised; landmarks are drawn by k-means++ from the contexts, w is 0.7 of the median distance
-    between them, and φ(x) = k(x, L)·k(L, L)^−½.
-    """
+def _standardised(contexts: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Takes features to mean 0 and deviation 1, as these contexts (n, d) have them; constant ones to 0."""
     centre, spread = contexts.mean(axis=0), contexts.std(axis=0)
     scale = np.where(spread > 0, spread, np.inf)
-    points = _spread_out((contexts - centre) / scale, landmarks, np.random.default_rng([seed, 31]))
-    apart = _squared(points, points)
-    width = WIDTH * np.sqrt(np.median(apart[np.triu_indices(len(points), 1)])) if len(points) > 1 else 1.0
-    values, vectors = np.linalg.eigh(np.exp(-apart / (2 * width**2)))
-    root = vectors / np.sqrt(np.maximum(values, 1e-10))
-    return lambda x: np.exp(-_squared((x - centre) / scale, points) / (2 * width**2)) @ root
+    return lambda x: np.asarray((x - centre) / scale)
 
 
-def _spread_out(points: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Up to so many distinct points, each drawn by its squared distance from those before it (k-means++)."""
-    chosen = [int(rng.integers(len(points)))]
-    nearest = _squared(points, points[chosen])[:, 0]
-    while len(chosen) < most and nearest.max() > 1e-12:
-        chosen.append(int(rng.choice(len(points), p=nearest / nearest.sum())))
-        nearest = np.minimum(nearest, _squared(points, points[chosen[-1:]])[:, 0])
-    return points[chosen]
+def sample(log: Log, most: int = MOST_ROWS) -> Log:
+    """At most so many of a log's rows, evenly spaced."""
+    return log if log.n_rows <= most else log.take(np.arange(most) * log.n_rows // most)
 
 
-def _squared(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Squared distances, (n, m)."""
-    apart = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
-    return np.maximum(apart, 0.0)
+def fit_sentence(log: Log) -> str:
+    """What the kernel's part of the test says of (a sample of) a log, in words for a promise or a note."""
+    try:
+        return f"the log shows {lack_of_fit(sample(log), boosted=False)}"
+    except InputError:
+        return "the log has too few rows to test whether rewards are linear"

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.features.encoder import Encoder
 from sparing.log.labels import action_names
 from sparing.model.assumptions import Assumptions, positive
+from sparing.model.lack_of_fit import sample
 from sparing.model.prior import Prior
 from sparing.model.statistics import Statistics, Summary
 from sparing.model.supported import Supported as ChooseSupported
@@ -66,7 +66,7 @@ class Settings(Believed, total=False):
 
 @dataclass(frozen=True)
 class _Start:
-    """What every algorithm begins with."""
+    """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
 
     names: tuple[Hashable, ...]
     sums: Statistics
@@ -74,9 +74,8 @@ class _Start:
     priority: np.ndarray
     key: int
     reward_range: tuple[float, float] | None
-    encoder: Encoder | None
-    growing: bool = False
-    items: Encoder | None = None
+    growing: bool
+    about: dict[str, Any]
 
     @property
     def nothing(self) -> Statistics:
@@ -87,13 +86,8 @@ class _Start:
         self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
     ) -> Learner:
         sets.prioritise(self.priority)
-        known: dict[str, Any] = {
-            "key": self.key,
-            "reward_range": self.reward_range,
-            "encoder": self.encoder,
-            "item_encoder": self.items,
-        }
-        return Learner(algorithm, self.names, sets, rules, **known, **more)
+        known = {**self.about, "reward_range": self.reward_range, **more}
+        return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
 
 
 def moful(
@@ -244,10 +238,10 @@ def confident(
         given["noise"] = 1.0  # the prior says more of it
     start = replace(_begin(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    tolerance = known_tolerance(tolerance, log, start.sums)
     prior = learn(
         log, start.sums, noise=settings.get("noise"), items=items, scale=prior_scale, mean=prior_mean
     )
+    tolerance = known_tolerance(tolerance, log, start.sums)
     estimated = (
         ("noise", *start.assumptions.estimated)
         if settings.get("noise") is None
@@ -323,7 +317,7 @@ def _begin(
     if reward_range is not None and values.get("noise") is None:
         values["noise"] = (reward_range[1] - reward_range[0]) / 2
     assumed: tuple[str, ...] = ()
-    encoder = items = None
+    about: dict[str, Any] = {}
     if log is None:
         names = _names(n_actions, actions)
         if n_features is None or n_features < 1:
@@ -339,13 +333,12 @@ def _begin(
             )
         names = log.action_names
         sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
-        encoder, items = log.encoder, log.items.encoder if log.items else None
+        about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
+        about["fit"] = sample(log) if isinstance(log, Log) and log.n_rows else ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    return _Start(
-        names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, encoder, growing, items
-    )
+    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, growing, about)
 
 
 def _centred(

@@ -11,7 +11,9 @@ from sparing.errors import DecisionError, LogError
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
+from sparing.log.log import Log
 from sparing.model.assumptions import Assumptions
+from sparing.model.lack_of_fit import fit_sentence
 from sparing.model.prior import Prior
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_reward, unfit
@@ -49,19 +51,38 @@ class Learner(Core):
         *,
         key: int,
         guarantee: str = "",
+        fit: Log | str = "",
         prior: Prior | None = None,
         item_encoder: Encoder | None = None,
         **settings: Any,
     ) -> None:
-        """Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
+        """`fit` is a log to test for linearity, or what such a test has said. Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
         super().__init__(action_names, sets, rules, **settings)
-        self.algorithm, self.guarantee, self.key, self.prior = algorithm, guarantee, key, prior
+        self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
+        self._fit = fit
         self.item_encoder = item_encoder
         self.rounds = 0
         self.calls = 0
         self.open: dict[int, OpenDecision] = {}
         self._fresh: int | None = None
         self._shape = (self.n_features,)
+
+    @property
+    def fit(self) -> str:
+        """Whether the log's rewards are linear in the features, as far as a test can tell: computed when first asked for."""
+        if not isinstance(self._fit, str):
+            self._fit = fit_sentence(self._fit)
+        return self._fit
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, on which conditions, and what the log says of them."""
+        return "; ".join(part for part in (self.promise, self.fit) if part)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies know the test's result, not the rows."""
+        _ = self.fit
+        return super().__getstate__()
 
     def rename(self, action_names: Sequence[Hashable]) -> None:
         """Take note of the actions that there are, and of the sets, after either changed."""

@@ -44,7 +44,8 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     waiting = list(learner.open.values())
     header = {
         "algorithm": learner.algorithm,
-        "guarantee": learner.guarantee,
+        "guarantee": learner.promise,
+        "fit": learner.fit,
         "action_names": [labels.to_json(name) for name in learner.action_names],
         "encoder": learner.encoder.header(),
         "item_encoder": learner.item_encoder and learner.item_encoder.header(),
@@ -153,6 +154,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         spot_check=_number(header["spot_check"], 0.0),
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
+        fit=str(header["fit"]),
         encoder=_encoder(header, sets.shape[1]),
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
         prior=remembering.prior(header["prior"], _under(arrays, "prior/"), *sets.shape),
