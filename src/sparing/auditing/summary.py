@@ -24,7 +24,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.ellipsoids import Ellipsoids
-from sparing.model.level import missing_level
+from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics
 from sparing.model.supported import find_elbow
 from sparing.policies.policy import Policy
@@ -223,7 +223,7 @@ def audit(
     bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
     assumptions, notes = _assumptions(sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale)
     sets = None if assumptions is None else Ellipsoids(sums, assumptions)
-    notes += missing_level(log, sums, ridge)
+    notes += linear_notes(log, sums, ridge)
     looked, estimate, more = _supported(log, rare=rare, confidence=confidence, seed=seed)
     support, estimated = looked.support, log.propensities is None
     gap_map = find_gaps(looked, sets, reward_range=reward_range, limit=gaps, seed=seed)

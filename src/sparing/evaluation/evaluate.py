@@ -264,7 +264,7 @@ def _notes(parts: Parts, of: Ingredients, sample: Sample, refused: bool) -> Iter
             "as unseen in the interval"
         )
     if parts.model:
-        yield from of.missing_level
+        yield from of.linear_notes
 
 
 def _check(log: Log, policy: Policy | np.ndarray, interval: str, band: str) -> None:

@@ -13,7 +13,7 @@ from sparing.model.assumptions import Assumptions
 from sparing.model.boosting import boost
 from sparing.model.crossfitting import PropensityFit, fit_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
-from sparing.model.level import missing_level
+from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy, policy_blocks
@@ -122,9 +122,9 @@ class Ingredients:
         return fit_propensities(self.log, folds=self.folds, seed=self.seed, progress=self.progress)
 
     @cached_property
-    def missing_level(self) -> tuple[str, ...]:
-        """What is to be said if the reward model lacks a constant."""
-        return tuple(missing_level(self.log, self.sums, self.ridge))
+    def linear_notes(self) -> tuple[str, ...]:
+        """What speaks against a linear reward model."""
+        return tuple(linear_notes(self.log, self.sums, self.ridge))
 
     @cached_property
     def theta(self) -> np.ndarray:
