@@ -49,17 +49,15 @@ def evaluate(
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
-    Rows that taught the policy cannot judge it: where some were held out (`learn(..., holdout=)`), those are used,
-    else the log is refused. `taught="allow"` takes all rows, and marks every estimate as in-sample.
+    `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. Rows that taught it cannot
+    judge it: where some were held out (`learn(..., holdout=)`), those are used, else the log is refused;
+    `taught="allow"` takes all rows, and marks every estimate as in-sample. `reward_range` bounds *mean* rewards, and
+    no number here lies outside; without it rewards of 0 and 1 are recognised, else the range seen is assumed for the
+    bounds. `band="model"` uses the linear model's confidence band instead, at radius determinant × 1 and level
+    `delta`, with `noise` and `theta_bound` estimated where not given. `interval` is `normal`, `bootstrap`,
+    `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
     `progress(done, total)` is called on the way.
-
-    `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
-    bounds *mean* rewards, and no number here lies outside; without it 0 and 1 bound rewards of 0 and 1, else the range seen is assumed. `band="model"` uses the
-    linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
-    `theta_bound` estimated where not given. `interval` is
-    `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
-    faster) or `bernstein`; `clip` is M for `clipped` and `cab`. `reward_model` is `linear` or `boosted`, which needs
-    scikit-learn and is cross-fitted in every method.
+    `reward_model` is `linear` or `boosted`, which needs scikit-learn and is cross-fitted in every method.
     """
     _check(log, policy, interval, band)
     among("taught", taught, TAUGHT)
@@ -85,20 +83,11 @@ def evaluate(
     of.progress = steps.fold
     if rows.log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods
-    known = reward_range is not None or is_binary(log.rewards)
     _ = of.target  # a policy that is no policy is refused, whatever the methods
-    pending, unusable = [], {}
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
-    bounds = of.reward_range if known else (-np.inf, np.inf)
-    for name in chosen:
-        try:
-            pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
-        except SparingError as error:
-            if methods is not None and not isinstance(error, MissingExtraError):
-                raise
-            unusable[name] = str(error)
-        steps.step()
-    found = limits.found()
+    pending, unusable = _pending_all(chosen, of, rows, limits, flag_mass, steps, strict=methods is not None)
+    known = reward_range is not None or is_binary(log.rewards)
+    found, bounds = limits.found(), of.reward_range if known else (-np.inf, np.inf)
     return Evaluation(
         tuple(each.limited(found, of.reward_range, bounds) for each in pending),
         unusable,
@@ -186,6 +175,29 @@ class Pending:
 def within(value: float, known: tuple[float, float]) -> float:
     """The nearest number in a range."""
     return min(max(value, known[0]), known[1])
+
+
+def _pending_all(
+    chosen: Sequence[str],
+    of: Ingredients,
+    rows: Rows,
+    limits: Limits,
+    flag_mass: float,
+    steps: Steps,
+    *,
+    strict: bool,
+) -> tuple[list[Pending], dict[str, str]]:
+    """The estimates of the methods that can be used, and why others cannot; `strict` raises instead."""
+    pending, unusable = [], {}
+    for name in chosen:
+        try:
+            pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
+        except SparingError as error:
+            if strict and not isinstance(error, MissingExtraError):
+                raise
+            unusable[name] = str(error)
+        steps.step()
+    return pending, unusable
 
 
 def _pending(
