@@ -1,11 +1,13 @@
 """The learners that research compares: how each is made, and how every figure shows it."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from sparing.errors import UnitWarning
 from sparing.learning import learn
 from sparing.log import Log
 from sparing.online import algorithms
@@ -104,7 +106,9 @@ def start(name: str, log: Log | None, **settings: Any) -> Learner:
     """A live learner at its beginning; settings that only others take are left aside."""
     one = LEARNERS[name]
     taken = {key: value for key, value in settings.items() if key not in OPTIONAL or key in one.takes}
-    learner: Learner = getattr(algorithms, one.algorithm)(log, **taken, **one.fixed)
+    with warnings.catch_warnings():  # tolerances are those of the claim, whatever the rewards' size
+        warnings.simplefilter("ignore", UnitWarning)
+        learner: Learner = getattr(algorithms, one.algorithm)(log, **taken, **one.fixed)
     return learner
 
 

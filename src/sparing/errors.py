@@ -48,6 +48,10 @@ class StoppedError(SparingError):
     """Long work was interrupted; what is finished is kept, and the message says where."""
 
 
+class UnitWarning(UserWarning):
+    """A setting or a feature is of another size than the log's rewards and features suggest."""
+
+
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional module where it is needed, or say which extra brings it."""
     try:

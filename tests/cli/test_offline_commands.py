@@ -168,3 +168,34 @@ def test_a_mass_that_is_not_a_number_fails_and_is_null(path, monkeypatch):
     assert failed.exit_code == 3
     estimate = json.loads(failed.stdout, parse_constant=refuse)["estimates"][0]
     assert estimate["value"] is estimate["unsupported_mass"] is None
+
+
+def test_evaluate_says_what_must_not_be_overlooked(tmp_path):
+    rng = np.random.default_rng(0)
+    actions = np.repeat([0, 1], [20, 380])
+    log = sparing.Log.from_arrays(
+        rng.random((400, 2)),
+        actions,
+        rng.integers(0, 2, 400),
+        propensities=np.where(actions == 0, 0.05, 0.95),
+    )
+    sparing.write_log(log, tmp_path / "log.parquet")
+    words = ["evaluate", tmp_path / "log.parquet", "--policy", "action:0", "--clip", "5"]
+    shown = run(*words, "--methods", "ips,clipped,dr")
+    assert shown.exit_code == 0, shown.output
+    assert "FEW ROWS: ips, clipped, dr rest on few effective rows (~)" in shown.stdout
+    assert "CLIPPED: weights were clipped" in shown.stdout
+    assert "clipped (75.0%)" in shown.stdout
+    assert "all rewards are 0 or 1" in shown.stdout
+    assert (
+        "NOT KNOWN" in shown.stdout
+    )  # dr cannot bound what it leaves out, and no mass of 0 % is shouted about
+    assert "NOT SUPPORTED" not in shown.stdout
+    few = sparing.Log.from_arrays(
+        log.contexts[15:], actions[15:], log.rewards[15:], propensities=log.propensities[15:]
+    )
+    sparing.write_log(few, tmp_path / "few.parquet")
+    words[1] = tmp_path / "few.parquet"
+    assert "none" in run(*words, "--methods", "snips").stdout
+    found = json.loads(run(*words, "--methods", "snips", "--json").stdout)["estimates"][0]
+    assert (found["refused"], found["low"], found["high"]) == (True, 0.0, 1.0)

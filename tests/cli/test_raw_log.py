@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import sparing
 from sparing.cli import app
 
 runner = CliRunner()
@@ -112,3 +113,25 @@ def test_convert_keeps_the_encoder(folder, tmp_path):
     assert done.exit_code == 0, done.output
     done = run("evaluate", tmp_path / "clicks.parquet", "--policy", "uniform", "--json")
     assert done.exit_code == 0, done.output
+
+
+def test_plan_and_a_live_loop(folder):
+    words = ["--rounds", "200", "--worlds", "20", "--workers", "1", "--tolerance", "0.05", "--json"]
+    done = run("plan", folder / "clicks.csv", *ROLES, *words)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)
+    log = sparing.read_log(folder / "clicks.csv", action="banner", reward="clicked")
+    learner = sparing.confident(log, reward_range=(0, 1))
+    rng = np.random.default_rng(3)
+    for i in range(50):
+        request = {
+            "age": None if i % 9 == 0 else 30 + i,
+            "country": "NZ",
+            "member": i % 2 == 0,
+            "seen_at": "2026-04-01",
+        }
+        decision = learner.decide(request, eligible=["red", "green"])
+        assert decision.action in ("red", "green")
+        if decision.needs_reward:
+            learner.update(decision, float(rng.random() < 0.3))
+    assert learner.rounds == 50

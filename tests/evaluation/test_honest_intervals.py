@@ -76,10 +76,11 @@ def test_bernstein_too(kind):
 
 def test_a_mean_weight_above_one_says_that_nothing_is_missing():
     log, policy = adversarial("heavy", 0, support=False)
-    found = evaluate(log, policy, methods=["ips", "snips"], reward_range=(-50, 50))
-    for each in found.estimates:
-        assert each.unsupported_mass == 0
-        assert (each.support_low, each.support_high) == (each.low, each.high)
+    for reward_range in ((-50, 50), (1e-3, 50)):
+        found = evaluate(log, policy, methods=["ips", "snips", "clipped"], reward_range=reward_range)
+        for each in found.estimates:
+            assert each.unsupported_mass == 0
+            assert (each.support_low, each.support_high) == (each.low, each.high)
 
 
 def test_nothing_seen_is_not_nothing():
@@ -194,3 +195,63 @@ def test_good_samples_keep_their_intervals():
         ratios.append((found.high - found.low) / 2 / half)
     assert min(ratios) >= 1
     assert np.median(ratios) < 1.02
+
+
+def test_fitted_propensities_count_their_error():
+    """MLIPS holds the truth as often as it says, and its interval is wider than the rows' own."""
+    world = sparing.simulation.LinearWorld(n_actions=8, n_features=4, noise=0.5, seed=0)
+    policy = Soft(2 * world.theta)
+    fresh = world.contexts(50_000, np.random.default_rng(9))
+    truth = float((policy.probabilities(fresh) * world.means(fresh)).sum(axis=1).mean())
+    inside = []
+    for seed in range(30):
+        log = sparing.simulation.draw_log(world, rows=500, unsupported=0.0, seed=seed)
+        found = evaluate(log, policy, methods=["mlips"])["mlips"]
+        inside.append(found.low <= truth <= found.high)
+        assert any("propensities were fitted" in note for note in found.notes)
+    assert np.mean(inside) >= 0.95 - 3.3 * np.sqrt(0.95 * 0.05 / 30)
+
+
+def test_the_direct_method_is_checked_by_the_doubly_robust_one():
+    """Rewards that are far from linear: dm's interval reaches dr's; without propensities a note says what it rests on."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    contexts = rng.normal(size=(n, 2))
+    actions = rng.integers(0, 3, n)
+    rewards = (contexts[:, 0] ** 2) * (actions == 1) + 3 + 0.1 * rng.normal(size=n)
+    log = Log.from_arrays(contexts, actions, rewards, propensities=np.full(n, 1 / 3), action_names=range(3))
+    policy = np.eye(3)[np.where(np.abs(contexts[:, 0]) > 1, 1, 0)]
+    found = evaluate(log, policy, methods=["dm", "dr"])
+    assert found["dm"].low <= found["dr"].low
+    assert found["dm"].high >= found["dr"].high
+    assert abs(found["dm"].value - found["dr"].value) > 2
+    assert any("Add a constant feature" in note for note in found["dm"].notes)
+    blind = Log.from_arrays(contexts, actions, rewards, action_names=range(3))
+    (alone,) = evaluate(blind, policy, methods=["dm"]).estimates
+    assert any("only if rewards are linear" in note for note in alone.notes)
+
+
+def test_nothing_leaves_the_known_range():
+    log, policy = adversarial("heavy", 1, support=True)
+    clicks = Log.from_arrays(
+        log.contexts, log.actions, (log.rewards > 0).astype(float), distribution=log.support.distribution()
+    )
+    found = evaluate(clicks, policy, methods=["ips", "dr", "snips"])
+    assert found.reward_range == (0.0, 1.0)
+    assert found.binary_rewards
+    assert found["ips"].value <= 1
+
+
+def test_progress_is_told():
+    log, policy = adversarial("random", 0, support=True)
+    told = []
+    evaluate(log, policy, progress=lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1]
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_what_clipping_leaves_to_the_model_is_bounded_too():
+    log, policy = adversarial("random", 0, support=True)
+    found = evaluate(log, policy, methods=["cab"], clip=1.0, reward_range=(-9, 9))["cab"]
+    assert found.clipped_mass > 0.1
+    assert found.support_high - found.support_low >= 9 * found.clipped_mass

@@ -9,9 +9,9 @@ from scipy import stats
 from sparing.errors import SettingError
 from sparing.learning import learn
 from sparing.learning.choosing import (
-    _errors_up_to_scale,
     choose,
     choose_ridge,
+    errors_up_to_scale,
     grid,
     support_aware_limit,
 )
@@ -225,16 +225,16 @@ def test_where_squared_error_is_right_it_is_kept():
 def test_the_judgement_is_blind_to_shift_and_scale():
     rng = np.random.default_rng(0)
     rewards, predicted = rng.normal(size=200), rng.normal(size=200)
-    errors = _errors_up_to_scale(rewards, predicted)
-    np.testing.assert_allclose(_errors_up_to_scale(rewards, 7 * predicted - 3), errors)
+    errors = errors_up_to_scale(rewards, predicted)
+    np.testing.assert_allclose(errors_up_to_scale(rewards, 7 * predicted - 3), errors)
     design = np.column_stack([np.ones(200), predicted])
     residuals = np.linalg.lstsq(design, rewards, rcond=None)[1]
     flat = ((rewards - rewards.mean()) ** 2).sum()
     assert errors.sum() == pytest.approx(float(residuals[0]) if rewards @ predicted > 0 else flat)
     right = predicted @ rewards > rewards.mean() * predicted.sum()
-    wrong_way = _errors_up_to_scale(rewards, -predicted if right else predicted).sum()
+    wrong_way = errors_up_to_scale(rewards, -predicted if right else predicted).sum()
     assert wrong_way == pytest.approx(flat), "a ranking upside down explains nothing"
-    assert _errors_up_to_scale(rewards, np.ones(200)).sum() == pytest.approx(flat)
+    assert errors_up_to_scale(rewards, np.ones(200)).sum() == pytest.approx(flat)
 
 
 @pytest.mark.parametrize(

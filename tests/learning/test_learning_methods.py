@@ -20,6 +20,9 @@ FIXED = {
     "poem": {"clip": np.inf, "penalty": 0.5, "l2": 1e-4},
     "norm-poem": {"clip": np.inf, "penalty": 0.5, "l2": 1e-4},
     "caipwl": {"l2": 1e-4},
+    "ipw-logistic": {"l2": 1e-3},
+    "boosted": {"rounds": 20},
+    "auto": {"candidates": ("greedy", "ipw-logistic")},
 }
 
 
@@ -36,7 +39,7 @@ def values(world, policy, seed):
     return mine, means.mean(), means.max(axis=1).mean()
 
 
-def test_there_are_nine():
+def test_every_method_is_tested_here():
     assert set(METHODS) == set(FIXED)
 
 
@@ -237,15 +240,15 @@ def test_progress_counts_to_its_total():
         assert set(totals) == {len(done)}
 
 
-def test_without_propensities_greed_and_pessimism_are_left():
+def test_without_propensities_the_reward_models_are_left():
     rng = np.random.default_rng(0)
     contexts, actions = rng.random((200, 2)), rng.integers(0, 3, 200)
     log = Log.from_arrays(contexts, actions, actions + 0.1 * rng.normal(size=200))
     for method in METHODS:
-        if method in ("greedy", "pessimistic"):
+        if method in ("greedy", "pessimistic", "boosted", "auto"):
             assert (learn(log, method).actions(np.ones((2, 2))) == 2).all()
         else:
-            with pytest.raises(LogError, match=r"propensities.*greedy or pessimistic"):
+            with pytest.raises(LogError, match=r"propensities.*greedy or pessimistic or boosted"):
                 learn(log, method)
     with pytest.raises(LogError, match="needs propensities"):
         learn(log, "greedy", score="support-aware")

@@ -21,6 +21,9 @@ FIXED = {
     "norm-poem": {"clip": np.inf, "penalty": 0.5, "l2": 1e-3},
     "extrapolation": {"l2": 1e-3},
     "caipwl": {"l2": 1e-3},
+    "ipw-logistic": {"l2": 1e-3},
+    "boosted": {"rounds": 20},
+    "auto": {"candidates": ("greedy", "ipw-logistic")},
 }
 WORLD = LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=0)
 MU = logging_policy("per-context", WORLD, unsupported=0.4, seed=0)

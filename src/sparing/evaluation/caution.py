@@ -23,11 +23,14 @@ class Sample:
 
     effective: (Σw)²/Σw². unseen: the mass of the policy that the weights ought to have and do not (below 0: have too much)
     beyond chance. filled: whether that mass counts with what the rest earns (SNIPS) or its model says (DR), not with 0 (IPS).
+    fit_error, fit_lift: half a width and a bias that fitted propensities bring.
     """
 
     effective: float
     unseen: float = 0.0
     filled: bool = True
+    fit_error: float = 0.0
+    fit_lift: float = 0.0
 
     @property
     def refused(self) -> bool:
@@ -68,6 +71,9 @@ def widened(
     if high - low <= FLAT * (most - least):
         rare = 1 - ((1 - confidence) / 2) ** (1 / sample.effective)
         low, high = low - rare * below, high + rare * above
+    if sample.fit_error or sample.fit_lift:
+        low = value - np.hypot(value - low, sample.fit_error) - abs(sample.fit_lift)
+        high = value + np.hypot(high - value, sample.fit_error) + abs(sample.fit_lift)
     if not sample.filled:
         below, above = max(-least, 0.0), max(most, 0.0)
         if sample.unseen < 0:

@@ -21,7 +21,8 @@ class Parts:
     `clipped` is the further mass that clipping takes away. `lack` (n,) is what the weights of a row are short of, on average 0:
     1 − u_i − w_i; `filled` says whether what they are short of counts with the model or the mean, not with 0. `ends`
     are rows for the ends of the value's own interval, where it must reach further. `check` are those of an estimate
-    which must lie in it too. `model`: whether a reward model speaks in it.
+    which must lie in it too. `model`: whether a reward model speaks in it. `fit`: the standard error and
+    the lift that fitted propensities bring.
     """
 
     plain: Terms
@@ -36,10 +37,14 @@ class Parts:
     ends: tuple[Terms, Terms] | None = None
     check: "Parts | None" = None
     model: bool = False
+    fit: tuple[float, float] = (0.0, 0.0)
 
 
 def dm(of: Ingredients) -> Parts:
     """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval; and that of the model, where DR can tell."""
+    if of.reward_model == "boosted":
+        found = _modelled(of, of.model, lambda base, within: Terms(base), np.ones(of.log.n_rows))
+        return replace(found, notes=("the interval leaves out the boosted model's own error; aipw's has it",))
 
     def terms(base: np.ndarray, within: bool) -> Terms:
         return Terms(base + of.influence(within_support=within))
@@ -65,10 +70,11 @@ def mlips(of: Ingredients) -> Parts:
 
     Fitted propensities know nothing of the support: where that is unknown, so is what is missing.
     """
-    if of.log.support.known:
-        return _weighted(of, of.fitted_weights)
     weights = of.fitted_weights
-    return Parts(Terms(weights * of.log.rewards), None, None, None, weights, filled=False)
+    parts = Parts(Terms(weights * of.log.rewards), None, None, None, weights, filled=False)
+    if of.log.support.known:
+        parts = _weighted(of, weights)
+    return replace(parts, fit=of.propensity_fit.error_of(of.target * of.log.rewards))
 
 
 def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
@@ -81,17 +87,11 @@ def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
 def _missing(
     of: Ingredients, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū.
-
-    A mean weight above 1 says that nothing is missing: there is no negative mass.
-    """
+    """Missing mass and its worth; from the weights where the support is unknown, since E[1 − w] = ū."""
     outside = of.unsupported
     if outside is not None:
         return outside.mass, outside.low, outside.high, ()
     lack = 1 - weights
-    if lack.mean() <= 0:
-        nothing = np.zeros(of.log.n_rows)
-        return nothing, nothing, nothing, ("the support is unknown, but the weights miss no mass",)
     note = "the support is unknown: the unsupported mass is estimated as 1 − mean weight"
     return lack, lack * of.reward_range[0], lack * of.reward_range[1], (note,)
 

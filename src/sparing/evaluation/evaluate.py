@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import stdtrit
 
 from sparing.errors import MissingExtraError, SettingError, SparingError
 from sparing.evaluation.caution import FEW, FEWEST, Sample, beyond_chance, widened
@@ -44,24 +45,28 @@ def evaluate(
     delta: float = 0.05,
     taught: str = "refuse",
     progress: Callable[[int, int], None] | None = None,
+    reward_model: str = "linear",
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
     Rows that taught the policy cannot judge it: where some were held out (`learn(..., holdout=)`), those are used,
     else the log is refused. `taught="allow"` takes all rows, and marks every estimate as in-sample.
+    `progress(done, total)` is called on the way.
 
     `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
     bounds *mean* rewards, and no number here lies outside; without it 0 and 1 bound rewards of 0 and 1, else the range seen is assumed. `band="model"` uses the
     linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
     `theta_bound` estimated where not given. `interval` is
     `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
-    faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
+    faster) or `bernstein`; `clip` is M for `clipped` and `cab`. `reward_model` is `linear` or `boosted`, which needs
+    scikit-learn and is cross-fitted in every method.
     """
     _check(log, policy, interval, band)
     among("taught", taught, TAUGHT)
     share("confidence", confidence)
     share("flag_mass", flag_mass, zero=True, one=True)
     chosen, rows = _methods(methods), judging_rows(log, policy, taught)
+    among("reward_model", reward_model, ("linear", "boosted"))
     of = Ingredients(
         rows.log,
         policy,
@@ -74,7 +79,10 @@ def evaluate(
         noise=noise,
         theta_bound=theta_bound,
         delta=delta,
+        reward_model=reward_model,
     )
+    steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
+    of.progress = steps.fold
     if rows.log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods
     known = reward_range is not None or is_binary(log.rewards)
@@ -82,15 +90,14 @@ def evaluate(
     pending, unusable = [], {}
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
     bounds = of.reward_range if known else (-np.inf, np.inf)
-    for step, name in enumerate(chosen, start=1):
+    for name in chosen:
         try:
             pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
         except SparingError as error:
             if methods is not None and not isinstance(error, MissingExtraError):
                 raise
             unusable[name] = str(error)
-        if progress is not None:
-            progress(step, len(chosen))
+        steps.step()
     found = limits.found()
     return Evaluation(
         tuple(each.limited(found, of.reward_range, bounds) for each in pending),
@@ -104,6 +111,25 @@ def evaluate(
         log.n_rows,
         rows.held_out,
     )
+
+
+@dataclass
+class Steps:
+    """Tells a caller's function how many of all steps are done: methods, and folds of fitted propensities."""
+
+    report: Callable[[int, int], None] | None
+    total: int
+    done: int = 0
+
+    def step(self) -> None:
+        """One more is done."""
+        self.done += 1
+        if self.report is not None:
+            self.report(min(self.done, self.total), self.total)
+
+    def fold(self, done: int, folds: int) -> None:
+        """One more fold is fitted."""
+        self.step()
 
 
 @dataclass(frozen=True)
@@ -167,9 +193,12 @@ def _pending(
 ) -> Pending:
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-    sample, sure = _sample(parts), limits.interval == "bernstein"
+    sample, sure = _sample(parts, of.folds, limits.confidence), limits.interval == "bernstein"
     mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
-    refused = not sure and (sample.refused or (parts.check is not None and _sample(parts.check).refused))
+    refused = not sure and (
+        sample.refused
+        or (parts.check is not None and _sample(parts.check, of.folds, limits.confidence).refused)
+    )
     estimate = Estimate(
         method=name,
         value=parts.plain.value,
@@ -191,17 +220,26 @@ def _pending(
     own = limits.add(parts.plain)
     plain = (own, own) if parts.ends is None else (limits.add(parts.ends[0]), limits.add(parts.ends[1]))
     bounds = None
-    if parts.low is not None and parts.high is not None:
+    if parts.missing is not None and not of.log.support.known and parts.missing.mean() <= 0:
+        bounds = plain  # a mean weight above 1 is no negative mass: nothing is missing
+    elif parts.low is not None and parts.high is not None:
         bounds = limits.add(parts.low), limits.add(parts.high)
     check = None
     if parts.check is not None:
-        check = limits.add(parts.check.plain), parts.check.plain.value, _sample(parts.check)
+        check = (
+            limits.add(parts.check.plain),
+            parts.check.plain.value,
+            _sample(parts.check, of.folds, limits.confidence),
+        )
     return Pending(estimate, sample, plain, bounds, check)
 
 
-def _sample(parts: Parts) -> Sample:
+def _sample(parts: Parts, folds: int, confidence: float) -> Sample:
+    """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave."""
     unseen = 0.0 if parts.lack is None else beyond_chance(parts.lack)
-    return Sample(effective_sample_size(parts.weights), unseen, parts.filled)
+    error, lift = parts.fit
+    error *= float(stdtrit(folds - 1, (1 + confidence) / 2))
+    return Sample(effective_sample_size(parts.weights), unseen, parts.filled, error, lift)
 
 
 def _notes(parts: Parts, of: Ingredients, sample: Sample, refused: bool) -> Iterator[str]:
@@ -217,6 +255,8 @@ def _notes(parts: Parts, of: Ingredients, sample: Sample, refused: bool) -> Iter
         )
     if refused:
         yield f"no interval: fewer than {FEWEST} effective rows, too few to tell how far off the value may be"
+    if sample.fit_error > 0:
+        yield f"propensities were fitted: their error, ±{sample.fit_error:.3g}, is in the interval"
     if abs(sample.unseen) > UNSEEN and not refused:
         more = "less" if sample.unseen > 0 else "more"
         yield (

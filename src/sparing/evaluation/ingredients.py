@@ -10,7 +10,8 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
-from sparing.model.crossfitting import fit_propensities, held_out_sums
+from sparing.model.boosting import boost
+from sparing.model.crossfitting import PropensityFit, fit_propensities, held_out_sums
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.level import missing_level
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
@@ -52,6 +53,8 @@ class Ingredients:
     noise: float | None = None
     theta_bound: float | None = None
     delta: float = 0.05
+    reward_model: str = "linear"
+    progress: Callable[[int, int], None] | None = None
     _table: np.ndarray | None = field(default=None, init=False)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
@@ -111,8 +114,12 @@ class Ingredients:
     @cached_property
     def fitted_weights(self) -> np.ndarray:
         """w_i with a fitted propensity in the place of the logged one (MLIPS)."""
-        fit, rows = fit_propensities(self.log, folds=self.folds, seed=self.seed), np.arange(self.log.n_rows)
-        return self.target / np.maximum(fit.table(rows)[rows, self.log.actions], 1e-6)
+        return self.target / np.maximum(self.propensity_fit.logged, 1e-6)
+
+    @cached_property
+    def propensity_fit(self) -> PropensityFit:
+        """Propensities fitted to the log, each row's by a model that has not seen its context."""
+        return fit_propensities(self.log, folds=self.folds, seed=self.seed, progress=self.progress)
 
     @cached_property
     def missing_level(self) -> tuple[str, ...]:
@@ -120,15 +127,27 @@ class Ingredients:
         return tuple(missing_level(self.log, self.sums, self.ridge))
 
     @cached_property
+    def theta(self) -> np.ndarray:
+        """The linear reward model fitted to all rows, (K, d)."""
+        return ridge_regression(self.sums, self.ridge)
+
+    @cached_property
     def model(self) -> "Model":
-        """The reward model fitted to all rows."""
-        return Model(self, ridge_regression(self.sums, self.ridge))
+        """The reward model fitted to all rows; a boosted one is cross-fitted always, since it knows its rows by heart."""
+        if self.reward_model == "boosted":
+            return self.cross_fitted
+        return Model(self, lambda rows: self.log.contexts[rows] @ self.theta.T)
 
     @cached_property
     def cross_fitted(self) -> "Model":
         """The reward model of each row's own fold."""
+        contexts = self.log.contexts
+        if self.reward_model == "boosted":
+            trees = boost(self.log, folds=self.folds, seed=self.seed, purpose="reward_model='boosted'")
+            return Model(self, lambda rows: trees.held_out(contexts, rows))
         fold_of, others = held_out_sums(self.log, self.folds, self.seed)
-        return Model(self, np.array([ridge_regression(sums, self.ridge) for sums in others]), fold_of)
+        theta = np.array([ridge_regression(sums, self.ridge) for sums in others])
+        return Model(self, lambda rows: np.einsum("ij,ikj->ik", contexts[rows], theta[fold_of[rows]]))
 
     @cached_property
     def unsupported(self) -> Part | None:
@@ -189,25 +208,17 @@ class Ingredients:
             used = np.where(log.support.mask(rows), chances, 0.0) if within_support else chances
             pull += used.T @ log.contexts[rows]
         lever = times_inverse(self.sums, self.ridge, pull)
-        residual = log.rewards - np.einsum("ij,ij->i", log.contexts, self.model.theta[log.actions])
+        residual = log.rewards - np.einsum("ij,ij->i", log.contexts, self.theta[log.actions])
         added = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
         return added - added.mean()
 
 
 @dataclass(eq=False)
 class Model:
-    """Rewards r̂(x, a) = x·θ_a of an in-sample fit, or of the fold that has not seen the row."""
+    """Rewards r̂(x_i, a) of a slice of rows, (rows, K), by an in-sample fit or by the fold that has not seen the row."""
 
     of: Ingredients
-    theta: np.ndarray
-    fold_of: np.ndarray | None = None
-
-    def predict(self, rows: slice) -> np.ndarray:
-        """r̂(x_i, a), (rows, K)."""
-        x = self.of.log.contexts[rows]
-        if self.fold_of is None:
-            return x @ self.theta.T
-        return np.einsum("ij,ikj->ik", x, self.theta[self.fold_of[rows]])
+    predict: Callable[[slice], np.ndarray]
 
     @cached_property
     def direct(self) -> tuple[np.ndarray, np.ndarray]:

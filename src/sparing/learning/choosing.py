@@ -14,7 +14,12 @@ from sparing.learning.material import Material, Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.assumptions import positive
-from sparing.model.crossfitting import context_folds, fitted_rewards, reward_parameters
+from sparing.model.crossfitting import (
+    context_folds,
+    errors_up_to_scale,
+    fitted_rewards,
+    reward_parameters,
+)
 from sparing.model.statistics import Statistics
 from sparing.policies.policy import Policy
 
@@ -26,6 +31,9 @@ CONFIDENCE = 0.95
 """Of the interval by whose lower end policies are compared."""
 
 RIDGES = (1.0, 0.1, 10.0, 100.0)
+
+SIGNED = ("k", "baseline")
+"""Settings that may be below 0."""
 
 
 def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
@@ -86,7 +94,7 @@ def choose_ridge(
         return settings[0], ()
     best, how = int(np.argmin(((log.rewards - predicted) ** 2).sum(axis=1))), "squared error"
     if to_rank:
-        errors = np.array([_errors_up_to_scale(log.rewards, row) for row in predicted])
+        errors = np.array([errors_up_to_scale(log.rewards, row) for row in predicted])
         first = int(np.argmin(errors.mean(axis=1)))
         gain = errors[best] - errors[first]
         if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
@@ -113,15 +121,6 @@ def _held_out(request: Request, log: Log, settings: Sequence[Setting]) -> np.nda
             theta = reward_parameters(others, setting["ridge"])[part.actions]
             predicted[choice, fold_of == held] = np.einsum("nd,nd->n", theta, part.contexts)
     return predicted
-
-
-def _errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """(r − α − β·p)² of each row, (n,), with the α and the β ≥ 0 that make their mean least."""
-    r, p = rewards - rewards.mean(), predicted - predicted.mean()
-    square = float(p @ p)
-    scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
-    errors: np.ndarray = (r - scale * p) ** 2
-    return errors
 
 
 def reward_model(log: Log, ridge: Any, request: Request, *, crossfitted: bool = False) -> np.ndarray:
@@ -166,8 +165,10 @@ def _number(name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = np.nan
-    if np.isnan(number) or (number < 0 and name != "k") or (np.isinf(number) and name != "clip"):
-        raise SettingError(f"{name}={value!r}; must be a finite number{'' if name == 'k' else ', 0 or more'}")
+    if np.isnan(number) or (number < 0 and name not in SIGNED) or (np.isinf(number) and name != "clip"):
+        raise SettingError(
+            f"{name}={value!r}; must be a finite number{'' if name in SIGNED else ', 0 or more'}"
+        )
     if name in ("ridge", "epsilon"):
         positive(name, number)
     return number

@@ -1,7 +1,8 @@
 """The offline learners, and one door to them all.
 
 Each takes a `Request` and the options of its own: regression (greedy, pessimistic), a table (π⁺), direct loss
-minimisation (OPR-DLM), and softmax-linear policies (OPR, reward extrapolation, POEM, Norm-POEM, CAIPWL).
+minimisation (OPR-DLM), and softmax-linear policies (OPR, reward extrapolation, POEM, Norm-POEM, CAIPWL). Boosting and
+imitation stand in `nonlinear`, the choice among them all in `automatic`.
 """
 
 import difflib
@@ -14,6 +15,7 @@ import numpy as np
 
 from sparing.errors import LogError, SettingError
 from sparing.learning import objectives
+from sparing.learning.automatic import auto
 from sparing.learning.choosing import (
     RIDGES,
     Setting,
@@ -24,6 +26,7 @@ from sparing.learning.choosing import (
     reward_model,
 )
 from sparing.learning.material import Material, Progress, Request, gather
+from sparing.learning.nonlinear import boosted, ipw_logistic
 from sparing.learning.objectives import Objective, completed_rewards, maximise
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions, positive
@@ -288,6 +291,9 @@ METHODS: dict[str, Callable[..., Policy]] = {
     "poem": poem,
     "norm-poem": norm_poem,
     "caipwl": caipwl,
+    "ipw-logistic": ipw_logistic,
+    "boosted": boosted,
+    "auto": auto,
 }
 """Offline learners by name; each takes a `Request` and the options of its own."""
 

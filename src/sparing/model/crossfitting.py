@@ -1,5 +1,6 @@
 """Rewards and propensities learnt from the log itself: each row by a model that has not seen its context."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -7,18 +8,22 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from sparing.errors import SettingError, require
+from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
+from sparing.model.logistic import fit_log_odds
 from sparing.model.statistics import Statistics, ridge_regression
 
-TRAINING_CELLS = 10_000_000
+TRAINING_CELLS = 4_000_000
 """(row, action) pairs that one model is trained on, at most, and never on more than `TRAINING_ROWS` rows."""
 
 TRAINING_ROWS = 50_000
 
 CHECKED_CELLS = 1_000_000
 """(row, action) pairs on which the fit is calibrated and judged, at most."""
+
+COOLED_CELLS = 2**18
+"""Of these, as many set the temperature; a single number needs no more."""
 
 SMALLEST = 1e-12
 """A propensity that is divided by is at least this."""
@@ -71,6 +76,15 @@ def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
     return theta
 
 
+def errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """(r − α − β·p)² of each row, (n,), with the α and the β ≥ 0 that make their mean least."""
+    r, p = rewards - rewards.mean(), predicted - predicted.mean()
+    square = float(p @ p)
+    scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
+    errors: np.ndarray = (r - scale * p) ** 2
+    return errors
+
+
 @dataclass(frozen=True, eq=False)
 class PropensityFit:
     """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.
@@ -111,18 +125,43 @@ class PropensityFit:
 
         The error is the jackknife's, (F−1)/F·Σ_f (p_f − p̄)² over the models without fold f.
         """
-        rows, folds = self.checked, len(self.theta)
+        mean, spread = self._jackknife
+        return float(np.median(spread / mean))
+
+    def error_of(self, terms: np.ndarray) -> tuple[float, float]:
+        """What the fit's error does to mean(terms/μ̂), terms (n,): its standard error, and how far it lifts the mean.
+
+        Both by the jackknife: the mean with the model of each fold in turn; and, since 1/μ̂ is convex,
+        mean(terms/μ̂·(deviation/μ̂)²) of its lift.
+        """
+        at, folds = terms[self.checked], len(self.theta)
+        means = (at / np.maximum(self._by_fold, 1e-6)).mean(axis=1)
+        mean, spread = self._jackknife
+        lift = float((at / np.maximum(mean, 1e-6) * np.minimum(spread / mean, 1) ** 2).mean())
+        return float(np.sqrt((folds - 1) * np.var(means))), lift
+
+    @cached_property
+    def _by_fold(self) -> np.ndarray:
+        """μ̂(a_i|x_i) of the checked rows by each fold's model, (F, rows)."""
+        rows = self.checked
         at = (np.arange(len(rows)), self.log.actions[rows])
-        each = [special.softmax(self._scores(rows, f) / self.temperature, axis=1)[at] for f in range(folds)]
-        variance = (folds - 1) * np.var(each, axis=0)
-        return float(np.median(np.sqrt(variance) / np.mean(each, axis=0)))
+        each = (self._scores(rows, fold) / self.temperature for fold in range(len(self.theta)))
+        return np.array([special.softmax(scores, axis=1)[at] for scores in each])
+
+    @property
+    def _jackknife(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean over the folds' models and the jackknife's standard error, sqrt((F−1)/F·Σ_f (p_f − p̄)²), (rows,)."""
+        spread = np.sqrt((len(self.theta) - 1) * np.var(self._by_fold, axis=0))
+        return self._by_fold.mean(axis=0), spread
 
     def cooled(self) -> "PropensityFit":
         """The same at the temperature at which the logged actions of the checked rows are most likely."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        scores = self._held_out_scores(self.checked)
-        picked = scores[np.arange(len(scores)), self.log.actions[self.checked]]
+        enough = max(1000, COOLED_CELLS // self.log.n_actions)
+        rows = self.checked[:: -(-len(self.checked) // enough)]
+        scores = self._held_out_scores(rows)
+        picked = scores[np.arange(len(scores)), self.log.actions[rows]]
 
         def surprise(log_temperature: float) -> float:
             cooling = float(np.exp(-log_temperature))
@@ -150,16 +189,16 @@ class PropensityFit:
         return scores
 
 
-def fit_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> PropensityFit:
+def fit_propensities(
+    log: Log, *, folds: int = 5, seed: int = 0, progress: Callable[[int, int], None] | None = None
+) -> PropensityFit:
     """μ̂(a|x): each row by a model that has not seen its context.
 
     An action that was never logged gets 0, and so does one outside a row's support where that is known.
     The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
+    `progress(done, folds)` is called after each fold.
     """
-    linear_model = require("sklearn.linear_model", extra="paper", purpose="estimating propensities")
     fold_of = context_folds(log, folds, seed)
-    center, spread = log.contexts.mean(axis=0), log.contexts.std(axis=0)
-    spread = np.where(spread > 0, spread, 1)
     theta = np.zeros((folds, log.n_actions, log.n_features))
     offset = np.full((folds, log.n_actions), -np.inf)
     most = min(TRAINING_ROWS, max(1, TRAINING_CELLS // log.n_actions))
@@ -168,15 +207,12 @@ def fit_propensities(log: Log, *, folds: int = 5, seed: int = 0) -> PropensityFi
         rows = np.flatnonzero(fold_of != fold)
         rows = np.random.default_rng([seed, 12, fold]).permutation(rows)[:most]
         rows_trained = min(rows_trained, len(rows))
-        seen = np.unique(log.actions[rows])
+        seen, places = np.unique(log.actions[rows], return_inverse=True)
         offset[fold, seen] = 0
         if len(seen) > 1:
-            model = linear_model.LogisticRegression(max_iter=1000)
-            model.fit((log.contexts[rows] - center) / spread, log.actions[rows])
-            # With two actions scikit-learn keeps one line: the odds of the second.
-            last = seen if len(seen) > 2 else seen[1:]
-            theta[fold, last] = model.coef_ / spread
-            offset[fold, last] = model.intercept_ - (model.coef_ / spread) @ center
+            theta[fold, seen], offset[fold, seen] = fit_log_odds(log.contexts[rows], places, len(seen))
+        if progress is not None:
+            progress(fold + 1, folds)
     some = np.random.default_rng([seed, 13]).permutation(log.n_rows)
     checked = np.sort(some[: max(1, CHECKED_CELLS // log.n_actions)])
     return PropensityFit(log, fold_of, theta, offset, rows_trained, checked).cooled()

@@ -273,19 +273,9 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
 
     The deviation is around what constant features explain, and at least a given noise; without a constant there is no level.
     """
-    gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
-    squares = float(sums.squares.sum())
-    constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
-    if (sums.counts > 0).sum() > 1:
-        constant |= constant_features(sums)
-    level = (
-        linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
-        if constant.any()
-        else np.zeros(0)
-    )
-    left = max(squares - float(level @ response[constant]), 0.0)
-    deviation = max(float(np.sqrt(left / sums.n_rows)), noise or 0.0)
-    root = float(np.sqrt(squares / sums.n_rows))
+    gram = sums.gram.sum(axis=0)
+    root = float(np.sqrt(sums.squares.sum() / sums.n_rows))
+    deviation = max(reward_deviation(sums, blocks), noise or 0.0)
     deviation = max(deviation, SMALLEST_NOISE * root)
     if not deviation > 0:
         raise SettingError(
@@ -298,6 +288,19 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
     # Kernel features are many and small: what they have in common is of the size that the hyperprior expects.
     kernel = np.array([name == KERNEL for name in blocks.names])[blocks.of]
     return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
+
+
+def reward_deviation(sums: Statistics, blocks: Blocks) -> float:
+    """The deviation of a log's rewards around what constant features explain; around 0 where there are none."""
+    gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
+    constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
+    if (sums.counts > 0).sum() > 1:
+        constant |= constant_features(sums)
+    explained = 0.0
+    if constant.any():
+        level = linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
+        explained = float(level @ response[constant])
+    return float(np.sqrt(max(float(sums.squares.sum()) - explained, 0.0) / max(1, sums.n_rows)))
 
 
 class _Search:

@@ -9,6 +9,7 @@ from scipy import special
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.log.features.encoder import Encoder
+from sparing.log.items import Items
 from sparing.log.labels import feature_names
 
 COMPILED_CELLS = 2**24
@@ -111,11 +112,12 @@ RAW = Encoder.raw(())
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """All that the sums of a log tell, without its rows: statistics, the label of each action, the features' encoder."""
+    """All that the sums of a log tell, without its rows: statistics, labels, the features' encoder, the items."""
 
     statistics: Statistics
     action_names: tuple[Hashable, ...]
     encoder: Encoder = RAW
+    items: Items | None = None
 
     def __post_init__(self) -> None:
         if self.encoder is RAW:
@@ -128,7 +130,7 @@ class Summary:
     @classmethod
     def of(cls, log: Log) -> "Summary":
         """The summary of a log in memory."""
-        return cls(Statistics.of(log), log.action_names, log.encoder)
+        return cls(Statistics.of(log), log.action_names, log.encoder, log.items)
 
     @property
     def n_rows(self) -> int:

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.features.encoder import Encoder
 from sparing.log.labels import action_names
 from sparing.model.assumptions import Assumptions, positive
+from sparing.model.lack_of_fit import sample
 from sparing.model.prior import Prior
 from sparing.model.statistics import Statistics, Summary
 from sparing.model.supported import Supported as ChooseSupported
@@ -20,7 +20,16 @@ from sparing.online.learner import Learner, seeded
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
-from sparing.online.starting import Items, centred, learn, posterior
+from sparing.online.starting import (
+    Items,
+    Kernel,
+    centred,
+    known_items,
+    known_tolerance,
+    learn,
+    posterior,
+    with_wanted_kernel,
+)
 from sparing.policies.pi_plus import pi_plus
 from sparing.settings import among, number, share, whole
 from sparing.settings import reward_range as known_range
@@ -57,7 +66,7 @@ class Settings(Believed, total=False):
 
 @dataclass(frozen=True)
 class _Start:
-    """What every algorithm begins with."""
+    """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
 
     names: tuple[Hashable, ...]
     sums: Statistics
@@ -65,8 +74,8 @@ class _Start:
     priority: np.ndarray
     key: int
     reward_range: tuple[float, float] | None
-    encoder: Encoder | None
-    growing: bool = False
+    growing: bool
+    about: dict[str, Any]
 
     @property
     def nothing(self) -> Statistics:
@@ -77,8 +86,8 @@ class _Start:
         self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
     ) -> Learner:
         sets.prioritise(self.priority)
-        known: dict[str, Any] = {"key": self.key, "reward_range": self.reward_range, "encoder": self.encoder}
-        return Learner(algorithm, self.names, sets, rules, **known, **more)
+        known = {**self.about, "reward_range": self.reward_range, **more}
+        return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
 
 
 def moful(
@@ -141,13 +150,16 @@ def warm_started(
     *,
     center: str = "auto",
     items: Items | None = None,
+    kernel: Kernel = None,
     **settings: Unpack[Settings],
 ) -> Learner:
     """Optimism from the log's rows and online ones together, a reward call every round.
 
     `center` is what sets shrink to and S_θ is measured from: `zero`; `learnt`, what the log's other actions (and `items`)
-    say of an action, Ŵz_a; `auto`, learnt unless a theta_bound is given, which then speaks of θ* itself.
+    say of an action, Ŵz_a; `auto`, learnt unless a theta_bound is given, which then speaks of θ* itself. `kernel` adds
+    kernel features to the log's: a number of landmarks, or `auto` (see `with_kernel`).
     """
+    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
     start = _begin(log, settings)
     sets, prior = _centred(log, start, settings, center, items)
     promise = promises.optimistic(sets.assumptions, centred=prior is not None)
@@ -157,21 +169,25 @@ def warm_started(
 def certified(
     log: Log | Summary,
     *,
-    tolerance: float = 0.1,
+    tolerance: float | None = None,
     explore: str = "leader",
     center: str = "auto",
     items: Items | None = None,
+    kernel: Kernel = None,
     **settings: Unpack[Settings],
 ) -> Learner:
     """Warm-started, and skips where no rival can beat the leader by more than `tolerance`.
 
-    With radius_scale ≥ 1 every skipped round costs at most `tolerance`, with probability 1 − δ.
-    `explore` plays the `leader`, or the `wider` of leader and closest rival; `center` and `items` are those of `warm_started`.
+    With radius_scale ≥ 1 every skipped round costs at most `tolerance` (5 % of the rewards' deviation, if it is not said),
+    with probability 1 − δ. `explore` plays the `leader`, or the `wider` of leader and closest rival; `center`, `items` and
+    `kernel` are those of `warm_started`.
     """
-    if not tolerance < np.inf:
+    if tolerance is not None and not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
     among("explore", explore, ("leader", "wider"))
+    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
     start = _begin(log, settings)
+    tolerance = known_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
     promise = promises.certified(sets.assumptions, tolerance, centred=prior is not None)
     rules = [Certified(float(tolerance))]
@@ -181,12 +197,13 @@ def certified(
 def confident(
     log: Log | Summary,
     *,
-    tolerance: float = 0.1,
+    tolerance: float | None = None,
     confidence: float = 0.95,
     explore: str = "optimistic",
     prior_scale: float | None = None,
     prior_mean: ArrayLike | None = None,
     items: Items | None = None,
+    kernel: Kernel = None,
     spot_check: float = 0.01,
     misfit: float = 0.0,
     strict: bool = False,
@@ -195,7 +212,8 @@ def confident(
     """A posterior from a prior that the log teaches and its rows; skips where it is sure enough.
 
     The practical default. Skips if the chance that some action beats the best mean by more than
-    `tolerance` is at most 1 − `confidence`. `explore` is `optimistic`, `wider` or `sampled`.
+    `tolerance` (5 % of the rewards' deviation, if it is not said) is at most 1 − `confidence`. `explore` is `optimistic`,
+    `wider` or `sampled`. `kernel` adds kernel features to the log's: a number of landmarks, or `auto`.
     `spot_check` of the rounds play a posterior-sampled action and are called; `misfit` is a deviation
     of the linear model itself, added to every estimate's. Radius settings have no effect here.
 
@@ -204,11 +222,13 @@ def confident(
     name or (K, q): actions with like features are then expected to have like parameters. Two actions' estimates are correlated through what
     both were learnt from; `strict` takes √2 times the deviation of their difference, whatever the correlation.
     """
-    number("tolerance", tolerance, least=0)
+    if tolerance is not None:
+        number("tolerance", tolerance, least=0)
     share("confidence", confidence)
     share("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     among("explore", explore, ("optimistic", "wider", "sampled"))
+    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
     reward_range = known_range(settings.get("reward_range"), apart=True)
     unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
@@ -221,6 +241,7 @@ def confident(
     prior = learn(
         log, start.sums, noise=settings.get("noise"), items=items, scale=prior_scale, mean=prior_mean
     )
+    tolerance = known_tolerance(tolerance, log, start.sums)
     estimated = (
         ("noise", *start.assumptions.estimated)
         if settings.get("noise") is None
@@ -296,7 +317,7 @@ def _begin(
     if reward_range is not None and values.get("noise") is None:
         values["noise"] = (reward_range[1] - reward_range[0]) / 2
     assumed: tuple[str, ...] = ()
-    encoder = None
+    about: dict[str, Any] = {}
     if log is None:
         names = _names(n_actions, actions)
         if n_features is None or n_features < 1:
@@ -312,11 +333,12 @@ def _begin(
             )
         names = log.action_names
         sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
-        encoder = log.encoder
+        about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
+        about["fit"] = sample(log) if isinstance(log, Log) and log.n_rows else ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, encoder, growing)
+    return _Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, growing, about)
 
 
 def _centred(

@@ -75,7 +75,7 @@ def refresh(learner: "Learner") -> None:
         sets = centred(sums, assumptions, prior, growing=old.growing, added=old.added)
     take_over(sets, old, learner, fresh_noise=guessed)
     learner.sets, learner.prior = sets, prior
-    learner.guarantee = promises.again(learner)
+    learner.promise = promises.again(learner)
     learner.rename(learner.action_names)
 
 

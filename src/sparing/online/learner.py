@@ -2,15 +2,18 @@
 
 import copy
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparing.errors import DecisionError, LogError
+from sparing.log.features.encoder import Encoder
 from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
+from sparing.log.log import Log
 from sparing.model.assumptions import Assumptions
+from sparing.model.lack_of_fit import fit_sentence
 from sparing.model.prior import Prior
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_reward, unfit
@@ -48,17 +51,38 @@ class Learner(Core):
         *,
         key: int,
         guarantee: str = "",
+        fit: Log | str = "",
         prior: Prior | None = None,
+        item_encoder: Encoder | None = None,
         **settings: Any,
     ) -> None:
-        """Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
+        """`fit` is a log to test for linearity, or what such a test has said. Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
         super().__init__(action_names, sets, rules, **settings)
-        self.algorithm, self.guarantee, self.key, self.prior = algorithm, guarantee, key, prior
+        self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
+        self._fit = fit
+        self.item_encoder = item_encoder
         self.rounds = 0
         self.calls = 0
         self.open: dict[int, OpenDecision] = {}
         self._fresh: int | None = None
         self._shape = (self.n_features,)
+
+    @property
+    def fit(self) -> str:
+        """Whether the log's rewards are linear in the features, as far as a test can tell: computed when first asked for."""
+        if not isinstance(self._fit, str):
+            self._fit = fit_sentence(self._fit)
+        return self._fit
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, on which conditions, and what the log says of them."""
+        return "; ".join(part for part in (self.promise, self.fit) if part)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies know the test's result, not the rows."""
+        _ = self.fit
+        return super().__getstate__()
 
     def rename(self, action_names: Sequence[Hashable]) -> None:
         """Take note of the actions that there are, and of the sets, after either changed."""
@@ -78,17 +102,20 @@ class Learner(Core):
             )
         return position
 
-    def add_action(self, name: Hashable, features: Sequence[float] | None = None) -> None:
-        """One more action from now on; `features` are its item's, where the learner was made with `items`.
+    def add_action(self, name: Hashable, features: Mapping[str, Any] | Sequence[float] | None = None) -> None:
+        """One more action from now on; `features` are its item's, where the learner was made with `items`: its row of
+        the item table by column, or the encoded numbers.
 
         It starts where the prior expects it: at Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its
         own share of δ (`certified`, `warm_started`, made with growing=True). It is the last in ties.
         """
         from sparing.online import growing
 
+        known = self.item_encoder
+        numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
         with self._turns.door:
             self._turns.wait()
-            growing.add(self, name, features)
+            growing.add(self, name, numbers)
 
     def retire(self, name: Hashable) -> None:
         """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""

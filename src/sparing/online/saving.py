@@ -44,9 +44,11 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     waiting = list(learner.open.values())
     header = {
         "algorithm": learner.algorithm,
-        "guarantee": learner.guarantee,
+        "guarantee": learner.promise,
+        "fit": learner.fit,
         "action_names": [labels.to_json(name) for name in learner.action_names],
         "encoder": learner.encoder.header(),
+        "item_encoder": learner.item_encoder and learner.item_encoder.header(),
         "assumptions": asdict(sets.assumptions),
         "sets": {name: getattr(sets, name) for name in ("ridge", "constant", "slack", "misfit")},
         "rules": [[rule.name, rule.header()] for rule in learner.rules],
@@ -152,7 +154,9 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         spot_check=_number(header["spot_check"], 0.0),
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
+        fit=str(header["fit"]),
         encoder=_encoder(header, sets.shape[1]),
+        item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
         prior=remembering.prior(header["prior"], _under(arrays, "prior/"), *sets.shape),
     )
     learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)

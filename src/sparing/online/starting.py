@@ -1,15 +1,17 @@
 """How a learner's sets start from what a log teaches: as a posterior, or around centres."""
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions
-from sparing.model.prior import Prior, blocks_of, evidence_prior, standardised
+from sparing.model.kernels import with_kernel
+from sparing.model.prior import Prior, blocks_of, evidence_prior, reward_deviation, standardised
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.learning import CONDITION
 from sparing.online.origins import Origins
@@ -17,6 +19,12 @@ from sparing.online.sets import ConfidenceSets
 
 Items = Mapping[Hashable, Sequence[float]] | np.ndarray
 """Features of the items that the actions stand for: by name, or a row for each action (K, q)."""
+
+Kernel = int | str | None
+"""Kernel features to add: a number of landmarks, `auto` by evidence, or none."""
+
+TOLERATED = 0.05
+"""What a skipped round may cost unless it is said, in deviations of a reward."""
 
 MOST_RAISES = 20
 """How often the noise may be raised before a posterior is given up as inexact."""
@@ -32,11 +40,54 @@ def learn(
     mean: Any = None,
 ) -> Prior:
     """The prior that a log teaches, with the blocks of its encoder if it has one."""
-    names = None if log.encoder.is_raw else log.encoder.blocks
+    names = _block_names(log)
     z, standard = (None, None) if items is None else standardised(features_of(items, log))
     return evidence_prior(
         sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
     )
+
+
+def _block_names(log: Log | Summary) -> tuple[str, ...] | None:
+    """The blocks of a log's features; None where they are raw numbers."""
+    return None if log.encoder.is_raw else log.encoder.blocks
+
+
+def known_items(log: Any, items: Items | None) -> Items | None:
+    """The items that were given, else those of the log, if it has any."""
+    known = log.items if isinstance(log, Log | Summary) else None
+    return items if items is not None or known is None else known.features
+
+
+def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
+    """The log, with kernel features if they are asked for."""
+    if kernel is None:
+        return log
+    if not isinstance(log, Log):
+        raise SettingError(
+            "kernel=... needs the log's rows; summarise it with features=sparing.features(..., kernel=...) instead"
+        )
+    return with_kernel(log, kernel)
+
+
+def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
+    """What a skipped round may cost: as given, with a warning where it is large; else a share of the rewards' deviation."""
+    if not sums.n_rows:
+        if tolerance is None:
+            raise SettingError(
+                "without logged rows there is no deviation to take a tolerance from; pass tolerance=..."
+            )
+        return float(tolerance)
+    deviation = reward_deviation(sums, blocks_of(sums, _block_names(log)))
+    if tolerance is None:
+        return TOLERATED * deviation
+    if tolerance > deviation / 2 > 0:
+        warnings.warn(
+            f"tolerance={tolerance:g} is more than half of {deviation:.4g}, the deviation of the log's rewards: skipped rounds may "
+            f"cost nearly all there is to learn. Leave it out for {TOLERATED * deviation:.3g}, {TOLERATED:.0%} of the deviation",
+            UnitWarning,
+            stacklevel=4,
+        )
+    return float(tolerance)
 
 
 def features_of(items: Items, log: Log | Summary) -> np.ndarray:

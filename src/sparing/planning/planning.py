@@ -1,5 +1,6 @@
 """How many reward calls will it take? Simulate what the log leaves possible, and count."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Unpack
@@ -7,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.model.supported import Supported, better_half, elbow, find_elbow, given, top
 from sparing.online import algorithms
@@ -176,7 +177,9 @@ def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | 
             own["confidence"] = settings["skip_confidence"]
     if name in TOLERANT:
         own["tolerance"] = tolerance or 0.0
-    learner: Learner = getattr(algorithms, name)(log, **own)
+    with warnings.catch_warnings():  # large tolerances are tried on purpose
+        warnings.simplefilter("ignore", UnitWarning)
+        learner: Learner = getattr(algorithms, name)(log, **own)
     # Simulated rewards are normal: a learner that refuses those out of range could not go on.
     learner.reward_range = None
     return learner

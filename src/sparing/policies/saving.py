@@ -11,6 +11,8 @@ from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
+from sparing.model.trees import Trees
+from sparing.policies.boosted import BoostedPolicy
 from sparing.policies.fingerprint import Fingerprint, Split
 from sparing.policies.policy import (
     LARGEST,
@@ -23,6 +25,7 @@ from sparing.policies.policy import (
     UniformPolicy,
 )
 from sparing.policies.tables import KnownSupport, TablePolicy, support_function
+from sparing.settings import whole
 
 KIND = "sparing policy"
 VERSION = 2
@@ -33,6 +36,7 @@ ARRAYS: dict[type, tuple[str, ...]] = {
     SoftmaxPolicy: ("theta",),
     PessimisticPolicy: ("theta", "inverse", "radius", "priority"),
     TablePolicy: ("contexts", "table"),
+    BoostedPolicy: ("priority",),
     UniformPolicy: (),
     ConstantPolicy: (),
 }
@@ -43,6 +47,7 @@ SCALARS: dict[type, tuple[str, ...]] = {SoftmaxPolicy: ("temperature",), Constan
 
 CLASSES = {kind.__name__: kind for kind in ARRAYS}
 SETS = ("contexts", "sets", "elsewhere")
+TREES = ("base", "rows", "roots", "owners", "features", "thresholds", "right", "values")
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: bool = False) -> None:
@@ -110,6 +115,9 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
     if getattr(policy, "otherwise", None) is not None:
         header["otherwise"], more = _encoded(policy.otherwise, f"{prefix}otherwise/", omit)
         arrays |= more
+    if isinstance(policy, BoostedPolicy):
+        header["trees"] = {"n_features": policy.trees.n_features, "binary": policy.trees.binary}
+        arrays |= {f"{prefix}trees/{name}": _numbers(name, getattr(policy.trees, name)) for name in TREES}
     model = getattr(policy, "support", None)
     if isinstance(model, KnownSupport):
         header["support"] = "known"
@@ -143,6 +151,10 @@ def _decoded(
     fields |= {name: labels.from_json(header[name]) for name in SCALARS.get(kind, ())}
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
+    if kind is BoostedPolicy:
+        nodes = {name: _numbers(name, arrays[f"{prefix}trees/{name}"]) for name in TREES}
+        width, binary = whole("n_features", header["trees"]["n_features"]), header["trees"]["binary"] is True
+        fields["trees"] = Trees(**nodes, n_features=width, binary=binary)
     if header.get("support") == "known":
         fields["support"] = KnownSupport(*(arrays[f"{prefix}support/{name}"] for name in SETS))
     elif header.get("support") == "given":
@@ -184,5 +196,7 @@ def _numbers(name: str, array: Any) -> np.ndarray:
 
 def _width(policy: Any) -> int | None:
     """Features of the contexts that a policy reads; None where it reads none."""
+    if isinstance(policy, BoostedPolicy):
+        return policy.trees.n_features
     known = getattr(policy, "theta", getattr(policy, "contexts", None))
     return None if known is None else int(known.shape[1])

@@ -1,0 +1,213 @@
+"""A boosted reward model for each action: learnt by scikit-learn, kept as plain `Trees`, each row judged unseen."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+
+from sparing.errors import MissingExtraError, require
+from sparing.log import Log
+from sparing.model.crossfitting import context_folds, errors_up_to_scale
+from sparing.model.trees import Trees
+
+LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20
+"""A leaf has at least N_a/SPLITS of an action's rows, within these limits."""
+
+ROUNDS = (10, 20, 40, 80, 160)
+"""Trees for each action, to choose from."""
+
+EARLY = 40
+"""Rounds beyond this are tried only where fewer were not better."""
+
+LEARNING_RATE, MOST_LEAVES = 0.1, 15
+
+FEW_ROWS = 20_000
+"""An action's rows below which more threads only wait for each other."""
+
+SHRINKAGE = 5.0
+"""Rows of average reward that every action's mean is joined by, so that one lucky row does not make an action lead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """Trees learnt from all rows, and for each fold of contexts those learnt without it.
+
+    fold_of (n,) is each row's fold. `rounds` was chosen by `loss`: the mean held-out (r − α − β·r̂)² with the best α and
+    β ≥ 0, to which no argmax is sensitive. (Log loss stops far too early for 0/1 rewards: its price is for
+    too sure chances, not for a wrong order.)
+    """
+
+    trees: Trees
+    without: tuple[Trees, ...]
+    fold_of: np.ndarray
+    rounds: int
+    loss: float = np.nan
+
+    def held_out(self, contexts: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """r̂(x_i, a) of a log's rows, (rows, K), each by the trees that have not seen its context."""
+        fold_of = self.fold_of[rows]
+        predicted = np.empty((len(fold_of), len(self.trees.base)))
+        for fold, trees in enumerate(self.without):
+            held = fold_of == fold
+            predicted[held] = trees.rewards(contexts[rows][held])
+        return predicted
+
+
+def boost(
+    log: Log,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    rounds: Sequence[int] = ROUNDS,
+    purpose: str = "a boosted reward model",
+) -> Boosted:
+    """The boosted reward model of a log: its rounds chosen on held-out contexts, then learnt from all rows."""
+    if log.n_contexts < 2:  # nothing to hold out, and nothing to split
+        trees = grow(log, min(rounds), binary=is_binary(log), seed=seed, purpose=purpose)
+        return Boosted(trees, (trees,), np.zeros(log.n_rows, dtype=np.int64), min(rounds))
+    folds = min(folds, log.n_contexts)
+    fold_of = context_folds(log, folds, seed)
+    parts, binary = [log.take(fold_of != fold) for fold in range(folds)], is_binary(log)
+    best, most_tried = None, 0
+    for batch in ([few for few in rounds if few <= EARLY], [many for many in rounds if many > EARLY]):
+        if not batch or (best is not None and best.rounds < most_tried):
+            continue  # more trees were not better before, and are dear to learn
+        most_tried = max(batch)
+        full = [grow(part, most_tried, binary=binary, seed=seed, purpose=purpose) for part in parts]
+        for most in sorted(batch):
+            trial = _judged(log, Boosted(full[0], tuple(_first(each, most) for each in full), fold_of, most))
+            best = trial if best is None or trial.loss < best.loss else best
+    assert best is not None
+    return replace(best, trees=grow(log, best.rounds, binary=binary, seed=seed, purpose=purpose))
+
+
+def _judged(log: Log, trial: Boosted) -> Boosted:
+    """The same with its loss on held-out contexts."""
+    own = trial.held_out(log.contexts)[np.arange(log.n_rows), log.actions]
+    return replace(trial, loss=float(errors_up_to_scale(log.rewards, own).mean()))
+
+
+def is_binary(log: Log) -> bool:
+    """Whether all rewards are 0 or 1."""
+    return bool(((log.rewards == 0) | (log.rewards == 1)).all())
+
+
+def grow(log: Log, rounds: int, *, binary: bool, seed: int = 0, purpose: str = "boosting") -> Trees:
+    """So many trees for each action that has rows enough for a split; the others have their mean only.
+
+    Every mean is drawn towards the mean of all rows: (Σr + SHRINKAGE·r̄)/(N_a + SHRINKAGE).
+    """
+    sums = np.bincount(log.actions, weights=log.rewards, minlength=log.n_actions)
+    overall = (log.rewards.sum() + 0.5) / (log.n_rows + 1) if binary else log.rewards.mean()
+    base = (sums + SHRINKAGE * overall) / (log.counts + SHRINKAGE)
+    base = logit(base) if binary else base
+    forest: list[tuple[int, list[np.ndarray]]] = []
+    with _threads(log.n_rows // max(1, log.n_actions), purpose):
+        for action in range(log.n_actions):
+            rows = log.actions == action
+            rewards = log.rewards[rows]
+            leaf = int(np.clip(len(rewards) // SPLITS, LEAST_LEAF, MOST_LEAF))
+            if len(rewards) >= 2 * leaf and rewards.min() < rewards.max():
+                model = _fitted(log.contexts[rows], rewards, leaf, rounds, binary, seed, purpose)
+                forest.append((action, _nodes(model)))
+    return _joined(forest, base, log, binary)
+
+
+def _threads(rows: int, purpose: str) -> AbstractContextManager[Any]:
+    """One thread where an action has few rows: several would wait for each other at every node."""
+    if rows > FEW_ROWS:
+        return nullcontext()
+    control = require("threadpoolctl", extra="paper", purpose=purpose)  # scikit-learn brings it
+    return control.threadpool_limits(limits=1, user_api="openmp")
+
+
+def _fitted(
+    contexts: np.ndarray, rewards: np.ndarray, leaf: int, rounds: int, binary: bool, seed: int, purpose: str
+) -> Any:
+    """Scikit-learn's model of one action."""
+    ensemble = require("sklearn.ensemble", extra="paper", purpose=purpose)
+    kind = ensemble.HistGradientBoostingClassifier if binary else ensemble.HistGradientBoostingRegressor
+    model = kind(
+        learning_rate=LEARNING_RATE,
+        max_iter=rounds,
+        max_leaf_nodes=MOST_LEAVES,
+        min_samples_leaf=leaf,
+        early_stopping=False,
+        random_state=seed,
+    )
+    return model.fit(contexts, rewards.astype(int) if binary else rewards)
+
+
+NODE = ("value", "feature_idx", "num_threshold", "left", "right", "is_leaf", "is_categorical")
+"""The fields of a node of scikit-learn's that we read: private, so that another version may not have them."""
+
+
+def _nodes(model: Any) -> list[np.ndarray]:
+    """The nodes of each of a fitted model's trees, in the order in which they were grown."""
+    try:
+        found = [predictors[0].nodes for predictors in model._predictors]
+        whole = all(name in nodes.dtype.names for nodes in found for name in NODE)
+    except (AttributeError, TypeError, IndexError):
+        whole = False
+    if not whole:
+        import sklearn
+
+        raise MissingExtraError(
+            f"scikit-learn {sklearn.__version__} keeps its boosted trees in a way that is not known here; "
+            "boosted models were tested with 1.5 to 1.8. Install one of those, or use a linear method"
+        )
+    return found
+
+
+def _joined(forest: list[tuple[int, list[np.ndarray]]], base: np.ndarray, log: Log, binary: bool) -> Trees:
+    """All trees of all actions in one row of nodes, each tree in the order of a walk that goes left first."""
+    trees = [(action, _preorder(nodes)) for action, each in forest for nodes in each]
+    sizes = [len(nodes) for _, nodes in trees]
+    roots = np.cumsum([0, *sizes])[:-1]
+    fields = ("feature_idx", "num_threshold", "right", "value")
+    none = np.empty(0)
+    parts = {name: np.concatenate([none, *(nodes[name] for _, nodes in trees)]) for name in fields}
+    right = parts["right"] + np.repeat(roots, sizes) * (parts["right"] > 0)
+    return Trees(
+        base=np.asarray(base, dtype=np.float64),
+        rows=log.counts.astype(np.int64),
+        roots=roots.astype(np.int64),
+        owners=np.array([action for action, _ in trees], dtype=np.int64),
+        features=parts["feature_idx"].astype(np.int64),
+        thresholds=parts["num_threshold"],
+        right=right.astype(np.int64),
+        values=parts["value"],
+        n_features=log.n_features,
+        binary=binary,
+    )
+
+
+def _preorder(nodes: np.ndarray) -> np.ndarray:
+    """A tree's nodes with every left child next to its parent; leaves have right = 0."""
+    order, waiting = [], [0]
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if not nodes["is_leaf"][node]:
+            waiting += [int(nodes["right"][node]), int(nodes["left"][node])]
+    place = np.empty(len(nodes), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    sorted_nodes = nodes[order].copy()
+    leaf = sorted_nodes["is_leaf"].astype(bool)
+    sorted_nodes["right"] = np.where(leaf, 0, place[sorted_nodes["right"] * ~leaf])
+    for name in ("feature_idx", "num_threshold"):
+        sorted_nodes[name][leaf] = 0
+    return sorted_nodes
+
+
+def _first(trees: Trees, rounds: int) -> Trees:
+    """The first so many trees of each action."""
+    number = np.zeros(len(trees.roots), dtype=np.int64)
+    for action in np.unique(trees.owners):
+        own = trees.owners == action
+        number[own] = np.arange(own.sum())
+    kept = number < rounds
+    return replace(trees, roots=trees.roots[kept], owners=trees.owners[kept])

@@ -1,0 +1,178 @@
+"""Boosting, imitation of what paid, and the choice among methods on held-out contexts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sparing.errors import LogError, MissingExtraError, SettingError
+from sparing.learning import learn
+from sparing.learning.automatic import judged_rows, tried
+from sparing.learning.material import Request, gather
+from sparing.learning.nonlinear import _imitate
+from sparing.log import Log, Support
+from sparing.model import boosting
+from sparing.policies.policy import sample, softmax
+
+QUICK = {"candidates": ("greedy", "ipw-logistic", "boosted")}
+
+
+def make(rows=900, *, seed=0, crooked=True, noise=0.3):
+    """Four actions, the last never logged; the best one follows the sign of x₀·x₁, or of x₀ where straight."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.uniform(-1, 1, (rows, 2)), np.ones(rows)])
+    sign = x[:, 0] * x[:, 1] if crooked else x[:, 0]
+    means = np.column_stack([sign, -sign, np.full(rows, 0.1), np.full(rows, 9.0)])
+    mu = softmax(np.column_stack([x[:, 0], x[:, 1], 0 * x[:, 0]]))
+    mu = np.column_stack([mu, np.zeros(rows)])
+    actions = sample(mu, rng)
+    rewards = means[np.arange(rows), actions] + noise * rng.normal(size=rows)
+    log = Log.from_arrays(x, actions, rewards, distribution=mu, action_names=[0, 1, 2, 3])
+    return log, means
+
+
+def value(policy, log, means):
+    return float((policy.probabilities(log.contexts) * means).sum(axis=1).mean())
+
+
+def test_boosting_sees_what_no_line_can():
+    log, _ = make()
+    fresh, means = make(seed=9)
+    policy = learn(log, "boosted", rounds=20)
+    best = means[:, :3].max(axis=1).mean()
+    assert value(policy, fresh, means) > 0.8 * best
+    assert value(learn(log, "greedy"), fresh, means) < 0.6 * best
+    assert (policy.actions(fresh.contexts) < 3).all()
+
+
+@pytest.mark.parametrize("method", ["boosted", "ipw-logistic", "auto"])
+def test_an_action_that_was_never_logged_is_never_played(method):
+    log, _ = make(300)
+    policy = learn(log, method, **({"candidates": ("greedy", "ipw-logistic")} if method == "auto" else {}))
+    assert policy.probabilities(np.random.default_rng(1).normal(size=(500, 3)))[:, 3].max() == 0
+
+
+def test_imitation_is_weighted_logistic_regression():
+    """Scikit-learn's, with C = 1/l2 and weights that sum to 1, on the actions that were logged."""
+    log, _ = make(400)
+    weights = np.maximum(log.rewards - 0.05, 0) / log.propensities
+    theirs = LogisticRegression(C=1 / 0.01, fit_intercept=False, tol=1e-10, max_iter=2000)
+    theirs.fit(log.contexts, log.actions, sample_weight=weights / weights.sum())
+    request = Request(log)
+    ours = _imitate(gather(request, "ipw-logistic", "logged"), 0.05, 0.01)[:3]
+    np.testing.assert_allclose(
+        softmax(log.contexts @ ours.T), softmax(log.contexts @ theirs.coef_.T), atol=2e-3
+    )
+
+
+def test_imitation_with_rewards_of_two_values_needs_no_baseline():
+    log, _ = make(400)
+    coin = replace(log, rewards=(log.rewards > 0.1) * 3.0 - 1.0)
+    one, other = (learn(coin, "ipw-logistic", l2=1e-3, baseline=level) for level in (-1.0, 1.0))
+    np.testing.assert_allclose(one.theta, other.theta, atol=1e-3)
+    assert "baseline = -1" in learn(coin, "ipw-logistic").notes[1]
+    with pytest.raises(SettingError, match="baseline"):
+        learn(coin, "ipw-logistic", baseline=np.nan)
+
+
+def test_a_judged_row_is_right_on_average_whatever_the_model_says():
+    """Σ_a μ(a)·term(a) = Σ_{a supported} π(a)·r(a) + π(unsupported)·r_min, row by row."""
+    rng = np.random.default_rng(0)
+    n, k = 6, 4
+    mu = rng.dirichlet(np.ones(k), n)
+    mu[:, 1] = 0
+    mu /= mu.sum(axis=1, keepdims=True)
+    pi, fitted, means = rng.dirichlet(np.ones(k), n), rng.normal(size=(n, k)), rng.normal(size=(n, k))
+    expected = np.zeros(n)
+    for action in (0, 2, 3):
+        log = Log.from_indices(
+            rng.random((n, 2)),
+            np.full(n, action, dtype=np.int32),
+            means[:, action],
+            tuple(range(k)),
+            propensities=mu[:, action],
+            support=Support.from_distribution(mu),
+        )
+        expected += mu[:, action] * judged_rows(log, pi, fitted, -7.0)
+    seen = [0, 2, 3]
+    np.testing.assert_allclose(expected, (pi * means)[:, seen].sum(axis=1) - 7.0 * pi[:, 1])
+
+
+@pytest.mark.parametrize(("crooked", "winner"), [(True, "boosted"), (False, "greedy")])
+def test_auto_takes_what_fits_the_world(crooked, winner):
+    log, _ = make(crooked=crooked)
+    policy = learn(log, "auto", candidates=("greedy", "boosted"))
+    assert policy.method == winner
+    assert policy.notes[0].startswith(f"{winner} of 2 methods, by the support-aware lower limit")
+    alone = learn(log, winner)
+    np.testing.assert_array_equal(policy.probabilities(log.contexts), alone.probabilities(log.contexts))
+
+
+def test_auto_counts_what_the_log_cannot_see_at_its_worst():
+    """A method that leaves the support of rows it has not seen is charged r_min for it."""
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.uniform(-1, 1, 600), np.ones(600)])
+    left = x[:, 0] < 0
+    mu = np.where(left[:, None], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
+    actions = sample(mu, rng)
+    rewards = np.where(actions == 0, 0.0, np.where(actions == 1, 1.0 + 2 * x[:, 0], 0.5)) - 1
+    log = Log.from_arrays(x, actions, rewards, distribution=mu)
+    trial = tried(Request(log, reward_range=(-50.0, 5.0)), ("greedy", "ipw-logistic"))
+    for table in trial.tables.values():
+        outside = (table * ~log.support.mask()).sum(axis=1)
+        terms = judged_rows(log, table, trial.fitted, -50.0)
+        np.testing.assert_allclose(terms[outside == 1], -50.0)
+
+
+def test_no_policy_is_judged_by_rows_it_learnt_from(monkeypatch):
+    """Rewards of one fold have no part in what its policies do there."""
+    log, _ = make(240)
+    names = ("greedy", "boosted")
+    trial = tried(Request(log), names)
+    assert trial.model is not None
+    held = trial.model.fold_of == 0
+    other = tried(Request(replace(log, rewards=np.where(held, -log.rewards, log.rewards))), ("greedy",))
+    np.testing.assert_array_equal(trial.tables["greedy"][held], other.tables["greedy"][held])
+
+
+def test_auto_without_scikit_learn_says_what_it_left_out(monkeypatch):
+    def missing(*_, **__):
+        raise MissingExtraError("method 'boosted' needs sklearn")
+
+    monkeypatch.setattr(boosting, "_fitted", missing)
+    policy = learn(make(300)[0], "auto", **QUICK)
+    assert any(note.startswith("boosted was not tried: method 'boosted' needs") for note in policy.notes)
+    with pytest.raises(LogError, match="none of the candidates"):
+        learn(make(300)[0], "auto", candidates=["boosted"])
+
+
+def test_auto_where_support_or_propensities_are_unknown():
+    log, _ = make(600)
+    unknown = Log.from_arrays(log.contexts, log.actions, log.rewards, propensities=log.propensities)
+    policy = learn(unknown, "auto", candidates=["caipwl", "greedy", "ipw-logistic"])
+    assert any("caipwl was not tried: method 'caipwl' stays on" in note for note in policy.notes)
+    bare = Log.from_arrays(log.contexts, log.actions, log.rewards)
+    policy = learn(bare, "auto")
+    assert policy.method == "boosted"
+    assert "no propensities" in policy.notes[0]
+    assert learn(Log.from_arrays(*map(np.array, straight())), "auto").method == "greedy"
+    with pytest.raises(LogError, match="between greedy and boosted"):
+        learn(bare, "auto", candidates=["pessimistic"])
+
+
+def straight():
+    log, _ = make(600, crooked=False)
+    return log.contexts, log.actions, log.rewards
+
+
+@pytest.mark.parametrize("candidates", ["greedy", (), ("greedy", "auto"), ("greed",)])
+def test_auto_refuses_candidates_that_are_none(candidates):
+    with pytest.raises(SettingError, match="must be some of greedy"):
+        learn(make(50)[0], "auto", candidates=candidates)
+
+
+@pytest.mark.parametrize("rounds", [0, 2.5, [10, 0]])
+def test_rounds_are_whole_numbers(rounds):
+    with pytest.raises(SettingError, match="rounds="):
+        learn(make(50)[0], "boosted", rounds=rounds)
