@@ -86,7 +86,7 @@ def evaluate(
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
     pending, unusable = _pending_all(chosen, of, rows, limits, flag_mass, steps, strict=methods is not None)
-    known = reward_range is not None or is_binary(log.rewards)
+    known = reward_range is not None or log.binary
     found, bounds = limits.found(), of.reward_range if known else (-np.inf, np.inf)
     return Evaluation(
         tuple(each.limited(found, of.reward_range, bounds) for each in pending),
@@ -305,15 +305,10 @@ def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
 def bounds_of(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
     """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
     seen = float(log.rewards.min()), float(log.rewards.max())
-    low, high = known_range(given) or ((0.0, 1.0) if is_binary(log.rewards) else seen)
+    low, high = known_range(given) or ((0.0, 1.0) if log.binary else seen)
     if interval == "bernstein" and (seen[0] < low or seen[1] > high):
         raise SettingError(
             f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
             f"{seen[0]:.4g} to {seen[1]:.4g}"
         )
     return low, high
-
-
-def is_binary(rewards: np.ndarray) -> bool:
-    """Whether every reward is 0 or 1."""
-    return bool(((rewards == 0) | (rewards == 1)).all())
