@@ -55,16 +55,12 @@ def evaluate(
     no number here lies outside; without it rewards of 0 and 1 are recognised, else the range seen is assumed for the
     bounds. `band="model"` uses the linear model's confidence band instead, at radius determinant × 1 and level
     `delta`, with `noise` and `theta_bound` estimated where not given. `interval` is `normal`, `bootstrap`,
-    `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is M for `clipped` and `cab`.
-    `progress(done, total)` is called on the way.
-    `reward_model` is `linear` or `boosted`, which needs scikit-learn and is cross-fitted in every method.
+    `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is M for `clipped` and `cab`;
+    `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
     """
     _check(log, policy, interval, band)
-    among("taught", taught, TAUGHT)
-    share("confidence", confidence)
-    share("flag_mass", flag_mass, zero=True, one=True)
+    _check_settings(taught, confidence, flag_mass, reward_model)
     chosen, rows = _methods(methods), judging_rows(log, policy, taught)
-    among("reward_model", reward_model, ("linear", "boosted"))
     of = Ingredients(
         rows.log,
         policy,
@@ -291,6 +287,13 @@ def _check(log: Log, policy: Policy | np.ndarray, interval: str, band: str) -> N
     among("band", band, ("range", "model"))
     if interval == "bernstein" and band == "model":
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
+
+
+def _check_settings(taught: str, confidence: float, flag_mass: float, reward_model: str) -> None:
+    among("taught", taught, TAUGHT)
+    share("confidence", confidence)
+    share("flag_mass", flag_mass, zero=True, one=True)
+    among("reward_model", reward_model, ("linear", "boosted"))
 
 
 def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
