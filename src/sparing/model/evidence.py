@@ -22,7 +22,7 @@ MOST_WORK = 1e8
 REGULAR = 1e-12
 """The least ridge, as a share of a matrix's trace, with which it is inverted."""
 
-AT_ONCE = 1024
+AT_ONCE = 128
 """Actions whose matrices are worked on at a time."""
 
 
