@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import sparing
 from sparing.errors import DataError, SettingError
-from sparing.simulation import RoutingWorld, datasets, hidden_model_log, wheels
+from sparing.simulation import RoutingWorld, datasets, hidden_model_log, simulate, wheels
 from sparing.simulation.routing import FOLDER, Routing, prompt_features
 
 MODELS = ("small", "middle", "large")
@@ -134,21 +135,39 @@ def test_the_hidden_model_is_never_logged_and_the_shares_are_known(routing):
         hidden_model_log(world, hidden="tiny")
 
 
-def test_the_real_set():
-    """Reaches for the real wheel; skips where no route is open."""
+@pytest.fixture(scope="module")
+def real():
+    """The real wheel; skips where no route is open."""
     try:
-        found = datasets.load("llm-routing")
+        return datasets.load("llm-routing")
     except DataError as error:
         if "could not be had" not in str(error):
             raise
         pytest.skip(str(error))
-    assert found.models == (
+
+
+def test_the_real_set(real):
+    assert real.models == (
         "meta-llama/llama-3.1-8b-instruct",
         "mistralai/mistral-large-2512",
         "google/gemini-2.5-pro",
     )
-    assert (len(found.rows("val")), len(found.rows("test_holdout"))) == (1785, 1824)
-    assert (np.diff(found.cost.mean(axis=0)) > 0).all()  # in the order of their price
-    assert ((found.quality >= 0) & (found.quality <= 1)).all()
-    best = [RoutingWorld(found, cost_weight=weight).means.mean(axis=0).argmax() for weight in (0, 8)]
+    assert (len(real.rows("val")), len(real.rows("test_holdout"))) == (1785, 1824)
+    assert (np.diff(real.cost.mean(axis=0)) > 0).all()  # in the order of their price
+    assert ((real.quality >= 0) & (real.quality <= 1)).all()
+    best = [RoutingWorld(real, cost_weight=weight).means.mean(axis=0).argmax() for weight in (0, 8)]
     assert best == [2, 1]  # the dearest is worth its price only where money does not count
+
+
+@pytest.mark.parametrize("make", [sparing.confident, sparing.certified, sparing.warm_started])
+def test_a_hidden_model_that_is_best_is_found(real, make):
+    """Nothing is given but the log: in the end a learner earns what the best model, never logged, would earn always."""
+    world = RoutingWorld(real, cost_weight=8)
+    log = hidden_model_log(world, hidden=real.models[1], seed=0)
+    fixed = world.means[world.live_rows].mean(axis=0)
+    assert fixed.argmax() == 1
+    assert log.counts[1] == 0
+    learner = make(log)
+    assert fixed[1] - world.value(learner.policy()) > 0.01  # the log alone does not know it
+    simulate(learner, world, seed=0)
+    assert fixed[1] - world.value(learner.policy()) < 0.003

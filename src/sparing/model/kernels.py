@@ -6,6 +6,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.features.encoder import KERNEL
 from sparing.log.features.fitting import with_kernel as fitted_kernel
 from sparing.log.features.kernel import Nystroem
 from sparing.model.prior import blocks_of, evidence_of
@@ -24,8 +25,7 @@ def with_kernel(log: Log, kernel: int | str | Nystroem = "auto") -> Log:
     if log.encoder.kernel is not None:
         raise SettingError("the log has kernel features already; leave kernel out")
     if kernel == "auto":
-        candidates = [_extended(log, Nystroem(m)) if m else log for m in CHOICES]
-        return candidates[int(np.argmax([_evidence(each) for each in candidates]))]
+        return _of_most_evidence(log)
     if isinstance(kernel, Nystroem):
         return _extended(log, kernel)
     if isinstance(kernel, str | bool):
@@ -38,8 +38,24 @@ def _extended(log: Log, wish: Nystroem) -> Log:
     return replace(log, contexts=encoder.completed(log.contexts), encoder=encoder)
 
 
-def _evidence(log: Log) -> float:
-    """The log evidence of the log's rewards under the prior fitted to it."""
+def _of_most_evidence(log: Log) -> Log:
+    """The log with as many landmarks as its rewards speak for."""
+    candidates = [_extended(log, Nystroem(m)) if m else log for m in CHOICES]
+    own = _linear_blocks(log)
+    return candidates[int(np.argmax([_evidence(each, own) for each in candidates]))]
+
+
+def _linear_blocks(log: Log) -> list[str]:
+    """The blocks of the log's own features, by name."""
+    blocks = blocks_of(Statistics.of(log), None if log.encoder.is_raw else log.encoder.blocks)
+    return [blocks.names[block] for block in blocks.of]
+
+
+def _evidence(log: Log, own: list[str]) -> float:
+    """The log evidence of the rewards under the prior fitted to them, with these blocks before the kernel's.
+
+    All candidates have the same: the evidence falls with the width of the nearly flat column of W, which is set by block, so that
+    the same model in other blocks would differ by as much as a kernel gains.
+    """
     sums = Statistics.of(log)
-    names = None if log.encoder.is_raw else log.encoder.blocks
-    return evidence_of(sums, blocks=blocks_of(sums, names))
+    return evidence_of(sums, blocks=blocks_of(sums, [*own, *[KERNEL] * (log.n_features - len(own))]))
