@@ -14,7 +14,7 @@ from sparing.policies.tables import KnownSupport, given_support, log_support
 from sparing.settings import reward_range as known_range
 from sparing.settings import whole
 
-WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "auto")
+WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "stacked", "auto")
 """Methods that never divide by a propensity."""
 
 FOLDS = 3
