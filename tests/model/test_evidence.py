@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparing.log import Log
-from sparing.model.evidence import Rows, Scales, fit
+from sparing.model.evidence import Rows, Scales, common, fit
 from sparing.model.prior import Prior, blocks_of
 from sparing.model.statistics import Statistics
 
@@ -110,3 +110,14 @@ def test_untried_actions_teach_nothing():
     )
     for one, other in zip(all_of_them, logged_ones, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_what_is_common_is_found_piece_by_piece(q, monkeypatch):
+    log, items = logged(q)
+    rows = Rows.of(Statistics.of(log), items, FLAT, None)
+    found = fit(rows, SCALES)
+    monkeypatch.setattr("sparing.model.evidence.AT_ONCE", 3)
+    weights, doubt = common(rows, SCALES)
+    np.testing.assert_allclose(weights, found.weights, rtol=1e-10)
+    np.testing.assert_allclose(doubt, found.doubt, rtol=1e-10, atol=1e-14)

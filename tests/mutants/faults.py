@@ -132,7 +132,7 @@ FAULTS = (
         "return t.optimism",
         first=(ENGINE,),
     ),
-    Fault("strict: forgotten", DOUBTING, "return t.caution * math", "return math"),
+    Fault("strict: forgotten", DOUBTING, "return caution * math", "return math"),
     Fault(
         "added: δ as for the first",
         "sets.py",
@@ -218,7 +218,7 @@ FAULTS = (
     Fault(
         "spot check: without doubts",
         CHOOSING,
-        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t, spread, rival_spread))",
+        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t.caution, spread, rival_spread))",
         "odds[action] = 1.0",
         first=(RANDOM,),
     ),

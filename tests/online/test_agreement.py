@@ -206,6 +206,8 @@ def test_eligible_subsets(algorithm):
         own, chosen = {"supported": {0: theta[0]}}, {"supported": sparing.given({0: theta[0]})}
     if algorithm == "eps_moful_ips":
         settings["clip"] = math.inf
+    if algorithm in ("certified", "confident"):
+        settings["tolerance"] = 0.1
     if algorithm == "confident":
         settings["explore"], chosen = "optimistic", {"spot_check": 0}
     learner = getattr(sparing, algorithm)(log, seed=1, **settings, **chosen)

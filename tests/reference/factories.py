@@ -37,12 +37,16 @@ FACTORIES = {
         log, tolerance=0.3, explore="wider", radius_scale=0.2, **s
     ),
     "certified never": lambda log, **s: sparing.certified(log, tolerance=-np.inf, **s),
-    "confident": lambda log, **s: sparing.confident(log, prior_scale=1.0, **s),
+    "confident": lambda log, **s: sparing.confident(log, tolerance=0.1, prior_scale=1.0, **s),
     "confident wider": lambda log, **s: sparing.confident(
-        log, prior_scale=1.0, explore="wider", misfit=0.1, **s
+        log, tolerance=0.1, prior_scale=1.0, explore="wider", misfit=0.1, **s
     ),
-    "confident sampled": lambda log, **s: sparing.confident(log, prior_scale=1.0, explore="sampled", **s),
-    "confident spot checks": lambda log, **s: sparing.confident(log, prior_scale=1.0, spot_check=0.4, **s),
+    "confident sampled": lambda log, **s: sparing.confident(
+        log, tolerance=0.1, prior_scale=1.0, explore="sampled", **s
+    ),
+    "confident spot checks": lambda log, **s: sparing.confident(
+        log, tolerance=0.1, prior_scale=1.0, spot_check=0.4, **s
+    ),
     "linucb": lambda log, **s: sparing.linucb(log, alpha=0.5, **s),
     "linucb cold": lambda log, **s: sparing.linucb(**_cold(log), **s),
     "lints": lambda log, **s: sparing.lints(log, **s),

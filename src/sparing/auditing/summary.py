@@ -210,7 +210,7 @@ def audit(
 
     `error` is the ε of the certified set, `rare` the propensity below which an action counts as rare, and
     `confidence` that of the limits behind an estimated support. `policy` is a target: an object with
-    probabilities(X), or an array (n, K). `reward_range` bounds mean rewards. `gaps` is the number of gaps
+    probabilities(X), or an array (n, K). `reward_range` bounds mean rewards; without it 0/1 rewards are recognised. `gaps` is the number of gaps
     listed. `noise` and the bounds are estimated where not given; `radius_scale` below 1 narrows the
     optimistic values that rank the gaps, never the certified errors.
     """
@@ -218,7 +218,7 @@ def audit(
     settings.share("rare", rare)
     settings.share("confidence", confidence)
     settings.whole("gaps", gaps)
-    reward_range = settings.reward_range(reward_range)
+    reward_range = settings.reward_range(reward_range) or ((0.0, 1.0) if log.binary else None)
     sums = Statistics.of(log)
     bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
     assumptions, notes = _assumptions(sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale)

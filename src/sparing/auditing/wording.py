@@ -261,7 +261,7 @@ def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], l
         "supported": [_share(a.supported) for a in actions],
         **{name: [_share(getattr(a, name)) for a in actions] for name in _told(audit)},
         "rare": [_share(a.rare) for a in actions],
-        "error ≤": [_number(a.certified_error) + " ✓" * a.certified for a in actions],
+        "error ≤": [_number(a.certified_error if a.rows else None) + " ✓" * a.certified for a in actions],
     }
     return list(columns), list(zip(*columns.values(), strict=True))
 
@@ -298,7 +298,8 @@ def legend(audit: "Audit") -> str:
     return (
         f"{supported}{''.join(COLUMNS[name] for name in told)} Rare: share of rows in which it is supported, but with "
         f"a {how} below {audit.rare:g}. Error ≤: certified bound on the distance between estimated and true "
-        f"parameters, for all actions at once; ✓ marks those within {audit.error:g}."
+        f"parameters, for all actions at once (–: never tried, so only as far as parameters are assumed to go); ✓ marks those "
+        f"within {audit.error:g}."
     )
 
 

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 GATE_SHUT = 3
 """The exit code when a condition holds on which a command was told to fail."""
 
+SETTING = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\.\.\.|[^\s,;:()]*[^\s,;:.()])")
+"""A setting and its value, as messages of the library name them."""
+
 INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
 
@@ -35,7 +39,7 @@ def run(app: Callable[[], None]) -> None:
     try:
         app()
     except SparingError as error:
-        say(f"sparing: {error}")
+        say(f"sparing: {in_options(str(error))}")
         sys.exit(INTERRUPTED if isinstance(error, StoppedError) else 2)
     except OSError as error:
         say(f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}")
@@ -44,6 +48,27 @@ def run(app: Callable[[], None]) -> None:
         if left.code == INTERRUPTED:
             say("sparing: interrupted; nothing half-written is left behind")
         raise
+
+
+def in_options(message: str) -> str:
+    """A message of the library in the words of the command line: action=NAME is --action NAME here.
+
+    Only what is an option of some command is put so: a label such as country=NZ stays as it is.
+    """
+    import typer.main
+
+    from sparing.cli import app
+
+    commands: Any = getattr(typer.main.get_command(app), "commands", {})
+    known = {each.name for command in commands.values() for each in command.params}
+    return SETTING.sub(lambda found: _as_option(*found.groups()) if found[1] in known else found[0], message)
+
+
+def _as_option(name: str, value: str) -> str:
+    plain = value.strip("'\"")
+    if plain[:1] in "([":
+        plain = plain[1:-1].replace(", ", ",").replace("'", "")
+    return f"--{name.replace('_', '-')} {plain if plain != 'None' else repr('')}"
 
 
 def version(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:

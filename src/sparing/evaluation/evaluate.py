@@ -49,24 +49,18 @@ def evaluate(
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
-    Rows that taught the policy cannot judge it: where some were held out (`learn(..., holdout=)`), those are used,
-    else the log is refused. `taught="allow"` takes all rows, and marks every estimate as in-sample.
-    `progress(done, total)` is called on the way.
-
-    `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. `reward_range`
-    bounds *mean* rewards, and no number here lies outside; without it 0 and 1 bound rewards of 0 and 1, else the range seen is assumed. `band="model"` uses the
-    linear model's confidence band instead, at radius determinant × 1 and level `delta`, with `noise` and
-    `theta_bound` estimated where not given. `interval` is
-    `normal`, `bootstrap` (every row, in every resample), `block-bootstrap` (1,024 random blocks of rows: much
-    faster) or `bernstein`; `clip` is M for `clipped` and `cab`. `reward_model` is `linear` or `boosted`, which needs
-    scikit-learn and is cross-fitted in every method.
+    `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. Rows that taught it cannot
+    judge it: where some were held out (`learn(..., holdout=)`), those are used, else the log is refused;
+    `taught="allow"` takes all rows, and marks every estimate as in-sample. `reward_range` bounds *mean* rewards, and
+    no number here lies outside; without it rewards of 0 and 1 are recognised, else the range seen is assumed for the
+    bounds. `band="model"` uses the linear model's confidence band instead, at radius determinant × 1 and level
+    `delta`, with `noise` and `theta_bound` estimated where not given. `interval` is `normal`, `bootstrap`,
+    `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is M for `clipped` and `cab`;
+    `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
     """
     _check(log, policy, interval, band)
-    among("taught", taught, TAUGHT)
-    share("confidence", confidence)
-    share("flag_mass", flag_mass, zero=True, one=True)
+    _check_settings(taught, confidence, flag_mass, reward_model)
     chosen, rows = _methods(methods), judging_rows(log, policy, taught)
-    among("reward_model", reward_model, ("linear", "boosted"))
     of = Ingredients(
         rows.log,
         policy,
@@ -85,20 +79,11 @@ def evaluate(
     of.progress = steps.fold
     if rows.log.propensities is not None:
         _ = of.cap  # a wrong clip is refused, whatever the methods
-    known = reward_range is not None or is_binary(log.rewards)
     _ = of.target  # a policy that is no policy is refused, whatever the methods
-    pending, unusable = [], {}
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
-    bounds = of.reward_range if known else (-np.inf, np.inf)
-    for name in chosen:
-        try:
-            pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
-        except SparingError as error:
-            if methods is not None and not isinstance(error, MissingExtraError):
-                raise
-            unusable[name] = str(error)
-        steps.step()
-    found = limits.found()
+    pending, unusable = _pending_all(chosen, of, rows, limits, flag_mass, steps, strict=methods is not None)
+    known = reward_range is not None or log.binary
+    found, bounds = limits.found(), of.reward_range if known else (-np.inf, np.inf)
     return Evaluation(
         tuple(each.limited(found, of.reward_range, bounds) for each in pending),
         unusable,
@@ -186,6 +171,29 @@ class Pending:
 def within(value: float, known: tuple[float, float]) -> float:
     """The nearest number in a range."""
     return min(max(value, known[0]), known[1])
+
+
+def _pending_all(
+    chosen: Sequence[str],
+    of: Ingredients,
+    rows: Rows,
+    limits: Limits,
+    flag_mass: float,
+    steps: Steps,
+    *,
+    strict: bool,
+) -> tuple[list[Pending], dict[str, str]]:
+    """The estimates of the methods that can be used, and why others cannot; `strict` raises instead."""
+    pending, unusable = [], {}
+    for name in chosen:
+        try:
+            pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
+        except SparingError as error:
+            if strict and not isinstance(error, MissingExtraError):
+                raise
+            unusable[name] = str(error)
+        steps.step()
+    return pending, unusable
 
 
 def _pending(
@@ -281,6 +289,13 @@ def _check(log: Log, policy: Policy | np.ndarray, interval: str, band: str) -> N
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
 
 
+def _check_settings(taught: str, confidence: float, flag_mass: float, reward_model: str) -> None:
+    among("taught", taught, TAUGHT)
+    share("confidence", confidence)
+    share("flag_mass", flag_mass, zero=True, one=True)
+    among("reward_model", reward_model, ("linear", "boosted"))
+
+
 def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
     chosen = tuple(ESTIMATORS) if names is None else tuple(names)
@@ -293,15 +308,10 @@ def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
 def bounds_of(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
     """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
     seen = float(log.rewards.min()), float(log.rewards.max())
-    low, high = known_range(given) or ((0.0, 1.0) if is_binary(log.rewards) else seen)
+    low, high = known_range(given) or ((0.0, 1.0) if log.binary else seen)
     if interval == "bernstein" and (seen[0] < low or seen[1] > high):
         raise SettingError(
             f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
             f"{seen[0]:.4g} to {seen[1]:.4g}"
         )
     return low, high
-
-
-def is_binary(rewards: np.ndarray) -> bool:
-    """Whether every reward is 0 or 1."""
-    return bool(((rewards == 0) | (rewards == 1)).all())

@@ -46,7 +46,7 @@ def judging_rows(log: Log, policy: Policy | np.ndarray, taught: str) -> Rows:
     raise SettingError(
         f"rows of this log are among the {known.rows:,} that taught the policy ({reason}): on them it looks "
         "better than it is. Learn it again with a part held out (holdout=0.3), or evaluate it on another log; "
-        "taught='allow' (--taught allow) evaluates all the same, and marks every estimate as in-sample"
+        "taught='allow' evaluates all the same, and marks every estimate as in-sample"
     )
 
 

@@ -176,6 +176,11 @@ class Log:
         """The name of each coordinate of a context, (d,)."""
         return self.encoder.names
 
+    @cached_property
+    def binary(self) -> bool:
+        """Whether every reward is 0 or 1, so that no mean reward lies outside."""
+        return bool(self.n_rows and ((self.rewards == 0) | (self.rewards == 1)).all())
+
     def __len__(self) -> int:
         return self.n_rows
 

@@ -66,11 +66,11 @@ def boost(
 ) -> Boosted:
     """The boosted reward model of a log: its rounds chosen on held-out contexts, then learnt from all rows."""
     if log.n_contexts < 2:  # nothing to hold out, and nothing to split
-        trees = grow(log, min(rounds), binary=is_binary(log), seed=seed, purpose=purpose)
+        trees = grow(log, min(rounds), binary=log.binary, seed=seed, purpose=purpose)
         return Boosted(trees, (trees,), np.zeros(log.n_rows, dtype=np.int64), min(rounds))
     folds = min(folds, log.n_contexts)
     fold_of = context_folds(log, folds, seed)
-    parts, binary = [log.take(fold_of != fold) for fold in range(folds)], is_binary(log)
+    parts, binary = [log.take(fold_of != fold) for fold in range(folds)], log.binary
     best, most_tried = None, 0
     for batch in ([few for few in rounds if few <= EARLY], [many for many in rounds if many > EARLY]):
         if not batch or (best is not None and best.rounds < most_tried):
@@ -88,11 +88,6 @@ def _judged(log: Log, trial: Boosted) -> Boosted:
     """The same with its loss on held-out contexts."""
     own = trial.held_out(log.contexts)[np.arange(log.n_rows), log.actions]
     return replace(trial, loss=float(errors_up_to_scale(log.rewards, own).mean()))
-
-
-def is_binary(log: Log) -> bool:
-    """Whether all rewards are 0 or 1."""
-    return bool(((log.rewards == 0) | (log.rewards == 1)).all())
 
 
 def grow(log: Log, rounds: int, *, binary: bool, seed: int = 0, purpose: str = "boosting") -> Trees:

@@ -22,6 +22,9 @@ MOST_WORK = 1e8
 REGULAR = 1e-12
 """The least ridge, as a share of a matrix's trace, with which it is inverted."""
 
+AT_ONCE = 128
+"""Actions whose matrices are worked on at a time."""
+
 
 class Scales(NamedTuple):
     """σ, and for each coordinate (d,): the deviation of η, and that of the columns of W but the first."""
@@ -85,8 +88,8 @@ def fit(rows: Rows, scales: Scales) -> Fit:
     inverse = inverses(root)
     seen = np.eye(d) - square * inverse  # A
     pull = np.einsum("kij,kj->ki", inverse, response)  # h
-    weights, doubt, gained = _averaged(rows, scales, seen, pull)
     z = rows.items
+    weights, doubt, gained = _averaged(rows, scales, *_gathered(z, seen, pull))
     volume = 2 * np.log(np.einsum("kii->ki", root)).sum() - m * d * np.log(square)
     explained = np.einsum("ki,ki->", response, pull)
     loss = (rows.squares.sum() - explained) / square + rows.counts.sum() * np.log(2 * np.pi * square) + volume
@@ -129,23 +132,42 @@ def inverses(root: np.ndarray) -> np.ndarray:
     return np.swapaxes(half, 1, 2) @ half
 
 
+def common(rows: Rows, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
+    """Ŵ (q, d) and its covariance (q, d, q, d) alone, in bounded memory however many actions there are."""
+    spread, (m, d) = scales.spread, rows.response.shape
+    q = rows.items.shape[1]
+    blocks, pulled = np.zeros((q, q, d, d)), np.zeros((q, d))
+    for start in range(0, m, AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        gram = rows.gram[part] * (spread[:, None] * spread)
+        square = regular(scales.noise, gram)
+        inverse = inverses(np.linalg.cholesky(gram + square * np.eye(d)))
+        pull = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
+        more = _gathered(rows.items[part], np.eye(d) - square * inverse, pull)
+        blocks, pulled = blocks + more[0], pulled + more[1]
+    return _averaged(rows, scales, blocks, pulled)[:2]
+
+
+def _gathered(z: np.ndarray, seen: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_a z_a z_aᵀ ⊗ A_a, (q, q, d, d), and Σ_a z_a ⊗ h_a, (q, d)."""
+    (m, d), q = pull.shape, z.shape[1]
+    pairs = (z[:, :, None] * z[:, None, :]).reshape(m, q * q)
+    return (pairs.T @ seen.reshape(m, d * d)).reshape(q, q, d, d), z.T @ pull
+
+
 def _averaged(
-    rows: Rows, scales: Scales, seen: np.ndarray, pull: np.ndarray
+    rows: Rows, scales: Scales, blocks: np.ndarray, pulled: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Ŵ (q, d), its covariance (q, d, q, d), and what averaging over W adds to the log evidence."""
-    (m, d), z = pull.shape, rows.items
-    q = z.shape[1]
+    q, d = pulled.shape
     if rows.flat is None:
         return np.zeros((q, d)), np.zeros((q, d, q, d)), 0.0
     before = np.tile((scales.spread / scales.slope) ** 2, (q, 1))
     before[0] = (scales.spread / rows.flat) ** 2
-    pairs = (z[:, :, None] * z[:, None, :]).reshape(m, q * q)
-    blocks = (pairs.T @ seen.reshape(m, d * d)).reshape(q, q, d, d)
     precision = np.swapaxes(blocks, 1, 2).reshape(q * d, q * d) + np.diag(before.ravel())
-    pulled = (z.T @ pull).ravel()
     doubt, volume = _inverse(precision, float(before.min()))
-    weights = doubt @ pulled
-    gained = 0.5 * (np.log(before).sum() - volume + pulled @ weights)
+    weights = doubt @ pulled.ravel()
+    gained = 0.5 * (np.log(before).sum() - volume + pulled.ravel() @ weights)
     return weights.reshape(q, d), doubt.reshape(q, d, q, d), float(gained)
 
 

@@ -11,7 +11,7 @@ from scipy import linalg, optimize
 from sparing.errors import SettingError
 from sparing.log.features.encoder import CONSTANT, KERNEL
 from sparing.model.assumptions import positive, vector
-from sparing.model.evidence import Rows, Scales, doubts, fit, inverses, regular
+from sparing.model.evidence import AT_ONCE, Rows, Scales, common, doubts, fit, inverses, regular
 from sparing.model.statistics import SMALLEST_NOISE, Statistics
 
 FLAT, FLATTEST = 30.0, 1e4
@@ -22,9 +22,6 @@ FLOOR, STEEPEST = 1e-3, 1e5
 
 MOST_BLOCKS = 8
 """Scales to learn; the narrowest blocks are joined where there are more."""
-
-AT_ONCE = 1024
-"""Actions whose matrices are worked on at a time."""
 
 
 class Blocks(NamedTuple):
@@ -145,9 +142,9 @@ class Prior:
         if self.certain:
             return replace(self, noise=noise)
         rows = Rows.of(sums, self.items, self.flat, None)
-        found = fit(rows, Scales(noise, self.spread, self.slope))
-        doubt = found.doubt * (self.spread[:, None, None] * self.spread)
-        return replace(self, noise=noise, weights=found.weights * self.spread, doubt=doubt)
+        weights, doubt = common(rows, Scales(noise, self.spread, self.slope))
+        size = self.spread[:, None, None] * self.spread
+        return replace(self, noise=noise, weights=weights * self.spread, doubt=doubt * size)
 
     @property
     def certain(self) -> bool:
@@ -214,9 +211,9 @@ def evidence_prior(
     rows = Rows.of(sums, z, None if center is not None else flat, center)
     start = Scales(deviation if noise is None else noise, spread, expected)
     scales = _Search(rows.some(), blocks, start, noise=noise is None, spread=scale is None).best()
-    found = fit(rows, scales)
+    weights, doubt = common(rows, scales)
     could = blocks.sums(fit(rows.some(), scales._replace(spread=spread)).told)
-    weights = found.weights * scales.spread
+    weights = weights * scales.spread
     if center is not None:
         weights[0] = center
     size = scales.spread[:, None, None] * scales.spread
@@ -224,7 +221,7 @@ def evidence_prior(
         *scales,
         np.zeros(d) if center is not None else flat,
         weights,
-        found.doubt * size,
+        doubt * size,
         z,
         blocks,
         len(rows.counts),

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.model.prior import AT_ONCE, Prior
+from sparing.model.evidence import AT_ONCE
+from sparing.model.prior import Prior
 from sparing.model.statistics import Statistics
 
 

@@ -111,7 +111,7 @@ def _opened(waiting: OpenDecision) -> dict[str, Any]:
     """An open decision as JSON: its action by index, its chances as numbers."""
     decision, action, _, predicted = waiting
     chances = [decision.play_probability, decision.call_probability]
-    return {**decision._asdict(), "action": action, "chances": chances, "predicted": predicted}
+    return {**decision._asdict(), "action": int(action), "chances": chances, "predicted": predicted}
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:

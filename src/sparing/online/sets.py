@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.model.assumptions import Assumptions
-from sparing.model.prior import AT_ONCE
+from sparing.model.evidence import AT_ONCE
 from sparing.model.statistics import Statistics
 from sparing.native.table import Memory
 from sparing.online.engine import bounding, choosing, entries, learning, memory, opening, search

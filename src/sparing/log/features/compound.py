@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.features import cells
-from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Put, Raw
+from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
 from sparing.log.labels import cut
 from sparing.log.limits import LARGEST
 
@@ -23,6 +23,8 @@ HOURS = np.array([(math.sin(turn), math.cos(turn)) for turn in np.linspace(0, 2 
 
 DAYS = np.array([(math.sin(turn), math.cos(turn)) for turn in np.linspace(0, 2 * math.pi, 8)[:-1]])
 """Where each day of a week stands on its circle, from Monday, (7, 2)."""
+
+HOURS_LIST, DAYS_LIST = HOURS.tolist(), DAYS.tolist()
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,12 @@ class Time(Column):
         moments = cells.moments(column)
         return self._mapped(column, cells.as_seconds, first_row=first_row) if moments is None else moments
 
-    def put(self, place: int) -> Put:
-        """What writes one value's coordinates."""
-        hours, days = HOURS.tolist(), DAYS.tolist()
-
-        def put(value: Any, out: "memoryview[float]") -> None:
-            if cells.is_missing(value):
-                self._put_missing(place, out)
-                return
-            try:
-                moment = cells.as_seconds(value)
-            except (ValueError, OverflowError):
-                raise self._unfit(value) from None
-            out[place], out[place + 1] = hours[int(moment % DAY // MINUTE)]
-            out[place + 2], out[place + 3] = days[int((moment // DAY + 3) % 7)]
-            out[place + 4] = (min(max(moment, self.first), self.last) - self.mean) / self.scale
-
-        return put
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the coordinates of a moment."""
+        moment = cells.as_seconds(value)
+        out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
+        out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
+        out[place + 4] = (min(max(moment, self.first), self.last) - self.mean) / self.scale
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
@@ -144,24 +135,18 @@ class Vector(Column):
         out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
         self._fill_gap(there, out)
 
-    def put(self, place: int) -> Put:
-        """What writes one value's coordinates."""
+    @staticmethod
+    def is_missing(value: Any) -> bool:
+        """None, or the NaN that pandas puts in its place."""
+        return value is None or (isinstance(value, float) and value != value)
+
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the components of a list of numbers."""
+        given = np.asarray(value, dtype=np.float64)
+        if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
+            raise ValueError(value)
         axes, offset = self._axes
-        keep = len(self.axes)
-
-        def put(value: Any, out: "memoryview[float]") -> None:
-            if value is None or isinstance(value, float):
-                self._put_missing(place, out)
-                return
-            try:
-                given = np.asarray(value, dtype=np.float64)
-            except (TypeError, ValueError):
-                raise self._unfit(value) from None
-            if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
-                raise self._unfit(value)
-            out[place : place + keep] = memoryview(given @ axes - offset)
-
-        return put
+        out[place : place + len(self.axes)] = memoryview(given @ axes - offset)
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""

@@ -52,8 +52,24 @@ class Column(ABC):
         """Write the coordinates of cells (n,) into zeros (n, width)."""
 
     @abstractmethod
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the coordinates of a value that is not missing, from `place` on; a ValueError where it is of no use."""
+
     def put(self, place: int) -> Put:
         """What writes one value's coordinates, which begin at `place`."""
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            if self.is_missing(value):
+                self._put_missing(place, out)
+                return
+            try:
+                self.write(value, place, out)
+            except (TypeError, ValueError, OverflowError):
+                raise self._unfit(value) from None
+
+        return put
+
+    is_missing = staticmethod(cells.is_missing)
 
     @abstractmethod
     def words(self, part: int, low: float, high: float) -> str:
@@ -138,19 +154,9 @@ class Number(Column):
         out[:, 0] = np.where(there, (values - self.mean) * (1 / self.scale), 0.0)
         self._fill_gap(there, out)
 
-    def put(self, place: int) -> Put:
-        """What writes one value's coordinates."""
-
-        def put(value: Any, out: "memoryview[float]") -> None:
-            if cells.is_missing(value):
-                self._put_missing(place, out)
-                return
-            try:
-                out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
-            except (ValueError, OverflowError):
-                raise self._unfit(value) from None
-
-        return put
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the coordinate of a number."""
+        out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
@@ -216,21 +222,11 @@ class Category(Column):
         out[rows, places[rows].astype(np.int64)] = 1.0
         self._fill_gap(there, out)
 
-    def put(self, place: int) -> Put:
-        """What writes one value's coordinates."""
-
-        def put(value: Any, out: "memoryview[float]") -> None:
-            if cells.is_missing(value):
-                self._put_missing(place, out)
-                return
-            try:
-                found = self._place(value)
-            except (ValueError, OverflowError):
-                raise self._unfit(value) from None
-            if found >= 0:
-                out[place + found] = 1.0
-
-        return put
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the 1 of a value."""
+        found = self._place(value)
+        if found >= 0:
+            out[place + found] = 1.0
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
@@ -287,23 +283,9 @@ class Bool(Column):
         out[:, 0] = np.where(there, 2 * values - 1, 0.0)
         self._fill_gap(there, out)
 
-    def put(self, place: int) -> Put:
-        """What writes one value's coordinates."""
-
-        def put(value: Any, out: "memoryview[float]") -> None:
-            if value is True:
-                out[place] = 1.0
-            elif value is False:
-                out[place] = -1.0
-            elif cells.is_missing(value):
-                self._put_missing(place, out)
-            else:
-                try:
-                    out[place] = 2 * cells.as_truth(value) - 1
-                except (ValueError, OverflowError):
-                    raise self._unfit(value) from None
-
-        return put
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the coordinate of a truth value."""
+        out[place] = 2 * cells.as_truth(value) - 1
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""

@@ -181,7 +181,7 @@ def wider_rival(t: Table, x: np.ndarray, eligible: np.ndarray, best: int) -> int
         if action == best or (len(eligible) and not eligible[action]):
             continue
         rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-        chance = doubt(mean - rival_mean + 0.0, apart(t, spread, rival_spread))
+        chance = doubt(mean - rival_mean + 0.0, apart(t.caution, spread, rival_spread))
         if ahead(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
@@ -207,7 +207,7 @@ def other_than(
         odds[action] = left
         if action != best:
             rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-            odds[action] = doubt(mean - rival_mean + tolerance, apart(t, spread, rival_spread))
+            odds[action] = doubt(mean - rival_mean + tolerance, apart(t.caution, spread, rival_spread))
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]
         last = action

@@ -31,9 +31,9 @@ def doubt(gap: float, scale: float) -> float:
 
 
 @compiled
-def apart(t: Table, spread: float, other: float) -> float:
+def apart(caution: float, spread: float, other: float) -> float:
     """The deviation of a difference: caution·sqrt(s_a² + s_b²)."""
-    return t.caution * math.sqrt(spread**2 + other**2)
+    return caution * math.sqrt(spread * spread + other * other)
 
 
 @compiled
@@ -51,7 +51,7 @@ def sure(
     The shared bound on s_b settles rivals that hardly count; the others are computed until the sum is
     certainly above or below the limit. What rounding could decide is summed over all actions in order.
     """
-    d = len(x)
+    d, caution = len(x), t.caution
     mean, spread = mean_and_spread(t, t.slot[leader], x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
@@ -66,11 +66,11 @@ def sure(
             near = t.near[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
-            if gap > far * apart(t, spread, wide) and gap > 0.0:
+            if gap > far * apart(caution, spread, wide) and gap > 0.0:
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        gap, scale = mean - rival_mean + tolerance, apart(t, spread, rival_spread)
+        gap, scale = mean - rival_mean + tolerance, apart(caution, spread, rival_spread)
         if gap > far * scale and gap > 0.0:
             rest += beyond
             continue
@@ -85,12 +85,12 @@ def sure(
 @compiled
 def all_doubts(t: Table, eligible: np.ndarray, leader: int, tolerance: float) -> float:
     """The sum of all doubts, action by action, where `look` has scored every slot."""
-    total, slots, middle, width = 0.0, t.slot, t.middle, t.width
+    total, slots, middle, width, caution = 0.0, t.slot, t.middle, t.width, t.caution
     mean, spread = middle[slots[leader]], width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
             gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
-            total += doubt(gap, apart(t, spread, rival))
+            total += doubt(gap, apart(caution, spread, rival))
     return total
 
 
@@ -110,7 +110,7 @@ def blank_doubts(
     if rivals <= 0:
         return 0.0
     mean, deviation = mean_and_spread(t, BLANK, x)
-    return rivals * doubt(above - mean, apart(t, spread, deviation))
+    return rivals * doubt(above - mean, apart(t.caution, spread, deviation))
 
 
 @compiled
@@ -124,12 +124,12 @@ def plain_sum(
     spread: float,
 ) -> float:
     """The sum of all doubts, action by action."""
-    total = 0.0
+    total, caution = 0.0, t.caution
     blank_mean, blank_spread = mean_and_spread(t, BLANK, x)
     for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
             continue
         slot = t.slot[action]
         rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
-        total += doubt(mean - rival_mean + tolerance, apart(t, spread, rival_spread))
+        total += doubt(mean - rival_mean + tolerance, apart(caution, spread, rival_spread))
     return total
