@@ -59,6 +59,20 @@ def test_an_action_that_was_never_logged_is_never_played(method):
     assert policy.probabilities(np.random.default_rng(1).normal(size=(500, 3)))[:, 3].max() == 0
 
 
+@pytest.mark.parametrize("method", ["opr-dlm", "caipwl", "opr"])
+def test_an_action_that_could_have_been_logged_and_was_not_is_never_played(method):
+    """All rewards are below 0, so that an action without any looks good to a rule that has not heard of it."""
+    log, _ = make(300)
+    rare = log.support.distribution() * (1 - 1e-6) + np.array([0, 0, 0, 1e-6])
+    log = Log.from_arrays(
+        log.contexts, log.actions, log.rewards - 3, distribution=rare, action_names=[0, 1, 2, 3]
+    )
+    assert log.support.mask().all()
+    policy = learn(log, method)
+    assert policy.probabilities(2 * np.random.default_rng(1).normal(size=(500, 3)))[:, 3].max() == 0
+    assert "1 actions that were never logged are never chosen" in policy.notes
+
+
 def test_imitation_is_weighted_logistic_regression():
     """Scikit-learn's, with C = 1/l2 and weights that sum to 1, on the actions that were logged."""
     log, _ = make(400)
