@@ -23,6 +23,7 @@ POLICIES = {
     "pessimistic": lambda: learn(LOG, "pessimistic"),
     "pi-plus": lambda: learn(LOG, "pi-plus", ridge=1.0),
     "boosted": lambda: learn(LOG, "boosted", rounds=5),
+    "stacked": lambda: learn(LOG, "stacked", rounds=5),
     "opr": lambda: learn(LOG, "opr", k=0.0, l2=1e-3),
     "constant": lambda: ConstantPolicy((1, "b", (2, "c")), (2, "c")),
 }

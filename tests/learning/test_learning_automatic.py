@@ -1,19 +1,25 @@
-"""Boosting, imitation of what paid, and the choice among methods on held-out contexts."""
+"""Boosting, stacking, imitation of what paid, and the choice among methods on held-out contexts."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import judged_rows, tried
+from sparing.learning.automatic import _limit, judged_rows, tried
+from sparing.learning.choosing import RIDGES, choose_ridge, grid
 from sparing.learning.material import Request, gather
 from sparing.learning.nonlinear import _imitate
 from sparing.log import Log, Support
 from sparing.model import boosting
+from sparing.model.crossfitting import fitted_rewards, reward_parameters, stacking_weights
+from sparing.model.statistics import Statistics
+from sparing.policies.boosted import BoostedPolicy, StackedPolicy
 from sparing.policies.policy import sample, softmax
+from sparing.policies.tables import KnownSupport
 
 QUICK = {"candidates": ("greedy", "ipw-logistic", "boosted")}
 
@@ -46,11 +52,25 @@ def test_boosting_sees_what_no_line_can():
     assert (policy.actions(fresh.contexts) < 3).all()
 
 
-@pytest.mark.parametrize("method", ["boosted", "ipw-logistic", "auto"])
+@pytest.mark.parametrize("method", ["boosted", "stacked", "ipw-logistic", "auto"])
 def test_an_action_that_was_never_logged_is_never_played(method):
     log, _ = make(300)
     policy = learn(log, method, **({"candidates": ("greedy", "ipw-logistic")} if method == "auto" else {}))
     assert policy.probabilities(np.random.default_rng(1).normal(size=(500, 3)))[:, 3].max() == 0
+
+
+@pytest.mark.parametrize("method", ["opr-dlm", "caipwl", "opr"])
+def test_an_action_that_could_have_been_logged_and_was_not_is_never_played(method):
+    """All rewards are below 0, so that an action without any looks good to a rule that has not heard of it."""
+    log, _ = make(300)
+    rare = log.support.distribution() * (1 - 1e-6) + np.array([0, 0, 0, 1e-6])
+    log = Log.from_arrays(
+        log.contexts, log.actions, log.rewards - 3, distribution=rare, action_names=[0, 1, 2, 3]
+    )
+    assert log.support.mask().all()
+    policy = learn(log, method)
+    assert policy.probabilities(2 * np.random.default_rng(1).normal(size=(500, 3)))[:, 3].max() == 0
+    assert "1 actions that were never logged are never chosen" in policy.notes
 
 
 def test_imitation_is_weighted_logistic_regression():
@@ -77,7 +97,7 @@ def test_imitation_with_rewards_of_two_values_needs_no_baseline():
 
 
 def test_a_judged_row_is_right_on_average_whatever_the_model_says():
-    """Σ_a μ(a)·term(a) = Σ_{a supported} π(a)·r(a) + π(unsupported)·r_min, row by row."""
+    """Σ_a μ(a)·term(a) = Σ_{a supported} π(a)·r(a) + π(unsupported)·r̄, row by row."""
     rng = np.random.default_rng(0)
     n, k = 6, 4
     mu = rng.dirichlet(np.ones(k), n)
@@ -104,25 +124,99 @@ def test_auto_takes_what_fits_the_world(crooked, winner):
     log, _ = make(crooked=crooked)
     policy = learn(log, "auto", candidates=("greedy", "boosted"))
     assert policy.method == winner
-    assert policy.notes[0].startswith(f"{winner} of 2 methods, by the support-aware lower limit")
+    assert policy.notes[0].startswith(f"{winner} of 2 methods, by the lower limit on held-out contexts")
     alone = learn(log, winner)
     np.testing.assert_array_equal(policy.probabilities(log.contexts), alone.probabilities(log.contexts))
 
 
-def test_auto_counts_what_the_log_cannot_see_at_its_worst():
-    """A method that leaves the support of rows it has not seen is charged r_min for it."""
-    rng = np.random.default_rng(3)
-    x = np.column_stack([rng.uniform(-1, 1, 600), np.ones(600)])
-    left = x[:, 0] < 0
-    mu = np.where(left[:, None], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
-    actions = sample(mu, rng)
-    rewards = np.where(actions == 0, 0.0, np.where(actions == 1, 1.0 + 2 * x[:, 0], 0.5)) - 1
-    log = Log.from_arrays(x, actions, rewards, distribution=mu)
+def test_auto_counts_what_the_log_cannot_see_as_what_the_log_earned():
+    """A policy that never plays a supported action is worth the mean reward, whatever any model says of it."""
+    log, _ = make(600)
     trial = tried(Request(log, reward_range=(-50.0, 5.0)), ("greedy", "ipw-logistic"))
-    for table in trial.tables.values():
-        outside = (table * ~log.support.mask()).sum(axis=1)
-        terms = judged_rows(log, table, trial.fitted, -50.0)
-        np.testing.assert_allclose(terms[outside == 1], -50.0)
+    outside = np.tile([0.0, 0.0, 0.0, 1.0], (log.n_rows, 1))
+    for table in (*trial.tables.values(), outside):
+        for lifted in (0.0, 100.0):  # r̂ of the action without support
+            wild = replace(trial, fitted=trial.fitted + np.array([0, 0, 0, lifted]))
+            half = 0.5 * table + 0.5 * outside
+            inside = judged_rows(log, table, wild.fitted, 0.0)
+            terms = judged_rows(log, half, wild.fitted, log.rewards.mean())
+            np.testing.assert_allclose(terms, 0.5 * inside + 0.5 * log.rewards.mean() * (1 + table[:, 3]))
+            if table is outside:
+                assert _limit(wild, outside) == pytest.approx(log.rewards.mean())
+
+
+def test_where_the_support_is_unknown_the_weights_tell_the_mass_outside():
+    """mean(w·r + (1 − w)·r̄) and its deviation, by hand."""
+    log, _ = make(400)
+    unknown = Log.from_arrays(log.contexts, log.actions, log.rewards, propensities=log.propensities)
+    trial = tried(Request(unknown), ("greedy",))
+    weights = trial.tables["greedy"][np.arange(400), log.actions] / log.propensities
+    rows = weights * log.rewards + (1 - weights) * log.rewards.mean()
+    expected = rows.mean() - norm.ppf(0.975) * rows.std(ddof=1) / np.sqrt(400)
+    assert _limit(trial, trial.tables["greedy"]) == pytest.approx(expected)
+
+
+def test_a_stack_is_the_sum_of_its_parts():
+    """Its weights are the least squares of held-out rewards on both models, none below 0."""
+    log, _ = make(500)
+    policy = learn(log, "stacked", ridge=1.0, rounds=20)
+    linear, trees = learn(log, "greedy", ridge=1.0), learn(log, "boosted", rounds=20)
+    model = boosting.boost(log, folds=3, rounds=(20,))
+    own = np.arange(500), log.actions
+    held = fitted_rewards(log, ridge=1.0, folds=3)[own], model.held_out(log.contexts)[own]
+    columns = np.column_stack([*held, np.ones(500)])
+    expected = np.linalg.lstsq(columns, log.rewards, rcond=None)[0][:2]
+    if expected.min() < 0:
+        alone = np.linalg.lstsq(columns[:, 1:], log.rewards, rcond=None)[0][0]
+        expected = np.array([0.0, alone])
+    np.testing.assert_allclose(policy.weights, expected, atol=1e-10)
+    x = make(seed=4)[0].contexts
+    scores = policy.weights[0] * x @ linear.theta.T + policy.weights[1] * trees.trees.rewards(x)
+    np.testing.assert_array_equal(policy.actions(x), scores[:, :3].argmax(axis=1))
+
+
+def test_a_stack_leans_on_the_model_that_fits():
+    straight, crooked = (learn(make(crooked=each)[0], "stacked", rounds=40).weights for each in (False, True))
+    assert straight[0] > straight[1]
+    assert crooked[1] > crooked[0]
+
+
+def test_stacking_weights_where_no_model_helps_are_equal():
+    """Predictions that rise where rewards fall get no weight below 0."""
+    rewards = np.arange(6.0)
+    np.testing.assert_allclose(stacking_weights(rewards, np.column_stack([rewards, -rewards])), [1, 0])
+    np.testing.assert_allclose(stacking_weights(rewards, np.column_stack([-rewards, -2 * rewards])), 0.5)
+
+
+def test_what_is_judged_of_a_stack_is_what_the_stack_would_do():
+    """The table by rewards that have not seen a fold is that of the stacks learnt without it, up to the weights."""
+    log, _ = make(300)
+    trial = tried(Request(log), ("boosted", "stacked"))
+    assert trial.model is not None
+    weights = learn(log, "stacked").weights
+    for fold, trees in enumerate(trial.model.without):
+        held, rest = trial.model.fold_of == fold, log.take(trial.model.fold_of != fold)
+        ridge = reward_ridge(log)
+        parts = {"theta": reward_parameters(Statistics.of(rest), ridge), "weights": weights}
+        priority = Request(log).priority
+        mask = KnownSupport.fixed(log.counts > 0, 3)
+        stack = StackedPolicy(log.action_names, trees, priority, mask, **parts)
+        alone = BoostedPolicy(log.action_names, trees, priority, mask)
+        for name, policy in (("stacked", stack), ("boosted", alone)):
+            np.testing.assert_array_equal(trial.tables[name][held], policy.probabilities(log.contexts[held]))
+
+
+def reward_ridge(log):
+    return choose_ridge(Request(log), log, grid(ridge=(None, RIDGES)))[0]["ridge"]
+
+
+@pytest.mark.parametrize(
+    "parts", [{"weights": np.ones(3)}, {"theta": np.ones((4, 2))}, {"weights": [np.nan, 1]}]
+)
+def test_a_stack_of_other_shapes_is_refused(parts):
+    policy = learn(make(100)[0], "stacked", rounds=5, ridge=1.0)
+    with pytest.raises(SettingError, match=r"expected finite numbers of shape"):
+        replace(policy, **parts)
 
 
 def test_no_policy_is_judged_by_rows_it_learnt_from(monkeypatch):

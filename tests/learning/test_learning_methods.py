@@ -22,6 +22,7 @@ FIXED = {
     "caipwl": {"l2": 1e-4},
     "ipw-logistic": {"l2": 1e-3},
     "boosted": {"rounds": 20},
+    "stacked": {"rounds": 20, "ridge": 1.0},
     "auto": {"candidates": ("greedy", "ipw-logistic")},
 }
 
@@ -245,7 +246,7 @@ def test_without_propensities_the_reward_models_are_left():
     contexts, actions = rng.random((200, 2)), rng.integers(0, 3, 200)
     log = Log.from_arrays(contexts, actions, actions + 0.1 * rng.normal(size=200))
     for method in METHODS:
-        if method in ("greedy", "pessimistic", "boosted", "auto"):
+        if method in ("greedy", "pessimistic", "boosted", "stacked", "auto"):
             assert (learn(log, method).actions(np.ones((2, 2))) == 2).all()
         else:
             with pytest.raises(LogError, match=r"propensities.*greedy or pessimistic or boosted"):

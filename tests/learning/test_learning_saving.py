@@ -23,6 +23,7 @@ FIXED = {
     "caipwl": {"l2": 1e-3},
     "ipw-logistic": {"l2": 1e-3},
     "boosted": {"rounds": 20},
+    "stacked": {"rounds": 20, "ridge": 1.0},
     "auto": {"candidates": ("greedy", "ipw-logistic")},
 }
 WORLD = LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=0)

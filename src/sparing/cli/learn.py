@@ -21,8 +21,8 @@ def learn(
     method: Annotated[
         str,
         typer.Option(
-            help="auto (tries several), greedy, pessimistic, boosted, ipw-logistic, pi-plus, opr, opr-dlm, extrapolation, "
-            "poem, norm-poem or caipwl."
+            help="auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
+            "extrapolation, poem, norm-poem or caipwl."
         ),
     ] = "greedy",
     out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),

@@ -14,7 +14,7 @@ from sparing.policies.tables import KnownSupport, given_support, log_support
 from sparing.settings import reward_range as known_range
 from sparing.settings import whole
 
-WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "auto")
+WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "stacked", "auto")
 """Methods that never divide by a propensity."""
 
 FOLDS = 3
@@ -109,8 +109,8 @@ class Material:
 def gather(request: Request, method: str, within: Within) -> Material:
     """Check that the log has what the method needs, and read its masks.
 
-    The policy is kept on the support that the caller gave; else `within` each context's supported
-    actions, or within the actions that were logged somewhere.
+    The policy is kept on the support that the caller gave; else within the actions that were logged somewhere,
+    or `within` those of them that each context supports.
     """
     log = request.log
     if not log.n_rows:
@@ -128,8 +128,10 @@ def gather(request: Request, method: str, within: Within) -> Material:
         return Material(log, given)
     if within == "supported":
         model, note = log_support(log, method)
-        return Material(log, model, (note,))
-    model = KnownSupport.fixed(log.counts > 0, log.n_features)
+        return Material(log, model.among(log.counts > 0), (note, *_never(log)))
+    return Material(log, KnownSupport.fixed(log.counts > 0, log.n_features), _never(log))
+
+
+def _never(log: Log) -> tuple[str, ...]:
     never = int((log.counts == 0).sum())
-    notes = (f"{never} actions that were never logged are never chosen",) if never else ()
-    return Material(log, model, notes)
+    return (f"{never} actions that were never logged are never chosen",) if never else ()

@@ -26,7 +26,7 @@ from sparing.learning.choosing import (
     reward_model,
 )
 from sparing.learning.material import Material, Progress, Request, gather
-from sparing.learning.nonlinear import boosted, ipw_logistic
+from sparing.learning.nonlinear import boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, maximise
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions, positive
@@ -293,6 +293,7 @@ METHODS: dict[str, Callable[..., Policy]] = {
     "caipwl": caipwl,
     "ipw-logistic": ipw_logistic,
     "boosted": boosted,
+    "stacked": stacked,
     "auto": auto,
 }
 """Offline learners by name; each takes a `Request` and the options of its own."""

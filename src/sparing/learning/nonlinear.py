@@ -1,15 +1,18 @@
-"""Offline learners beside the linear reward models: boosted rewards, and imitation of what paid."""
+"""Offline learners beside the linear reward models: boosted rewards, both added, and imitation of what paid."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sparing.learning.choosing import Setting, choose, grid
+from sparing.learning.choosing import RIDGES, Setting, choose, choose_ridge, grid, reward_model, said
 from sparing.learning.material import Material, Request, gather
 from sparing.learning.objectives import minimise
+from sparing.log import Log
 from sparing.model.boosting import ROUNDS, Boosted, boost
-from sparing.policies.boosted import BoostedPolicy
+from sparing.model.crossfitting import reward_parameters, stacking_weights
+from sparing.model.statistics import Statistics
+from sparing.policies.boosted import BoostedPolicy, StackedPolicy
 from sparing.policies.policy import GreedyPolicy, softmax
 from sparing.settings import whole
 
@@ -37,10 +40,47 @@ def boosted_rewards(request: Request, rounds: Any = None) -> Boosted:
 
 def boosted_policy(request: Request, material: Material, model: Boosted) -> BoostedPolicy:
     """The best action by the trees that were learnt from all rows."""
+    notes = (*material.notes, _counted(request, model))
+    return BoostedPolicy(request.log.action_names, model.trees, request.priority, material.model, notes=notes)
+
+
+def stacked(request: Request, *, rounds: Any = None, ridge: Any = None) -> StackedPolicy:
+    """argmax_a w₀·x·θ̂_a + w₁·r̂(x, a): ridge regression and boosting added, among the actions that were logged.
+
+    The weights are those, 0 or more, with which both together explain the rewards of held-out contexts best.
+    """
+    material = gather(request, "stacked", "logged")
+    return stacked_policy(request, material, boosted_rewards(request, rounds), ridge)
+
+
+def stacked_policy(request: Request, material: Material, model: Boosted, ridge: Any = None) -> StackedPolicy:
+    """The best action by both models as learnt from all rows."""
+    log = request.log
+    chosen, notes = choose_ridge(request, log, grid(ridge=(ridge, RIDGES)))
+    linear = reward_model(log, chosen["ridge"], request, crossfitted=True)
+    weights = reward_weights(log, linear, model.held_out(log.contexts))
+    parts = f"{weights[0]:.3g} of the linear rewards, {weights[1]:.3g} of the boosted ones"
+    return StackedPolicy(
+        log.action_names,
+        model.trees,
+        request.priority,
+        material.model,
+        theta=reward_parameters(Statistics.of(log), chosen["ridge"]),
+        weights=weights,
+        notes=(*material.notes, parts, *(notes or (said(chosen),)), _counted(request, model)),
+    )
+
+
+def reward_weights(log: Log, linear: np.ndarray, boosted: np.ndarray) -> np.ndarray:
+    """How much of each, (2,), explains the logged rewards best; both (n, K) by models that have not seen the row."""
+    own = np.arange(log.n_rows), log.actions
+    return stacking_weights(log.rewards, np.column_stack([linear[own], boosted[own]]))
+
+
+def _counted(request: Request, model: Boosted) -> str:
     how = "by squared error up to shift and scale on held-out contexts"
     how = "one context only, none to hold out" if request.log.n_contexts < 2 else how
-    notes = (*material.notes, f"{model.rounds} trees an action, {how}")
-    return BoostedPolicy(request.log.action_names, model.trees, request.priority, material.model, notes=notes)
+    return f"{model.rounds} trees an action, {how}"
 
 
 def ipw_logistic(request: Request, *, l2: Any = None, baseline: Any = None) -> GreedyPolicy:

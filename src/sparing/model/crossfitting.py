@@ -85,6 +85,14 @@ def errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray
     return errors
 
 
+def stacking_weights(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """w ≥ 0 (m,) at which the mean (r − α − Σ_j w_j·p_j)² is least, for predictions (n, m); all alike where none helps."""
+    from scipy.optimize import nnls  # slow to import
+
+    weights: np.ndarray = nnls(predicted - predicted.mean(axis=0), rewards - rewards.mean())[0]
+    return weights if weights.any() else np.full(predicted.shape[1], 1 / predicted.shape[1])
+
+
 @dataclass(frozen=True, eq=False)
 class PropensityFit:
     """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.

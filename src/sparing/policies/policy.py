@@ -129,7 +129,7 @@ class GreedyPolicy(Linear, Certain):
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The best action by the estimates, (n,)."""
         x = self.rows(contexts, self.theta.shape[1])
-        return best_actions(_scores(x, self.theta), self.priority, _mask(self.support, x))
+        return best_actions(linear_scores(x, self.theta), self.priority, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ class PessimisticPolicy(Linear, Certain):
     def low(self, contexts: np.ndarray) -> np.ndarray:
         """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
         x = self.rows(contexts, self.theta.shape[1])
-        return _scores(x, self.theta) - self.radius * widths(self.inverse, x)
+        return linear_scores(x, self.theta) - self.radius * widths(self.inverse, x)
 
     def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action with the best lower limit, (n,)."""
@@ -215,7 +215,7 @@ class ConstantPolicy(Certain):
         return np.full(len(self.rows(contexts)), self.action_names.index(self.action))
 
 
-def _scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+def linear_scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """x·θ_a, (n, K). Not a matrix product: BLAS rounds edge columns differently, and equal parameters must tie."""
     return np.einsum("nd,kd->nk", x, theta)
 

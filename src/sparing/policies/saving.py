@@ -12,7 +12,7 @@ from sparing.errors import FileError, SettingError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
 from sparing.model.trees import Trees
-from sparing.policies.boosted import BoostedPolicy
+from sparing.policies.boosted import BoostedPolicy, StackedPolicy
 from sparing.policies.fingerprint import Fingerprint, Split
 from sparing.policies.policy import (
     LARGEST,
@@ -37,6 +37,7 @@ ARRAYS: dict[type, tuple[str, ...]] = {
     PessimisticPolicy: ("theta", "inverse", "radius", "priority"),
     TablePolicy: ("contexts", "table"),
     BoostedPolicy: ("priority",),
+    StackedPolicy: ("priority", "theta", "weights"),
     UniformPolicy: (),
     ConstantPolicy: (),
 }
@@ -151,7 +152,7 @@ def _decoded(
     fields |= {name: labels.from_json(header[name]) for name in SCALARS.get(kind, ())}
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
-    if kind is BoostedPolicy:
+    if issubclass(kind, BoostedPolicy):
         nodes = {name: _numbers(name, arrays[f"{prefix}trees/{name}"]) for name in TREES}
         width, binary = whole("n_features", header["trees"]["n_features"]), header["trees"]["binary"] is True
         fields["trees"] = Trees(**nodes, n_features=width, binary=binary)

@@ -1,7 +1,7 @@
 """What is known context by context: supported actions, for new contexts too, and policies by table."""
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +76,10 @@ class KnownSupport(ByContext):
         union = np.zeros((len(first), log.n_actions), dtype=bool)
         np.logical_or.at(union, group, mask)
         return cls(log.contexts[first], np.packbits(union, axis=1), anywhere)
+
+    def among(self, actions: np.ndarray) -> "KnownSupport":
+        """What these sets have of some actions (K,)."""
+        return replace(self, sets=self.sets & np.packbits(actions), elsewhere=self.elsewhere & actions)
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
         """Boolean (n, K): the known set, else `elsewhere`."""
