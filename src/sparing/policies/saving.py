@@ -86,7 +86,8 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
         policy: Any = _decoded(saved, "", arrays, given)
         encoder = saved.get("encoder")
         taught = _taught(saved.get("taught"), arrays)
-        read: Policy = replace(policy, taught=taught, encoder=encoder and Encoder.from_header(encoder))
+        encoder = None if encoder is None else Encoder.from_header(encoder)  # 0 is no encoder, and no None
+        read: Policy = replace(policy, taught=taught, encoder=encoder)
         return read
 
 
