@@ -107,7 +107,7 @@ def test_csv_says_what_it_cannot_carry(tmp_path):
         (["learn", "LOG", "--method", "magic"], "must be one of greedy"),
         (["learn", "LOG", "--option", "ridge"], "expected NAME=VALUE"),
         (["learn", "LOG", "--option", "colour=1"], "has no option 'colour'"),
-        (["evaluate", "LOG", "--policy", "uniform", "--clip", "nope"], "clip='nope'"),
+        (["evaluate", "LOG", "--policy", "uniform", "--clip", "nope"], "--clip nope"),
         (["plan", "LOG", "--rounds", "10", "--out", "log.parquet/sub"], "is a file"),
         (["demo", "--data", "digits", "--out", "log.parquet"], "is a file"),
         (["convert", "LOG", "out.xyz"], "unknown ending"),

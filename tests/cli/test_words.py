@@ -24,3 +24,9 @@ from sparing.cli.terminal import in_options
 )
 def test_settings_are_named_as_options(message, shown):
     assert in_options(message) == shown
+
+
+def test_only_options_of_the_command_itself_are_named():
+    message = "expected NAME=VALUE, such as ridge=0.1"
+    assert in_options(message, ["learn", "log.csv"]) == message
+    assert in_options("ridge=-1; must be", ["plan", "log.csv"]) == "--ridge -1; must be"

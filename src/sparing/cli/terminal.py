@@ -39,7 +39,7 @@ def run(app: Callable[[], None]) -> None:
     try:
         app()
     except SparingError as error:
-        say(f"sparing: {in_options(str(error))}")
+        say(f"sparing: {in_options(str(error), sys.argv[1:])}")
         sys.exit(INTERRUPTED if isinstance(error, StoppedError) else 2)
     except OSError as error:
         say(f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}")
@@ -50,17 +50,19 @@ def run(app: Callable[[], None]) -> None:
         raise
 
 
-def in_options(message: str) -> str:
+def in_options(message: str, words: Sequence[str] = ()) -> str:
     """A message of the library in the words of the command line: action=NAME is --action NAME here.
 
-    Only what is an option of some command is put so: a label such as country=NZ stays as it is.
+    Only what is an option of the command among the `words` (of any, if none is) is put so: a label such as country=NZ
+    stays as it is.
     """
     import typer.main
 
     from sparing.cli import app
 
     commands: Any = getattr(typer.main.get_command(app), "commands", {})
-    known = {each.name for command in commands.values() for each in command.params}
+    asked = [commands[word] for word in words if word in commands][:1] or commands.values()
+    known = {each.name for command in asked for each in command.params}
     return SETTING.sub(lambda found: _as_option(*found.groups()) if found[1] in known else found[0], message)
 
 
