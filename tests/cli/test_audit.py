@@ -146,11 +146,11 @@ def test_what_is_not_known_does_not_pass(bare):
         (["--fail-on", "health<1"], "unknown metric 'health'; known are rows, actions"),
         (["--fail-on", "policy_unsupported_mass>0"], "unknown metric 'policy_unsupported_mass'"),
         (["--fail-on", "unsupported_share"], "METRIC OP NUMBER"),
-        (["--rare", "2"], "rare=2.0"),
+        (["--rare", "2"], "--rare 2.0"),
         (["--action", "deed"], "no action column 'deed'"),
         (["--html", "no/such/folder/a.html"], "does not exist"),
         (["--policy", "nothing.sparing"], "policy 'nothing.sparing'; expected"),
-        (["--reward-range", "1"], "reward_range=[1.0]; must be two finite numbers"),
+        (["--reward-range", "1"], "--reward-range 1.0; must be two finite numbers"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(file, words, message, plain):

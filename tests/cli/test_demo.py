@@ -72,7 +72,7 @@ def test_table_for_people(tmp_path):
     [
         (["--never", "1,x"], "has the classes"),
         (["--never", "0,1,2,3,4,5,6,7"], "at least three must be logged"),
-        (["--tolerance", "-1"], "tolerance=-1.0"),
+        (["--tolerance", "-1"], "--tolerance -1.0"),
         (["--data", "nosuch"], "nosuch"),
     ],
 )

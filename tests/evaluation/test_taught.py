@@ -56,7 +56,7 @@ def test_without_a_holdout_the_rows_are_refused_or_marked():
     log = drawn()
     policy = sparing.learn(log, "greedy")
     for rows in (log, log.take(slice(0, 700))):
-        with pytest.raises(SettingError, match=r"holdout=0\.3.*another log.*--taught allow"):
+        with pytest.raises(SettingError, match=r"holdout=0\.3.*another log.*taught='allow'"):
             sparing.evaluate(rows, policy)
     found = sparing.evaluate(log, policy, methods=["ips", "dm"], taught="allow")
     assert all(each.in_sample for each in found.estimates)

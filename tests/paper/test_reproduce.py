@@ -173,7 +173,7 @@ def outcome(monkeypatch, capsys, *words):
     ("words", "message"),
     [
         (["fig9"], "no experiment is called 'fig9'; there are fig1, fig2"),
-        (["fig1", "--workers", "0"], "workers=0; must be a whole number, 1 or more"),
+        (["fig1", "--workers", "0"], "--workers 0; must be a whole number, 1 or more"),
         (["fig1", "--out", "/dev/null/x"], "cannot make the folder /dev/null/x: /dev/null is a file"),
         (["fig1", "--out", "/proc/nothing"], "cannot make the folder /proc/nothing"),
     ],
