@@ -12,13 +12,16 @@ from sparing.errors import SettingError
 from sparing.log.features.encoder import CONSTANT, KERNEL
 from sparing.model.assumptions import positive, vector
 from sparing.model.evidence import AT_ONCE, Rows, Scales, common, doubts, fit, inverses, regular
-from sparing.model.statistics import SMALLEST_NOISE, Statistics
+from sparing.model.statistics import SMALLEST_NOISE, Statistics, least_squares
 
 FLAT, FLATTEST = 30.0, 1e4
 """The deviation of column 0 of W, in root mean square rewards; and at most so many reward deviations."""
 
 FLOOR, STEEPEST = 1e-3, 1e5
 """A spread is at least this share of what the hyperprior expects; column 0 is at most so many times as wide as it."""
+
+LEAST_ACTIONS, BETWEEN = 3, "between"
+"""Fewer well-logged actions say nothing about how actions differ; what tells that they said it."""
 
 MOST_BLOCKS = 8
 """Scales to learn; the narrowest blocks are joined where there are more."""
@@ -157,6 +160,8 @@ class Prior:
         return {name: float(self.spread[i]) for name, i in zip(self.blocks.names, first, strict=True)}
 
     def __str__(self) -> str:
+        if BETWEEN in self.given:
+            return f"deviation {self.spread[0]:.4g} around the mean, as between the well-logged actions"
         if "scale" in self.given:
             how = f"deviation {self.spread[0]:.4g}, given"
         else:
@@ -210,7 +215,10 @@ def evidence_prior(
     flat = flat if scale is None else np.minimum(flat, STEEPEST * spread)
     rows = Rows.of(sums, z, None if center is not None else flat, center)
     start = Scales(deviation if noise is None else noise, spread, expected)
-    scales = _Search(rows.some(), blocks, start, noise=noise is None, spread=scale is None).best()
+    # A given noise may be a bound, such as half the rewards' range: the spreads are learnt beside the log's own.
+    scales = _Search(rows.some(), blocks, start, noise=True, spread=scale is None).best()
+    if noise is not None:
+        scales = scales._replace(noise=noise)
     weights, doubt = common(rows, scales)
     could = blocks.sums(fit(rows.some(), scales._replace(spread=spread)).told)
     weights = weights * scales.spread
@@ -229,6 +237,21 @@ def evidence_prior(
         given,
         about,
     )
+
+
+def between_actions(sums: Statistics, blocks: Blocks, ridge: float) -> tuple[float, np.ndarray] | None:
+    """s₀ and θ₀ (d,) of raw features without a constant, from the actions with N_a ≥ 2d; None where there are too few.
+
+    Such features have a level that is no coordinate of theirs: one scale for all directions would take it for all that
+    differs. θ₀ is the mean of the least-squares estimates, s₀² the mean over coordinates of their variance between
+    actions, left uncorrected for estimation noise (a wider prior errs towards exploring).
+    """
+    known = sums.counts >= 2 * sums.n_features
+    if len(blocks.names) > 1 or CONSTANT in blocks.names or known.sum() < LEAST_ACTIONS:
+        return None
+    theta = least_squares(sums, ridge)[known]
+    scale = float(theta.var(axis=0, ddof=1).mean()) ** 0.5
+    return (scale, theta.mean(axis=0)) if scale > 0 else None
 
 
 def evidence_of(sums: Statistics, *, blocks: Blocks) -> float:

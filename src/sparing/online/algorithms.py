@@ -27,6 +27,7 @@ from sparing.online.starting import (
     known_items,
     known_tolerance,
     learn,
+    learn_spread,
     posterior,
     with_wanted_kernel,
 )
@@ -238,9 +239,9 @@ def confident(
         given["noise"] = 1.0  # the prior says more of it
     start = replace(_begin(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    prior = learn(
-        log, start.sums, noise=settings.get("noise"), items=items, scale=prior_scale, mean=prior_mean
-    )
+    wanted = {"items": items, "scale": prior_scale, "mean": prior_mean}
+    ridge = start.assumptions.ridge
+    prior = learn_spread(log, start.sums, ridge, noise=settings.get("noise"), **wanted)
     tolerance = known_tolerance(tolerance, log, start.sums)
     estimated = (
         ("noise", *start.assumptions.estimated)

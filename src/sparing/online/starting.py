@@ -11,7 +11,15 @@ from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions
 from sparing.model.kernels import with_kernel
-from sparing.model.prior import Prior, blocks_of, evidence_prior, reward_deviation, standardised
+from sparing.model.prior import (
+    BETWEEN,
+    Prior,
+    between_actions,
+    blocks_of,
+    evidence_prior,
+    reward_deviation,
+    standardised,
+)
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.learning import CONDITION
 from sparing.online.origins import Origins
@@ -45,6 +53,16 @@ def learn(
     return evidence_prior(
         sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
     )
+
+
+def learn_spread(log: Log | Summary, sums: Statistics, ridge: float, **given: Any) -> Prior:
+    """The prior of a posterior: by evidence, but for raw features without a constant, whose level it cannot tell apart."""
+    own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
+    found = None if own else between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
+    if found is None:
+        return learn(log, sums, **given)
+    prior = learn(log, sums, **{**given, "scale": found[0], "mean": found[1]})
+    return replace(prior, given=(*prior.given, BETWEEN))
 
 
 def _block_names(log: Log | Summary) -> tuple[str, ...] | None:
