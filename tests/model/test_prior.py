@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import sparing
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.evidence import Rows, Scales, fit
@@ -223,3 +224,39 @@ def test_standardised_features_of_one_action_are_no_level():
     expected = rewards.std() / np.array([1, np.sqrt(2)])
     np.testing.assert_allclose(list(prior.scales().values())[::-1], expected, rtol=0.7)
     assert prior.scales()["age"] > 0.5
+
+
+def test_raw_features_without_a_constant_take_what_is_between_the_well_logged_actions():
+    rng = np.random.default_rng(8)
+    x = rng.uniform(0, 1, (600, 3))
+    theta = rng.normal(size=(5, 3))
+    actions = np.repeat([0, 1, 2, 3], 150)
+    rewards = np.einsum("nd,nd->n", x, theta[actions]) + rng.normal(0, 0.1, 600)
+    log = sparing.Log.from_arrays(x, actions, rewards, action_names=range(5))
+    fitted = np.array(
+        [np.linalg.lstsq(x[actions == a], rewards[actions == a], rcond=None)[0] for a in range(4)]
+    )
+    learner = sparing.confident(log, noise=0.1)
+    scale = np.sqrt(fitted.var(axis=0, ddof=1).mean())
+    np.testing.assert_allclose(learner.prior.spread, scale, rtol=1e-9)
+    np.testing.assert_allclose(learner.prior.weights[0], fitted.mean(axis=0), rtol=1e-9)
+    untried = learner.sets.theta[4]
+    np.testing.assert_allclose(untried, fitted.mean(axis=0), rtol=1e-9)
+    assert "as between the well-logged actions" in learner.guarantee
+    with_constant = sparing.Log.from_arrays(
+        np.column_stack([np.ones(600), x]), actions, rewards, action_names=range(5)
+    )
+    assert "between" not in sparing.confident(with_constant, noise=0.1).prior.given
+    assert "between" not in sparing.confident(log.take(actions < 2), noise=0.1).prior.given
+
+
+def test_a_noise_that_is_only_a_bound_leaves_the_spreads_as_they_are():
+    rng = np.random.default_rng(9)
+    x = np.column_stack([np.ones(900), rng.normal(size=(900, 2))])
+    actions = rng.integers(0, 6, 900)
+    theta = rng.normal(0, 0.3, (6, 3))
+    rewards = np.einsum("nd,nd->n", x, theta[actions]) + rng.normal(0, 0.1, 900)
+    sums = Statistics.of(sparing.Log.from_arrays(x, actions, rewards))
+    own, bound = evidence_prior(sums), evidence_prior(sums, noise=2.0)
+    np.testing.assert_allclose(bound.spread, own.spread, rtol=0.05)
+    assert bound.noise == 2.0

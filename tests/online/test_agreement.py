@@ -36,7 +36,8 @@ def agree(learner, reference, rounds, *, eligible=None):
 
 def taught(learner):
     """What the twin of `confident` is told: the scales of its prior. Their fit is tested in tests/model/test_prior.py."""
-    return {"spread": learner.prior.spread, "flat": learner.prior.flat}
+    known = learner.prior.weights[0] if learner.prior.certain else 0.0
+    return {"spread": learner.prior.spread, "flat": learner.prior.flat, "prior_mean": known}
 
 
 def stream(seed, theta, log):

@@ -1,13 +1,14 @@
 """Actions that come and go, and what all rows so far teach of them."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparing.errors import DecisionError, SettingError
 from sparing.log.labels import plain
-from sparing.model.prior import evidence_prior
+from sparing.model.prior import BETWEEN, between_actions, evidence_prior
 from sparing.online import promises
 from sparing.online.engine import memory, opening
 from sparing.online.log_beats import LogBeats
@@ -60,15 +61,21 @@ def refresh(learner: "Learner") -> None:
         raise SettingError(f"{learner.algorithm} has no prior to relearn; confident and certified do")
     sums, assumptions, bayesian = old.rows(), old.assumptions, old.arrays.kind == memory.CONSTANT
     guessed = bayesian and "noise" in assumptions.estimated
+    known = prior.given
+    scale = float(prior.spread[0]) if "scale" in known else None
+    mean = prior.weights[0] if "mean" in known else None
+    if BETWEEN in known:
+        scale, mean = between_actions(sums, prior.blocks, assumptions.ridge) or (scale, mean)
     prior = evidence_prior(
         sums,
         blocks=prior.blocks,
         items=prior.items,
         standard=prior.standard,
         noise=None if guessed else assumptions.noise,
-        scale=float(prior.spread[0]) if "scale" in prior.given else None,
-        mean=prior.weights[0] if "mean" in prior.given else None,
+        scale=scale,
+        mean=mean,
     )
+    prior = replace(prior, given=known)
     if bayesian:
         sets, prior = posterior(sums, assumptions, prior, old.misfit)
     else:
