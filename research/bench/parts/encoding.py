@@ -95,7 +95,7 @@ def _transformer(columns: dict[str, list[Any]], row: dict[str, Any]) -> Callable
 
 def _vowpal_wabbit(columns: dict[str, list[Any]], row: dict[str, Any]) -> Callable[[], Any]:
     """The same columns as the text of one example, parsed and hashed."""
-    from vowpalwabbit import pyvw  # type: ignore[import-untyped]
+    from vowpalwabbit import pyvw
 
     model = pyvw.Workspace("--quiet --cb_explore 2")
     line = "| " + " ".join(

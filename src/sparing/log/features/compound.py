@@ -35,7 +35,7 @@ class Time(Column):
     """
 
     kind = "time"
-    expected = "a date or moment in ISO 8601 such as 2026-03-01T10:00, or seconds since 1970"
+    wants = "a date or moment in ISO 8601 such as 2026-03-01T10:00, or seconds since 1970"
     first: float = 0.0
     last: float = 0.0
     mean: float = 0.0
@@ -103,7 +103,7 @@ class Vector(Column):
         object.__setattr__(self, "axes", tuple(map(tuple, self.axes)))
 
     @property
-    def expected(self) -> str:  # type: ignore[override]
+    def expected(self) -> str:
         """What a cell must be."""
         return f"a list of {self.size} finite numbers"
 

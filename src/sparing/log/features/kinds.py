@@ -33,7 +33,7 @@ class Column(ABC):
     """A raw column, fitted. `gap`: whether the log had rows without it, so that to be missing has a place of its own."""
 
     kind: ClassVar[str]
-    expected: ClassVar[str]
+    wants: ClassVar[str]
     column: str
     gap: bool
 
@@ -46,6 +46,11 @@ class Column(ABC):
     def names(self) -> tuple[str, ...]:
         """The names of its coordinates."""
         return (*self.parts, f"{self.column} {MISSING}") if self.gap else self.parts
+
+    @property
+    def expected(self) -> str:
+        """What a cell must be, in words."""
+        return self.wants
 
     @abstractmethod
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
@@ -130,7 +135,7 @@ class Number(Column):
     """(value − mean)/scale; 0 where it is missing."""
 
     kind = "number"
-    expected = f"a finite number, at most {LARGEST:g} in size"
+    wants = f"a finite number, at most {LARGEST:g} in size"
     mean: float = 0.0
     scale: float = 1.0
 
@@ -192,7 +197,7 @@ class Category(Column):
     never had goes there too, and is 0 everywhere if there is no such place."""
 
     kind = "category"
-    expected = "a text, a whole number or a truth value"
+    wants = "a text, a whole number or a truth value"
     values: tuple[str, ...] = ()
     rare: int = 0
 
@@ -269,7 +274,7 @@ class Bool(Column):
     """1 if true, −1 if false, 0 where it is missing."""
 
     kind = "bool"
-    expected = "true or false"
+    wants = "true or false"
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ class Survey:
         try:
             return cells.as_word(value)
         except ValueError:
-            raise LogError(f"{cut(self.column)} holds {brief(value)}; expected {Category.expected}") from None
+            raise LogError(f"{cut(self.column)} holds {brief(value)}; expected {Category.wants}") from None
 
     def _test(self, word: str) -> None:
         """Whether this value too could be a truth value, a number, a time."""
