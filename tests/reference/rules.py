@@ -140,7 +140,7 @@ def take_over(learner):
                 if others and uniform(key, 1) < APART:
                     action, share = other_than(seen, action, learner.plan.tolerance, uniform(key, 2))
                     chances = Chances(*2 * (spot_check * APART * share,))
-        choice = action, reason, float(mean[action]), float(spread[action]), chances
+        choice = action, reason, float(mean[action]), float(spread[action]), chances, None
         return learner._checked(x, choice)
 
     learner._choose, learner._plain, learner._lucky = choose, False, True
