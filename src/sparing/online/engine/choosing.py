@@ -92,15 +92,18 @@ def choose(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
 def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
-    `threshold` and `answer` must hold what the log earned here and did. An unfit feature i gives action −1 − i, as in the other two.
+    `threshold` and `answer` must hold what the log earned here and did; with a tolerance the threshold is a lower limit. An unfit feature i gives action −1 − i, as in the other two.
     """
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
     if t.first == EXPLORE and t.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, top, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
+    limited = t.tolerance > -math.inf
+    leader, top, mean, spread, _, rival_top, _ = leading(t, x, t.optimism, eligible, limited, bounds)
     threshold, logged = t.threshold, t.answer
+    if limited and leader == logged:
+        top = rival_top  # a lower limit of the answer's own mean is never above its own top: others must stay below it
     for turn in range(2):
         rule = t.first if turn == 0 else t.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
