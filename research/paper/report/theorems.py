@@ -230,8 +230,10 @@ def _knowing(axes: "Axes", table: Frame) -> None:
             style = {"color": LEARNERS[name].colour, "linestyle": line, "marker": "o", "markersize": 4}
             found = table.where(algorithm=name, features=d)
             drawing.banded(axes, found, "noise", "rate", label=f"{M_NAMES[clip]}, d = {d}", **style)
-    mended = table.where(algorithm=LIMIT, features=min(lines))
-    drawing.banded(axes, mended, "noise", "rate", label=f"by limits, d = {min(lines)}", color="black")
+    for d in lines:
+        named = {"label": "by limits, every d"} if d == min(lines) else {}
+        found = table.where(algorithm=LIMIT, features=d)
+        drawing.banded(axes, found, "noise", "rate", color="black", linewidth=3, **named)
     axes.set(
         xlabel="noise σ of the logged rewards", ylabel="regret a round", title="log-beats with every θ* known"
     )

@@ -6,9 +6,9 @@ from research.learners import LIMIT
 from research.paper.experiment import Analysis, Experiment, Pairs
 from research.paper.frame import Frame
 from research.paper.theorems import summary
+from research.paper.theorems.mended import mended
 from research.paper.theorems.runs import GIVEN, run, units
 from research.paper.theorems.setting import FULL, QUICK, Setting
-from research.paper.theorems.mended import mended
 from research.paper.theorems.verdicts import verdicts
 
 

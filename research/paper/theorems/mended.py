@@ -56,8 +56,9 @@ def _run(cell: Cell, found: Summary) -> str:
     """What happened in one cell."""
     promise = "" if cell.guaranteed else " (guarantee void)"
     return (
-        f"{cell.label}{promise}: regret {shown(found.regret)} with {shown(found.calls)} calls, slope {shown(found.slope)}, "
+        f"In {cell.label}{promise}: regret {shown(found.regret)} with {shown(found.calls)} calls, slope {shown(found.slope)}, "
         f"{shown(found.ratio)} of its bound; log-beats answers {shown(found.beaten)} of rounds, at a regret of "
-        f"{shown(found.beaten_regret)} in all, none above εS_x in {shown(found.beaten_kept)} of runs; ε-mOFUL on the same luck "
-        f"has {shown(found.dearer)} less regret and {shown(found.fewer_calls)} more calls"
+        f"{shown(found.beaten_regret)} in all, none above εS_x in {shown(found.beaten_kept)} of runs; against ε-mOFUL on the same "
+        f"luck, whose live sets have all of δ and not half, regret is higher by {shown(found.dearer)} and calls are fewer by "
+        f"{shown(found.fewer_calls)}"
     )

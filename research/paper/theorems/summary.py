@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from research.learners import LIMIT
 from research.paper.experiment import Columns, Pairs, Record
 from research.paper.frame import Frame
 from research.paper.intervals import Interval, band, difference, log_log_slope, mean, share
-from research.learners import LIMIT
 from research.paper.theorems.runs import ALGORITHMS, CLIPS, KINDS
 from research.paper.theorems.setting import Cell
 
