@@ -49,22 +49,22 @@ FAULTS = (
     Fault(
         "log-beats: a limit against the answer itself",
         CHOOSING,
-        "if limited and leader == logged:",
+        "if t.tolerance > -math.inf and leader == logged:",
         "if False:",
         first=(ENGINE,),
     ),
     Fault(
-        "log-beats: a limit without the leader",
+        "log-beats: a limit against the ineligible",
         CHOOSING,
-        "if limited and leader == logged:",
-        "if limited:",
+        "rival != action and (len(eligible) == 0 or eligible[rival])",
+        "rival != action",
         first=(ENGINE,),
     ),
     Fault(
         "log-beats: a sample without the answer",
         CHOOSING,
-        "limited = t.tolerance > -math.inf",
-        "limited = True",
+        "if t.tolerance > -math.inf and leader == logged:",
+        "if leader == logged:",
         first=(ENGINE,),
     ),
     Fault(

@@ -99,11 +99,10 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         return -1 - wrong, 0, 0.0, 0.0
     if t.first == EXPLORE and t.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
-    limited = t.tolerance > -math.inf
-    leader, top, mean, spread, _, rival_top, _ = leading(t, x, t.optimism, eligible, limited, bounds)
+    leader, top, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
     threshold, logged = t.threshold, t.answer
-    if limited and leader == logged:
-        top = rival_top  # a lower limit of the answer's own mean is never above its own top: others must stay below it
+    if t.tolerance > -math.inf and leader == logged:
+        top = rivals_top(t, x, eligible, logged)  # a lower limit is never above its own action's top
     for turn in range(2):
         rule = t.first if turn == 0 else t.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
@@ -112,6 +111,17 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+
+
+@compiled
+def rivals_top(t: Table, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
+    """The highest top of the eligible actions but one; −∞ if there are none. `products` must hold those of x."""
+    highest = -math.inf
+    for rival in range(len(t.slot)):
+        if rival != action and (len(eligible) == 0 or eligible[rival]):
+            mean, spread = mean_and_spread(t, t.slot[rival], x)
+            highest = max(highest, mean + t.optimism * spread)
+    return highest
 
 
 @compiled
