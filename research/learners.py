@@ -61,6 +61,9 @@ LEARNERS = {
     "eps_moful": Participant("ε-mOFUL", BLUE, "s", DASHED, algorithm="eps_moful", takes=("supported",)),
     "eps_moful_ips": _ips("ε-mOFUL-IPS"),
     "eps_moful_ips_inf": _ips("ε-mOFUL-IPS, M = ∞", clipped=False),
+    "eps_moful_ips_limit": Participant(
+        "ε-mOFUL-IPS, by limits", RED, "d", DOTTED, True, "eps_moful_ips", ("supported",), {"beats": "limit"}
+    ),
     "greedy": Participant(
         "greedy ridge", BLACK, "*", DOTTED, algorithm="warm_started", fixed={"center": "zero"}
     ),
@@ -86,6 +89,9 @@ OPR = ("opr", "opr-dlm")
 
 IPS = ("eps_moful_ips", "eps_moful_ips_inf")
 """ε-mOFUL-IPS with the paper's M, and without a clip."""
+
+LIMIT = "eps_moful_ips_limit"
+"""ε-mOFUL-IPS whose `log-beats` compares with a lower confidence limit."""
 
 OFFLINE = ("greedy", *OPR)
 """Learnt from the log alone: no reward calls, no radius."""

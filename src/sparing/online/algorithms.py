@@ -32,7 +32,6 @@ from sparing.online.starting import (
     posterior,
     with_wanted_kernel,
 )
-from sparing.policies.pi_plus import pi_plus
 from sparing.settings import among, number, share
 from sparing.settings import reward_range as known_range
 
@@ -76,20 +75,24 @@ def eps_moful_ips(
     supported: ChooseSupported,
     clip: float | str = "percentile-ratio",
     answer: str = "logged",
+    beats: str = "sample",
     inflate: float = 0.0,
     **settings: Unpack[Settings],
 ) -> Learner:
     """ε-mOFUL-IPS (Alg. 3): ε-mOFUL that also skips where the log's own reward is not beaten.
 
     `clip` is M of π⁺: `percentile-ratio`, a number or `inf`. `answer` says what a round that the log
-    beats plays: the context's `logged` action, or one drawn from π⁺ (`policy`).
+    beats plays: the context's `logged` action, or one drawn from π⁺ (`policy`). `beats`: by the log's weighted reward, one
+    noisy `sample` (the paper), or by a lower confidence `limit` of the logged action, which has a guarantee and no π⁺.
     """
     _needs_rows("eps_moful_ips", log)
     start = begin(log, settings)
+    if beats == "limit":  # live sets and limits have half of δ each
+        start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
-    beats = LogBeats.of(log, pi_plus(log, clip), start.priority, answer=answer)
-    promise = promises.unproved(how)
-    return start.learner("eps_moful_ips", sets, [beats, Supported(sets.frozen)], guarantee=promise)
+    beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
+    promise = promises.limited(start.assumptions, how) if beats == "limit" else promises.unproved(how)
+    return start.learner("eps_moful_ips", sets, [beaten, Supported(sets.frozen)], guarantee=promise)
 
 
 def warm_started(

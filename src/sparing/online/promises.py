@@ -1,5 +1,6 @@
 """What each learner promises, in words, with the conditions it rests on."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparing.model.assumptions import Assumptions
@@ -58,6 +59,15 @@ def unproved(how: str) -> str:
     """Theorem 3."""
     return none(
         f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
+    )
+
+
+def limited(assumptions: Assumptions, how: str) -> str:
+    """Theorem 3 with a lower limit for a threshold; live sets and limits have `assumptions.delta` each."""
+    return _joined(
+        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: rounds skipped as log-beats cost up to "
+        "ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x; nothing checks ε",
+        optimistic(replace(assumptions, delta=2 * assumptions.delta)),
     )
 
 

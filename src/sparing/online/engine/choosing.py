@@ -108,7 +108,7 @@ def choose(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
 def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
-    `threshold` and `answer` must hold what the log earned here and did. An unfit feature i gives action −1 − i, as in the other two.
+    `threshold` and `answer` must hold what the log earned here and did; with a tolerance the threshold is a lower limit. An unfit feature i gives action −1 − i, as in the other two.
     """
     wrong = unfit(x)
     if wrong >= 0:
@@ -117,6 +117,8 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
     leader, top, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
     threshold, logged = t.threshold, t.answer
+    if t.tolerance > -math.inf and leader == logged:
+        top = rivals_top(t, x, eligible, logged)  # a lower limit is never above its own action's top
     for turn in range(2):
         rule = t.first if turn == 0 else t.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
@@ -125,6 +127,17 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+
+
+@compiled
+def rivals_top(t: Table, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
+    """The highest top of the eligible actions but one; −∞ if there are none. `products` must hold those of x."""
+    highest = -math.inf
+    for rival in range(len(t.slot)):
+        if rival != action and (len(eligible) == 0 or eligible[rival]):
+            mean, spread = mean_and_spread(t, t.slot[rival], x)
+            highest = max(highest, mean + t.optimism * spread)
+    return highest
 
 
 @compiled
