@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sparing.log import Log
+from sparing.model import evidence as evidence_module
 from sparing.model.evidence import Rows, Scales, common, fit
 from sparing.model.prior import Prior, blocks_of
 from sparing.model.statistics import Statistics
@@ -41,6 +42,22 @@ def joint(log, items, scales, flat):
     left = prior - gain @ rows @ prior
     parts = [left[a * D : (a + 1) * D, a * D : (a + 1) * D] for a in range(k)]
     return evidence, (gain @ log.rewards).reshape(k, D), np.array(parts)
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_a_fit_is_the_same_action_by_action_and_for_wide_matrices(q, monkeypatch):
+    rows = Rows.of(Statistics.of(logged(q)[0]), logged(q)[1], FLAT, None)
+    whole = fit(rows, SCALES)
+    monkeypatch.setattr(evidence_module, "CACHED", 1)
+    monkeypatch.setattr(evidence_module, "WIDE", 1)
+    for one, other in zip(whole, fit(rows, SCALES), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    matrix = np.array([[2.0, 1.0], [1.0, 2.0]])
+    inverse, volume = evidence_module._inverses(matrix[None].copy())
+    np.testing.assert_allclose(inverse[0], np.array([[2.0, -1.0], [-1.0, 2.0]]) / 3)
+    assert volume == pytest.approx(np.log(3))
+    with pytest.raises(np.linalg.LinAlgError):
+        evidence_module._inverses(-matrix[None])
 
 
 @pytest.mark.parametrize("tried", [1, 4])

@@ -10,8 +10,12 @@ FEWEST = 10
 FEW = 30
 """An estimate of fewer effective rows is marked."""
 
-EXPECTED = 2.0
-"""Weights are expected to miss their known mean by as many standard errors as this."""
+EXPECTED, EXPECTED_OF_FEW = 2.0, 1.0
+"""Weights are expected to miss their known mean by as many standard errors as this; by fewer where there are few, and no model
+stands in for what they miss: their standard error knows nothing of the large weights that did not come."""
+
+MOST_ASSUMED = 0.5
+"""The share of a policy that may count with a range which was assumed from rewards of other play."""
 
 FLAT = 1e-9
 """Limits closer than this share of the reward range say only that nothing varied."""
@@ -23,7 +27,8 @@ class Sample:
 
     effective: (Σw)²/Σw². unseen: the mass of the policy that the weights ought to have and do not (below 0: have too much)
     beyond chance. filled: whether that mass counts with what the rest earns (SNIPS) or its model says (DR), not with 0 (IPS).
-    fit_error, fit_lift: half a width and a bias that fitted propensities bring.
+    fit_error, fit_lift: half a width and a bias that fitted propensities bring. assumed: the share of the policy that counts with
+    a range of mean rewards which is only that of the rewards seen, though the log has hardly seen the policy's, and no model stands in.
     """
 
     effective: float
@@ -31,23 +36,31 @@ class Sample:
     filled: bool = True
     fit_error: float = 0.0
     fit_lift: float = 0.0
+    assumed: float = 0.0
 
     @property
-    def refused(self) -> bool:
-        """Whether it is too small for any interval."""
-        return self.effective < FEWEST
+    def refusal(self) -> str:
+        """Why there can be no interval; empty where there can."""
+        if self.effective < FEWEST:
+            return f"fewer than {FEWEST} effective rows, too few to tell how far off the value may be"
+        if self.assumed > MOST_ASSUMED:
+            return (
+                f"{self.assumed:.0%} of the policy would count with the range of the rewards seen, which are not the policy's. Give the "
+                "range of mean rewards (reward_range)"
+            )
+        return ""
 
 
-def beyond_chance(lack: np.ndarray) -> float:
+def beyond_chance(lack: np.ndarray, expected: float = EXPECTED) -> float:
     """The mean of 1 − u_i − w_i (n,), whose expectation is 0, where chance does not explain it; else 0.
 
-    Where weights have a heavy tail, the largest are seldom in the log: the mean is then well above 0, far beyond a standard
+    Chance explains as many standard errors as are `expected`. Where weights have a heavy tail, the largest are seldom in the log: the mean is then well above 0, far beyond a standard
     error that knows nothing of them either.
     """
     if len(lack) < 2:
         return 0.0
     mean, error = float(lack.mean()), float(lack.std(ddof=1) / np.sqrt(len(lack)))
-    return mean if abs(mean) > EXPECTED * error else 0.0
+    return mean if abs(mean) > expected * error else 0.0
 
 
 def widened(
@@ -59,12 +72,12 @@ def widened(
     reward_range: tuple[float, float],
     confidence: float,
 ) -> tuple[float, float]:
-    """Limits that count what the sample did not see; infinite where it is too small.
+    """Limits that count what the sample did not see; infinite where they are refused.
 
     Where nothing varied, m effective rows may have missed what happens with a chance of 1 − (α/2)^(1/m), about 3.7/m at
     95 %: the rule of three, for both sides.
     """
-    if sample.refused:
+    if sample.refusal:
         return -np.inf, np.inf
     (least, most), gone = reward_range, abs(sample.unseen)
     below, above = max(value - least, 0.0), max(most - value, 0.0)

@@ -18,7 +18,7 @@ from sparing.evaluation.intervals import Terms
 class Parts:
     """An estimator's rows: its value's, the bounds', the policy's unsupported mass, the weights.
 
-    `clipped` is the further mass that clipping takes away. `lack` (n,) is what the weights of a row are short of, on average 0:
+    `clipped` is the further mass that clipping takes away, `whole` (n,) are the weights before it. `lack` (n,) is what the weights of a row are short of, on average 0:
     1 − u_i − w_i; `filled` says whether what they are short of counts with the model or the mean, not with 0. `ends`
     are rows for the ends of the value's own interval, where it must reach further. `check` are those of an estimate
     which must lie in it too. `model`: whether a reward model speaks in it. `fit`: the standard error and
@@ -32,6 +32,7 @@ class Parts:
     weights: np.ndarray
     notes: tuple[str, ...] = ()
     clipped: np.ndarray | None = None
+    whole: np.ndarray | None = None
     lack: np.ndarray | None = None
     filled: bool = True
     ends: tuple[Terms, Terms] | None = None
@@ -116,7 +117,9 @@ def clipped(of: Ingredients) -> Parts:
     lower, upper = (Terms(terms + worth, span=wide) for worth in (low, high))
     ends = Terms(terms + cut * low_end, span=wide), Terms(terms + cut * high_end, span=wide)
     short = None if away is None else 1 - lack - kept
-    return Parts(Terms(terms, span=span), lower, upper, missing, kept, notes, cut, short, False, ends)
+    return Parts(
+        Terms(terms, span=span), lower, upper, missing, kept, notes, cut, of.weights, short, False, ends
+    )
 
 
 def cab(of: Ingredients) -> Parts:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from sparing.errors import MissingExtraError, SettingError, SparingError
-from sparing.evaluation.caution import FEW, FEWEST, Sample, beyond_chance, widened
+from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, beyond_chance, widened
 from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
@@ -53,14 +53,15 @@ def evaluate(
     judge it: where some were held out (`learn(..., holdout=)`), those are used, else the log is refused;
     `taught="allow"` takes all rows, and marks every estimate as in-sample. `reward_range` bounds *mean* rewards, and
     no number here lies outside; without it rewards of 0 and 1 are recognised, else the range seen is assumed for the
-    bounds. `band="model"` uses the linear model's confidence band instead, at radius determinant × 1 and level
-    `delta`, with `noise` and `theta_bound` estimated where not given. `interval` is `normal`, `bootstrap`,
-    `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is M for `clipped` and `cab`;
-    `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
+    bounds, and an interval that would rest on that is refused. `band="model"` uses the linear model's confidence band
+    instead, at radius determinant × 1 and level `delta`, with `noise` and `theta_bound` estimated where not given.
+    `interval` is `normal`, `bootstrap`, `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is
+    M for `clipped` and `cab`; `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
     """
     _check(log, policy, interval, band)
     _check_settings(taught, confidence, flag_mass, reward_model)
     chosen, rows = _methods(methods), judging_rows(log, policy, taught)
+    known = reward_range is not None or log.binary
     of = Ingredients(
         rows.log,
         policy,
@@ -74,6 +75,7 @@ def evaluate(
         theta_bound=theta_bound,
         delta=delta,
         reward_model=reward_model,
+        range_known=known,
     )
     steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
     of.progress = steps.fold
@@ -82,7 +84,6 @@ def evaluate(
     _ = of.target  # a policy that is no policy is refused, whatever the methods
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
     pending, unusable = _pending_all(chosen, of, rows, limits, flag_mass, steps, strict=methods is not None)
-    known = reward_range is not None or log.binary
     found, bounds = limits.found(), of.reward_range if known else (-np.inf, np.inf)
     return Evaluation(
         tuple(each.limited(found, of.reward_range, bounds) for each in pending),
@@ -201,12 +202,14 @@ def _pending(
 ) -> Pending:
     if not np.isfinite(parts.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-    sample, sure = _sample(parts, of.folds, limits.confidence), limits.interval == "bernstein"
+    sample = _sample(parts, of, limits.confidence)
     mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
-    refused = not sure and (
-        sample.refused
-        or (parts.check is not None and _sample(parts.check, of.folds, limits.confidence).refused)
-    )
+    samples = [sample]
+    if parts.check is not None:
+        samples.append(_sample(parts.check, of, limits.confidence))
+    refusal = next((each.refusal for each in samples if each.refusal), "")
+    if limits.interval == "bernstein":  # holds for every n as it is
+        refusal = ""
     estimate = Estimate(
         method=name,
         value=parts.plain.value,
@@ -220,10 +223,10 @@ def _pending(
         interval=limits.interval,
         confidence=limits.confidence,
         flagged=mass is None or mass + of.untried > flag_mass,
-        few_rows=sample.effective < FEW or refused,
-        refused=refused,
+        few_rows=sample.effective < FEW or min(each.effective for each in samples) < FEWEST,
+        refused=bool(refusal),
         in_sample=rows.in_sample,
-        notes=(*rows.notes, *parts.notes, *_notes(parts, of, sample, refused)),
+        notes=(*rows.notes, *parts.notes, *_notes(parts, of, sample, refusal)),
     )
     own = limits.add(parts.plain)
     plain = (own, own) if parts.ends is None else (limits.add(parts.ends[0]), limits.add(parts.ends[1]))
@@ -234,23 +237,36 @@ def _pending(
         bounds = limits.add(parts.low), limits.add(parts.high)
     check = None
     if parts.check is not None:
-        check = (
-            limits.add(parts.check.plain),
-            parts.check.plain.value,
-            _sample(parts.check, of.folds, limits.confidence),
-        )
+        check = limits.add(parts.check.plain), parts.check.plain.value, samples[-1]
     return Pending(estimate, sample, plain, bounds, check)
 
 
-def _sample(parts: Parts, folds: int, confidence: float) -> Sample:
+def _sample(parts: Parts, of: Ingredients, confidence: float) -> Sample:
     """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave."""
-    unseen = 0.0 if parts.lack is None else beyond_chance(parts.lack)
+    effective = effective_sample_size(parts.weights)
+    expected = EXPECTED_OF_FEW if effective < FEW and not parts.model else EXPECTED
+    unseen = 0.0 if parts.lack is None else beyond_chance(parts.lack, expected)
     error, lift = parts.fit
-    error *= float(stdtrit(folds - 1, (1 + confidence) / 2))
-    return Sample(effective_sample_size(parts.weights), unseen, parts.filled, error, lift)
+    error *= float(stdtrit(of.folds - 1, (1 + confidence) / 2))
+    assumed = 0.0 if of.range_known or parts.model else _assumed(parts, unseen)
+    return Sample(effective, unseen, parts.filled, error, lift, assumed)
 
 
-def _notes(parts: Parts, of: Ingredients, sample: Sample, refused: bool) -> Iterator[str]:
+def _assumed(parts: Parts, unseen: float) -> float:
+    """The share of a policy that counts with the range of rewards which are not the policy's.
+
+    The range counts for what was not seen and for what clipping takes away. The rewards seen are the policy's too
+    where its weights before clipping are of enough effective rows and add up to what they ought to.
+    """
+    if parts.clipped is None or parts.whole is None or parts.missing is None:
+        return max(unseen, 0.0)
+    counted = max(0.0, float(parts.clipped.mean())) + abs(unseen)
+    if effective_sample_size(parts.whole) < FEWEST:
+        return counted
+    return min(counted, max(beyond_chance(1 - parts.missing - parts.whole), 0.0))
+
+
+def _notes(parts: Parts, of: Ingredients, sample: Sample, refusal: str) -> Iterator[str]:
     """What is to be said of an estimate."""
     if parts.low is None:
         yield "the support is unknown: what this leaves out cannot be bounded"
@@ -261,11 +277,11 @@ def _notes(parts: Parts, of: Ingredients, sample: Sample, refused: bool) -> Iter
             f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
             "no estimate here knows their rewards, and no interval counts them"
         )
-    if refused:
-        yield f"no interval: fewer than {FEWEST} effective rows, too few to tell how far off the value may be"
+    if refusal:
+        yield f"no interval: {refusal}"
     if sample.fit_error > 0:
         yield f"propensities were fitted: their error, ±{sample.fit_error:.3g}, is in the interval"
-    if abs(sample.unseen) > UNSEEN and not refused:
+    if abs(sample.unseen) > UNSEEN and not refusal:
         more = "less" if sample.unseen > 0 else "more"
         yield (
             f"the weights add up to {more} than they ought to, by {abs(sample.unseen):.1%} of the policy beyond chance: that part counts "

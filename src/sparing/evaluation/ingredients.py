@@ -39,7 +39,7 @@ class Part:
 class Ingredients:
     """Lazily computed per-row quantities of a policy on a log; all (n,) unless said otherwise.
 
-    The settings are those of `evaluate`.
+    The settings are those of `evaluate`; range_known is False where the reward range is that of the rewards seen.
     """
 
     log: Log
@@ -54,6 +54,7 @@ class Ingredients:
     theta_bound: float | None = None
     delta: float = 0.05
     reward_model: str = "linear"
+    range_known: bool = True
     progress: Callable[[int, int], None] | None = None
     _table: np.ndarray | None = field(default=None, init=False)
 

@@ -12,8 +12,9 @@ class Estimate:
     the interval that holds whatever the actions outside the log's support are worth (None where the
     support is not known well enough). unsupported_mass is the policy's mean mass there, `flagged` says
     that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
-    beyond it; the support-aware interval counts it too. few_rows: fewer than 30 effective rows; refused: fewer than 10, so that there is no
-    interval: its ends are infinite, or those of the known range of mean rewards. in_sample: the rows taught the policy, so that the value
+    beyond it; the support-aware interval counts it too. few_rows: fewer than 30 effective rows. refused: there is no interval, for a reason
+    that `notes` name (fewer than 10 effective rows, or a range of mean rewards that was only assumed): its ends are infinite, or those
+    of the known range. in_sample: the rows taught the policy, so that the value
     is too high and no interval of it holds.
     """
 

@@ -13,6 +13,7 @@ column 0 of W is nearly flat, the others are N(0, slope²) by blocks. With x sca
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from sparing.model.statistics import Statistics
 
@@ -24,6 +25,12 @@ REGULAR = 1e-12
 
 AT_ONCE = 128
 """Actions whose matrices are worked on at a time."""
+
+WIDE = 64
+"""Features from which on matrices are inverted one by one: LAPACK then makes use of their symmetry."""
+
+CACHED = 2**18
+"""Cells of matrices that are worked on at a time where that is done often."""
 
 
 class Scales(NamedTuple):
@@ -78,34 +85,34 @@ class Fit(NamedTuple):
     told: np.ndarray
 
 
+class Seen(NamedTuple):
+    """Of many actions, in scaled coordinates: A (m, d, d), the diagonal of σ²V⁻¹ (m, d), h = V⁻¹b (m, d), and Σ log det V."""
+
+    share: np.ndarray
+    left: np.ndarray
+    pull: np.ndarray
+    volume: float
+
+
 def fit(rows: Rows, scales: Scales) -> Fit:
     """Average W out, exactly. The gradient is Fisher's identity: the expectation, given the rows, of that of the joint density."""
-    spread = scales.spread
-    (m, d), q = rows.response.shape, rows.items.shape[1]
-    gram, response = rows.gram * (spread[:, None] * spread), rows.response * spread
-    square = regular(scales.noise, gram)
-    root = np.linalg.cholesky(gram + square * np.eye(d))
-    inverse = inverses(root)
-    seen = np.eye(d) - square * inverse  # A
-    pull = np.einsum("kij,kj->ki", inverse, response)  # h
-    z = rows.items
-    weights, doubt, gained = _averaged(rows, scales, *_gathered(z, seen, pull))
-    volume = 2 * np.log(np.einsum("kii->ki", root)).sum() - m * d * np.log(square)
-    explained = np.einsum("ki,ki->", response, pull)
+    spread, z = scales.spread, rows.items
+    (m, d), q = rows.response.shape, z.shape[1]
+    diagonal = np.einsum("kii->ki", rows.gram) * spread**2
+    square = max(scales.noise**2, REGULAR * float(diagonal.sum(axis=1).max(initial=0.0)))
+    seen = _seen(rows, spread, square)
+    weights, doubt, gained = _averaged(rows, scales, *_gathered(z, seen.share, seen.pull))
+    volume = seen.volume - m * d * np.log(square)
+    explained = np.einsum("ki,ki->", rows.response * spread, seen.pull)
     loss = (rows.squares.sum() - explained) / square + rows.counts.sum() * np.log(2 * np.pi * square) + volume
     centre = z @ weights
-    own = pull - np.einsum("kij,kj->ki", seen, centre)  # E η_a
-    # A·C_a for every action, C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I)
-    if q == 1:
-        seen_doubt = (seen.reshape(m * d, d) @ doubt[0, :, 0]).reshape(m, d, d)
-    else:
-        seen_doubt = seen @ doubts(doubt, z)
-    twice = np.einsum("kij,kij->ki", seen_doubt, seen)  # diagonal of A·C·A
-    variance = square * np.einsum("kii->ki", inverse) + twice
-    mean = centre + own
-    residual = rows.squares.sum() - 2 * np.einsum("ki,ki->", response, mean)
-    residual += np.einsum("ki,kij,kj->", mean, gram, mean)
-    residual += square * (np.einsum("kii->", seen) + np.einsum("kii->", seen_doubt) - twice.sum())
+    own = seen.pull - np.einsum("kij,kj->ki", seen.share, centre)  # E η_a
+    once, twice = _doubted(seen.share, doubt, z)
+    variance = seen.left.sum(axis=0) + twice
+    mean = (centre + own) * spread
+    residual = rows.squares.sum() - 2 * np.einsum("ki,ki->", rows.response, mean)
+    residual += np.einsum("ki,ki->", (rows.gram @ mean[:, :, None])[:, :, 0], mean)
+    residual += square * (np.einsum("kii->", seen.share) + once - twice.sum())
     by_slope = np.zeros(d)
     if q > 1:
         moments = weights[1:] ** 2 + np.einsum("kiki->ki", doubt)[1:]
@@ -115,10 +122,63 @@ def fit(rows: Rows, scales: Scales) -> Fit:
         doubt,
         gained - 0.5 * loss,
         residual / square - rows.counts.sum(),
-        (own**2 + variance - 1).sum(axis=0),
+        (own**2).sum(axis=0) + variance - m,
         by_slope,
-        (1 - variance).sum(axis=0),
+        m - variance,
     )
+
+
+def _parts(m: int, d: int) -> list[slice]:
+    """Slices of m actions whose matrices stay in the cache."""
+    size = max(1, CACHED // d**2)
+    return [slice(start, start + size) for start in range(0, m, size)]
+
+
+def _seen(rows: Rows, spread: np.ndarray, square: float) -> Seen:
+    """A, σ²V⁻¹ and h of every action, at this σ²."""
+    (m, d), volume = rows.response.shape, 0.0
+    share, left, pull = np.empty((m, d, d)), np.empty((m, d)), np.empty((m, d))
+    scale, ridge, unit = spread[:, None] * spread, square * np.eye(d), np.eye(d)
+    for part in _parts(m, d):
+        inverse, size = _inverses(rows.gram[part] * scale + ridge)
+        volume += size
+        pull[part] = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
+        inverse *= square
+        left[part] = np.einsum("kii->ki", inverse)
+        np.subtract(unit, inverse, out=share[part])
+    return Seen(share, left, pull, volume)
+
+
+def _doubted(share: np.ndarray, doubt: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+    """Σ_a tr A_aC_a and the diagonal of Σ_a A_aC_aA_a (d,), C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I)."""
+    (m, d, _), q = share.shape, z.shape[1]
+    once, twice = 0.0, np.zeros(d)
+    for part in _parts(m, d):
+        known = share[part]
+        if q == 1:
+            product = (known.reshape(-1, d) @ doubt[0, :, 0]).reshape(known.shape)
+        else:
+            product = known @ doubts(doubt, z[part])
+        once += float(np.einsum("kii->", product))
+        twice += np.einsum("kij,kij->i", product, known)
+    return once, twice
+
+
+def _inverses(matrices: np.ndarray) -> tuple[np.ndarray, float]:
+    """The inverse of each of many (m, d, d), exactly symmetric, and the sum of their log det; they may be overwritten."""
+    d = matrices.shape[1]
+    if d < WIDE:
+        root = np.linalg.cholesky(matrices)
+        return inverses(root), 2 * float(np.log(np.einsum("kii->ki", root)).sum())
+    volume = 0.0
+    for each in matrices:
+        _, failed = lapack.dpotrf(each.T, overwrite_a=True, clean=False)
+        if failed:
+            raise np.linalg.LinAlgError("matrix is not positive definite")
+        volume += 2 * float(np.log(each.diagonal()).sum())
+        lapack.dpotri(each.T, overwrite_c=True)
+    below = np.tril(matrices, -1)
+    return below + np.swapaxes(below, 1, 2) + np.einsum("kii->ki", matrices)[:, :, None] * np.eye(d), volume
 
 
 def regular(noise: float, gram: np.ndarray) -> float:

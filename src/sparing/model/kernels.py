@@ -39,23 +39,23 @@ def _extended(log: Log, wish: Nystroem) -> Log:
 
 
 def _of_most_evidence(log: Log) -> Log:
-    """The log with as many landmarks as its rewards speak for."""
-    candidates = [_extended(log, Nystroem(m)) if m else log for m in CHOICES]
-    own = _linear_blocks(log)
-    return candidates[int(np.argmax([_evidence(each, own) for each in candidates]))]
+    """The log with as many landmarks as its rewards speak for.
+
+    All candidates have the same blocks before the kernel's: the evidence falls with the width of the nearly flat column of W, which is
+    set by block, so that the same model in other blocks would differ by as much as a kernel gains.
+    """
+    own, best, most, last = _linear_blocks(log), log, -np.inf, None
+    for landmarks in CHOICES:
+        each = _extended(log, Nystroem(landmarks)) if landmarks else log
+        sums = Statistics.of(each)
+        blocks = blocks_of(sums, [*own, *[KERNEL] * (each.n_features - len(own))])
+        last = evidence_of(sums, blocks=blocks, near=last)
+        if last.value > most:
+            best, most = each, last.value
+    return best
 
 
 def _linear_blocks(log: Log) -> list[str]:
     """The blocks of the log's own features, by name."""
     blocks = blocks_of(Statistics.of(log), None if log.encoder.is_raw else log.encoder.blocks)
     return [blocks.names[block] for block in blocks.of]
-
-
-def _evidence(log: Log, own: list[str]) -> float:
-    """The log evidence of the rewards under the prior fitted to them, with these blocks before the kernel's.
-
-    All candidates have the same: the evidence falls with the width of the nearly flat column of W, which is set by block, so that
-    the same model in other blocks would differ by as much as a kernel gains.
-    """
-    sums = Statistics.of(log)
-    return evidence_of(sums, blocks=blocks_of(sums, [*own, *[KERNEL] * (log.n_features - len(own))]))

@@ -23,6 +23,9 @@ FLOOR, STEEPEST = 1e-3, 1e5
 LEAST_ACTIONS, BETWEEN = 3, "between"
 """Fewer well-logged actions say nothing about how actions differ; what tells that they said it."""
 
+NEARBY = 1e-7
+"""A step that gains less than this share of what was gained ends a search that began near its end."""
+
 MOST_BLOCKS = 8
 """Scales to learn; the narrowest blocks are joined where there are more."""
 
@@ -254,12 +257,22 @@ def between_actions(sums: Statistics, blocks: Blocks, ridge: float) -> tuple[flo
     return (scale, theta.mean(axis=0)) if scale > 0 else None
 
 
-def evidence_of(sums: Statistics, *, blocks: Blocks) -> float:
-    """The log evidence of a log's rewards at the scales fitted to it."""
+class Evidence(NamedTuple):
+    """The log evidence at the scales fitted to a log: σ, and the spread of each block by its name."""
+
+    value: float
+    noise: float
+    spreads: dict[str, float]
+
+
+def evidence_of(sums: Statistics, *, blocks: Blocks, near: Evidence | None = None) -> Evidence:
+    """The log evidence of a log's rewards at the scales fitted to it, which are sought from those of a like model on."""
     expected, flat, deviation = _expected(sums, blocks, None)
     rows = Rows.of(sums, np.ones((sums.n_actions, 1)), flat, None)
     search = _Search(rows, blocks, Scales(deviation, expected, expected), noise=True, spread=True)
-    return float(fit(rows, search.best()).evidence)
+    scales = search.best(near)
+    spreads = {name: float(scales.spread[blocks.of == j][0]) for j, name in enumerate(blocks.names)}
+    return Evidence(float(fit(rows, scales).evidence), scales.noise, spreads)
 
 
 def _untaught(
@@ -361,21 +374,30 @@ class _Search:
         slope = self._chosen((*by_blocks, np.array([found.by_noise]))) - away
         return float(0.5 * away @ away) - found.evidence, -slope / self.unit
 
-    def best(self) -> Scales:
-        """Where the loss is least."""
+    def best(self, near: Evidence | None = None) -> Scales:
+        """Where the loss is least, sought from a bit below what is expected on; or from where a like model has it, in steps of what the
+        rows tell there and only as closely as it takes to compare the two."""
         if not self.free:
             return self.start
-        low = np.log(self.lowest)
-        begin = np.maximum(-0.5, low / 2) * self.unit
-        least, _ = self.loss(begin)
+        low, high = np.log(self.lowest), -np.log(FLOOR)
+        begin, close = np.maximum(-0.5, low / 2), 1e-10
+        if near is not None:
+            spreads = [near.spreads.get(name, np.nan) for name in self.blocks.names]
+            known = np.log(np.array([*spreads, near.noise]) / self.expected)
+            begin, close = np.where(np.isnan(known), begin, np.clip(known, low, high)), NEARBY
+            told = self.blocks.sums(fit(self.rows, self.scales(begin * self.unit)).told)
+            told = np.append(told, self.rows.counts.sum() - told.sum())
+            self.unit = np.sqrt(1 + 2 * np.maximum(told, 0.0))
+        least = None
 
         def above(step: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal least
             value, slope = self.loss(step)
+            least = value if least is None else least
             return value - least, slope
 
-        bounds = [
-            (float(a), float(b)) for a, b in zip(low * self.unit, -np.log(FLOOR) * self.unit, strict=True)
-        ]
-        limits: Any = {"maxiter": 60, "ftol": 1e-10, "gtol": 1e-4}
-        found = optimize.minimize(above, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=limits)
+        bounds = list(zip((low * self.unit).tolist(), (high * self.unit).tolist(), strict=True))
+        limits: Any = {"maxiter": 60, "ftol": close, "gtol": 1e-4}
+        steps = begin * self.unit
+        found = optimize.minimize(above, steps, jac=True, method="L-BFGS-B", bounds=bounds, options=limits)
         return self.scales(found.x)
