@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 WORLDS = 8
 """Worlds that a price is tried in."""
 
-CLOSE = 1.05
+CLOSE = 1.1
 """Prices are found up to this factor."""
 
 CHEAPEST = 1e-6
 """The smallest price that is tried, as a share of the largest at which a call could repay itself."""
-
-BEYOND = 4
-"""A world that wants so many times the budget is not played to its end."""
 
 CHUNK = 1000
 """Rounds that are played at once."""
@@ -71,11 +68,11 @@ def price_for(learner: "Learner", calls: int) -> float:
     if not calls or not dear > 0:
         return dear
     low, high = CHEAPEST * dear, dear
-    if wanted(learner, low, calls) <= calls:
+    if lasts(learner, low, calls):
         return low
     while high > CLOSE * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if wanted(learner, middle, calls) <= calls else (middle, high)
+        low, high = (low, middle) if lasts(learner, middle, calls) else (middle, high)
     return high
 
 
@@ -90,9 +87,14 @@ def dearest(learner: "Learner") -> float:
     return max(rule.left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
 
 
-def wanted(learner: "Learner", cost: float, budget: int) -> float:
-    """Calls that a learner makes at this price, on average over worlds drawn from its posterior."""
-    return float(np.mean([_calls(learner, cost, BEYOND * budget + 1, world) for world in range(WORLDS)]))
+def lasts(learner: "Learner", cost: float, calls: int) -> bool:
+    """Whether a learner makes at most so many calls at this price, on average over worlds drawn from its posterior."""
+    left = WORLDS * calls
+    for world in range(WORLDS):
+        left -= _calls(learner, cost, left + 1, world)
+        if left < 0:
+            return False
+    return True
 
 
 def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:

@@ -121,6 +121,7 @@ FORESIGHT: Fields = {
     "hoped": (WHOLE, "W"),  # and `hope`, `base` and `slope`
     "formed": (WHOLE, "W"),  # and Q
     "weighed": (WHOLE, "W"),  # and an action was last looked at closely
+    "looks": (WHOLE, "W"),  # how often since then
     "best": (DOUBLE, "m"),  # the largest mean at x_j
     "rival": (DOUBLE, "m"),  # and the largest of all others
     "who": (WHOLE, "m"),  # whose slot has the largest

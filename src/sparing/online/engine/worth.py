@@ -31,6 +31,9 @@ STEEPEST = 0.6120
 BLURRED = 1.0 + 1e-4
 """Half-widths are exact to this factor at least (learning.EXACT)."""
 
+PATIENCE = 16
+"""Looks at an action, while nothing changes, after which a form pays: finding it costs as much as so many."""
+
 ROUGHLY = 1.0 + 1e-6
 """Covers the rounding of the sums behind a form."""
 
@@ -250,9 +253,10 @@ def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> flo
         return -math.inf
     square, total = find_moves(t, slot, x)
     share = ROUGHLY * thinned(t) / (t.common * t.common * len(t.move))
-    if t.weighed[slot] == t.known and t.formed[slot] < t.known:
-        find_form(t, slot)  # nothing has changed since it was last asked about: it may be asked about often
+    t.looks[slot] = t.looks[slot] + 1 if t.weighed[slot] == t.known else 1
     t.weighed[slot] = t.known
+    if t.looks[slot] > PATIENCE and t.formed[slot] < t.known:
+        find_form(t, slot)
     if t.left * ABOVE * (t.base[slot] + total * share) <= enough:
         return -math.inf
     find_gaps(t, slot)
