@@ -11,7 +11,13 @@ from research.paper.frame import Frame
 from research.paper.intervals import Interval
 
 SHOWN = 3
-"""Places that a sentence names, the worst first."""
+"""Places that a caption names, the worst first."""
+
+EVERY = 10**6
+"""As many as there are."""
+
+CHANCE = "Of forty differences of nothing, one would seem to be so."
+"""What the level of a 95 % interval means for a list of many."""
 
 Place = Callable[[Record], str]
 
@@ -34,7 +40,7 @@ def surely(differences: Frame, sign: int) -> Frame:
     return differences.only(lambda row: row[end] is not None and sign * row[end] > 0)
 
 
-def lost(differences: Frame, what: str, place: Place, *, sign: int = 1) -> str:
+def lost(differences: Frame, what: str, place: Place, *, sign: int = 1, shown: int = SHOWN) -> str:
     """Than whom `economical` surely has more of something and where, the worst first; less of it, if sign is −1."""
     more, worse = "more" if sign > 0 else "less", surely(differences, sign)
     if not len(worse):
@@ -44,8 +50,8 @@ def lost(differences: Frame, what: str, place: Place, *, sign: int = 1) -> str:
     parts = []
     for (other, at), found in worse.by("other", "at").items():
         ordered = sorted(found, key=lambda row: -sign * row["value"])
-        listed = ", ".join(f"{place(row)} {interval(row).text()}" for row in ordered[:SHOWN])
-        rest = f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else ""
+        listed = ", ".join(f"{place(row)} {interval(row).text()}" for row in ordered[:shown])
+        rest = f" and {len(ordered) - shown} more" if len(ordered) > shown else ""
         of = len(differences.where(other=other, at=at))
         parts.append(f"than {told(other, at)} in {len(found)} of {of} ({listed}{rest})")
     return (
@@ -110,7 +116,8 @@ def losses(setting: Setting, found: Mapping[str, Frame]) -> dict[str, str]:
 def notes(setting: Setting, found: Mapping[str, Frame], sharpened: list[Record]) -> list[str]:
     """What the page says beside the figures."""
     totals = found["totals"]
-    sentences = []
+    sentences = [f"{lost(totals.where(kind=WORLD), 'in all', at_price, shown=EVERY)} {CHANCE}"]
+    sentences += [lost(found["budgets"], "regret within a budget", in_budget, shown=EVERY)]
     for size in setting.sizes:
         rows = totals.where(kind=WORLD, part=size.name)
         sentences += tallied(rows, f"Totals, {size.text}, {_grid(rows)}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from research.learners import LEARNERS
 from research.paper.beyond.comparing import ALONE, OURS
 from research.paper.beyond.setting import SHIFT, Setting, Size
-from research.paper.beyond.telling import told
+from research.paper.beyond.telling import CHANCE, told
 from research.paper.beyond.tuning import DATA, WEIGHT
 from research.paper.beyond.units import CLASSES, ROBUST, ROUTING, WORLD
 from research.paper.beyond.vowpal import Tuned
@@ -115,7 +115,7 @@ def _totals(setting: Setting, analysis: Analysis) -> "Figure":
         f"below 1 calls repaid themselves. Economical was told the price and the horizon, the others run the same at every price. "
         f"Means over {_seeds(rows.where(name=OURS))} seeds with 95 % bars of the paired difference; both axes logarithmic. "
         f"{'; '.join(size.text for size in setting.sizes)}; otherwise as in the frontiers. {MEANT} "
-        f"{analysis.numbers['losses']['totals']}",
+        f"{analysis.numbers['losses']['totals']} {CHANCE}",
     )
 
 
