@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from research.learners import label
 from research.paper.beyond.comparing import PLACE
 from research.paper.beyond.setting import Setting
-from research.paper.beyond.units import CLASSES, ROBUST, ROUTING, WORLD
+from research.paper.beyond.units import CLASSES, GUESTS, ROBUST, ROUTING, WORLD
 from research.paper.experiment import Record
 from research.paper.frame import Frame
 from research.paper.intervals import Interval
@@ -95,13 +95,14 @@ def in_variant(row: Record) -> str:
 def losses(setting: Setting, found: Mapping[str, Frame]) -> dict[str, str]:
     """A sentence for each figure: where ours lose in what it shows."""
     totals, least = found["totals"], f"at {setting.prices[0]:g}σ"
+    worlds = found[f"{WORLD} at the least price"]
+    guests = worlds.among("other", GUESTS)
+    own = worlds.only(lambda row: row["other"] not in GUESTS)
     sentences = {
-        size.name: lost(
-            found[f"{WORLD} at the least price"].where(part=size.name), f"regret {least}", in_place
-        )
-        for size in setting.sizes
+        size.name: lost(own.where(part=size.name), f"regret {least}", in_place) for size in setting.sizes
     }
     sentences |= {
+        "outside": lost(guests, f"regret {least}", in_place),
         "totals": lost(totals.where(kind=WORLD), "in all", at_price),
         "budgets": lost(found["budgets"], "regret", in_budget),
         "robustness": lost(totals.where(kind=ROBUST), "in all", in_variant),

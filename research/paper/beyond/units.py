@@ -15,6 +15,9 @@ from research.paper.experiment import Record
 WORLD, ROBUST, CLASSES, ROUTING = "world", "robust", "classes", "routing"
 """Kinds of pieces: synthetic worlds as they are told, and as they are not; data sets; prompts."""
 
+GUESTS = (*vowpal.EXPLORATION, *outsiders.NAMES)
+"""Other libraries' learners."""
+
 
 def units(setting: Setting) -> list[Record]:
     """All pieces of work."""

@@ -67,7 +67,7 @@ def _frontier(setting: Setting, analysis: Analysis, size: Size, names: Sequence[
         figure,
         f"Regret against reward calls after T = {setting.rounds:,} rounds, {BETTER}; both axes logarithmic (calls linear "
         f"below 30). Means over {_seeds(rows)} seeds with 95 % bars. {_regime(setting, size)} {_joined(setting, names)} "
-        f"{_about(setting, analysis, names, 'worlds')}{analysis.numbers['losses'][size.name]}",
+        f"{_about(setting, analysis, names, 'worlds')}{analysis.numbers['losses']['outside' if names == OUTSIDE else size.name]}",
     )
 
 
