@@ -30,6 +30,8 @@ TINY = replace(
     variants=(PLAIN, *(one for one in VARIANTS if one.shift), Variant("late", delay=50)),
     data=(),
     weights=(),
+    outside_seeds=0,
+    bayesian_seeds=0,
 )
 SQUARE = Tuned("squarecb", 0.5, 100.0)
 
@@ -89,7 +91,7 @@ def test_totals_and_their_differences_by_hand(found):
 
 def test_the_sentences_say_where_ours_lose_and_only_there(found):
     analysis = EXPERIMENT.analyse(TINY, found)
-    for figure, table, kind in (("totals", "totals", "world"), ("budgets", "budgets", "world")):
+    for figure, table, kind in (("totals", "totals", "world"), ("budgets", "budgets", "budget")):
         worse = [
             row
             for row in rows(analysis.numbers["differences"][table])
@@ -131,11 +133,11 @@ def test_a_learner_that_is_cut_plays_its_best_mean_when_its_calls_are_spent(foun
             calls += 1
             learner.update(decision, stream.reward(t, decision.action))
     assert calls == 20
-    cut = {"tolerance": 0.3, "budget": 20}
-    assert over_seeds(found, "never-logged", "confident", "calls", **cut)[0] == 20
-    regret = over_seeds(found, "never-logged", "confident", "regret", **cut)[0]
+    cut = {"kind": "budget", "budget": 20}
+    assert over_seeds(found, "never-logged", "confident", "calls", tolerance=0.3, **cut)[0] == 20
+    regret = over_seeds(found, "never-logged", "confident", "regret", tolerance=0.3, **cut)[0]
     assert regret == pytest.approx(lost(stream.means, np.array(actions)).sum())
-    assert (over_seeds(found, "never-logged", "economical", "calls", budget=20) <= 20).all()
+    assert (over_seeds(found, "never-logged", "economical", "calls", **cut) <= 20).all()
 
 
 def test_ours_cost_less_in_all_than_ips(found):
@@ -162,6 +164,8 @@ def test_never_logged_actions_are_shifted_and_the_log_is_not():
 def test_what_is_told_and_what_comes_late_reach_the_learner(found):
     record = {"name": "economical", "price": 0.05}
     assert worlds.asked(record, 2.0, 300) == {"call_cost": 0.1, "calls": None, "horizon": 300}
+    budget = worlds.asked({"name": "economical", "budget": 20}, 2.0, 300)
+    assert budget == {"call_cost": None, "calls": 20, "horizon": 300}
     settings = {"place": "never-logged", "metric": "regret", "kind": "robust"}
     plain, late = (
         over_seeds(found, name="confident", part=part, tolerance=0.3, **settings)
@@ -179,9 +183,7 @@ def test_what_is_told_and_what_comes_late_reach_the_learner(found):
 
 def test_classes_that_were_never_logged_are_learnt_with_fewer_calls_than_rounds():
     """The log alone does not know the classes it never saw; a learner that asks where the log is blind does."""
-    setting = replace(
-        TINY, seeds=(100,), sizes=(Size(4, 3, 200),), supports=(), variants=(), data=("digits",)
-    )
+    setting = replace(TINY, seeds=(100,), supports=(), variants=(), data=("digits",), outside_seeds=1)
     (unit, result), *outside = played(setting)
     runs = {
         (record["name"], record.get("tolerance")): run
@@ -301,9 +303,7 @@ def test_the_settings_in_use_stand_in_the_grid_and_its_seeds_stand_in_no_compari
 
 
 def test_what_is_not_installed_changes_no_other_piece_and_is_said(monkeypatch):
-    setting = replace(
-        TINY, seeds=(100,), sizes=(replace(SIZE, outside=True),), rounds=40, budgets=(5,), variants=(PLAIN,)
-    )
+    setting = replace(TINY, seeds=(100,), rounds=40, budgets=(5,), variants=(PLAIN,), outside_seeds=1)
     before = EXPERIMENT.units(setting)
     monkeypatch.setattr(vowpal, "installed", lambda: None)
     monkeypatch.setattr(outsiders, "version", lambda name: None)
@@ -321,7 +321,7 @@ def test_what_is_not_installed_changes_no_other_piece_and_is_said(monkeypatch):
 def test_figures_have_six_lines_at_most_and_come_from_the_tables(found):
     analysis = EXPERIMENT.analyse(TINY, found)
     drawn = drawing.draw(TINY, analysis)
-    assert list(drawn) == ["frontier_d5", "totals", "budgets", "robustness"]
+    assert list(drawn) == ["frontier_d5", "outside", "totals", "budgets", "robustness"]
     for figure in drawn.values():
         (legend,) = figure.legends
         names = [text.get_text() for text in legend.get_texts()]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from research.paper.beyond.setting import Setting
-from research.paper.beyond.units import CLASSES, ROBUST, ROUTING, WORLD
+from research.paper.beyond.units import BUDGET, CLASSES, ROBUST, ROUTING, WORLD
 from research.paper.experiment import Columns, Pairs, Record
 from research.paper.frame import Frame
 from research.paper.intervals import Interval
@@ -36,7 +36,7 @@ def _rows(results: Pairs) -> Iterator[Record]:
 
 def priced(setting: Setting, runs: Frame) -> Frame:
     """Each run at each price: total = regret + price·unit·calls. Ours has a run for each price, the others one for all."""
-    return Frame(_priced(setting, runs.where(budget=None)))
+    return Frame(_priced(setting, runs.only(lambda row: row["kind"] != BUDGET)))
 
 
 def _priced(setting: Setting, runs: Frame) -> Iterator[Record]:
@@ -65,7 +65,7 @@ def totals(totalled: Frame) -> Columns:
 def points(runs: Frame, kind: str) -> Columns:
     """A row for each learner in each place of a kind: calls and what they bought, with 95 % limits."""
     rows = []
-    for where, found in runs.where(kind=kind, budget=None).by("part", "place", *WHO).items():
+    for where, found in runs.where(kind=kind).by("part", "place", *WHO).items():
         row: Record = dict(zip(("part", "place", *WHO), where, strict=True)) | {"seeds": len(found)}
         for metric in METRICS[kind]:
             row |= found.mean(metric).named(metric)
@@ -75,9 +75,8 @@ def points(runs: Frame, kind: str) -> Columns:
 
 def budgets(runs: Frame) -> Columns:
     """A row for each budget, learner and place: the regret, and the calls that were made of it."""
-    cut = runs.only(lambda row: row["budget"] is not None)
     rows = []
-    for where, found in cut.by("part", "place", "name", "budget").items():
+    for where, found in runs.where(kind=BUDGET).by("part", "place", "name", "budget").items():
         row: Record = dict(zip(("part", "place", "name", "budget"), where, strict=True))
         rows.append(row | found.mean("calls").named("calls") | found.mean("regret").named("regret"))
     return Frame(rows).columns()
@@ -97,21 +96,19 @@ def against(frame: Frame, by: tuple[str, ...], metric: str, ours: Frame | None =
 
 def differences(setting: Setting, runs: Frame) -> dict[str, Frame]:
     """All that is compared: totals by price, what the least price buys, calls and regret within a budget."""
-    free = runs.where(budget=None)
     found = {"totals": against(priced(setting, runs), (*PLACE, "price"), "total")}
     for kind, (_, metric) in METRICS.items():
-        there = free.where(kind=kind)
+        there = runs.where(kind=kind)
         least = there.where(name=OURS, at=setting.prices[0])
         found[f"{kind} at the least price"] = against(there, PLACE, metric, least)
-    cut = runs.only(lambda row: row["budget"] is not None)
-    found["budgets"] = against(cut, (*PLACE, "budget"), "regret")
+    found["budgets"] = against(runs.where(kind=BUDGET), (*PLACE, "budget"), "regret")
     return found
 
 
 def sharpened(setting: Setting, runs: Frame) -> list[Record]:
     """Under `sharpened` logging, ours less ε-mOFUL-IPS in calls, and its regret as a share of theirs."""
     rows = []
-    there = runs.where(kind=WORLD, budget=None, place="sharpened")
+    there = runs.where(kind=WORLD, place="sharpened")
     for (part,), found in there.by("part").items():
         ips = found.where(name="eps_moful_ips")
         for price in setting.prices if len(ips) else ():

@@ -10,12 +10,11 @@ DATA = ("letter", "pendigits", "satimage", "optdigits", "texture", "segment", "v
 
 @dataclass(frozen=True)
 class Size:
-    """A synthetic world's actions K, features d and logged rows n, and whether outsiders play in it too."""
+    """A synthetic world's actions K, features d and logged rows n."""
 
     actions: int
     features: int
     rows: int
-    outside: bool = False
 
     @property
     def name(self) -> str:
@@ -64,12 +63,13 @@ class Setting:
     routed to three language models of which one is never logged.
 
     prices are those of a call, in deviations of the noise (where there is none: of the logged rewards); the tuples named
-    after learners are their tolerances in rewards. Outsiders have the first so many seeds: they take seconds a run.
+    after learners are their tolerances in rewards. Budgets, variants and outsiders have the first size. Outsiders have the
+    first so many seeds: they take seconds a run.
     """
 
     seeds: tuple[int, ...]
     prices: tuple[float, ...] = (0.01, 0.05, 0.2, 1.0)
-    sizes: tuple[Size, ...] = (Size(20, 10, 30_000, outside=True), Size(20, 5, 3_000), Size(50, 20, 30_000))
+    sizes: tuple[Size, ...] = (Size(20, 10, 30_000), Size(20, 5, 3_000), Size(50, 20, 30_000))
     supports: tuple[str, ...] = ("per-context", "never-logged", "region", "sharpened")
     unsupported: float = 0.2
     rounds: int = 3000
@@ -91,14 +91,14 @@ class Setting:
     routed_certified: tuple[float, ...] = (0.03, 0.1)
     routed_confident: tuple[float, ...] = (0.01, 0.03, 0.1)
     outside_seeds: int = 8
-    bayesian_seeds: int = 4
+    bayesian_seeds: int = 3
     tuned: Chosen = TUNED
 
 
 FULL = Setting(seeds=tuple(range(100, 120)))
 QUICK = Setting(
     seeds=(100, 101, 102),
-    sizes=(Size(20, 5, 3_000, outside=True),),
+    sizes=(Size(20, 5, 3_000),),
     rounds=1000,
     budgets=(30, 100),
     data=("segment", "vowel"),

@@ -12,8 +12,8 @@ from research.paper.beyond.setting import PLAIN, Setting, Size, Variant
 from research.paper.beyond.vowpal import Tuned
 from research.paper.experiment import Record
 
-WORLD, ROBUST, CLASSES, ROUTING = "world", "robust", "classes", "routing"
-"""Kinds of pieces: synthetic worlds as they are told, and as they are not; data sets; prompts."""
+WORLD, BUDGET, ROBUST, CLASSES, ROUTING = "world", "budget", "robust", "classes", "routing"
+"""Kinds of pieces: synthetic worlds as they are told, within a budget, and as they are not told; data sets; prompts."""
 
 GUESTS = (*vowpal.EXPLORATION, *outsiders.NAMES)
 """Other libraries' learners."""
@@ -21,13 +21,21 @@ GUESTS = (*vowpal.EXPLORATION, *outsiders.NAMES)
 
 def units(setting: Setting) -> list[Record]:
     """All pieces of work."""
-    ours = [*_worlds(setting), *_robust(setting), *_classes(setting), *_routing(setting)]
-    return [*ours, *_outside(setting)]
+    worlds = [*_worlds(setting), *_budgets(setting), *_robust(setting)]
+    return [*worlds, *_classes(setting), *_routing(setting), *_outside(setting)]
 
 
 def _worlds(setting: Setting) -> Iterator[Record]:
     for size, support, seed in itertools.product(setting.sizes, setting.supports, setting.seeds):
         yield _world(setting, size, support, seed, _live(setting))
+
+
+def _budgets(setting: Setting) -> Iterator[Record]:
+    """In the first size, at most so many calls: economical is told them, confident is cut when they are made."""
+    cut = ({"name": "confident", "tolerance": setting.cut, "budget": budget} for budget in setting.budgets)
+    learners = [*cut, *({"name": "economical", "budget": budget} for budget in setting.budgets)]
+    for support, seed in itertools.product(setting.supports, setting.seeds):
+        yield _world(setting, setting.sizes[0], support, seed, learners, kind=BUDGET)
 
 
 def _robust(setting: Setting) -> Iterator[Record]:
@@ -54,7 +62,7 @@ def _world(
 ) -> Record:
     return {
         "kind": kind,
-        "part": size.name if kind == WORLD else variant.name,
+        "part": variant.name if kind == ROBUST else size.name,
         "place": support,
         "actions": size.actions,
         "features": size.features,
@@ -109,14 +117,11 @@ def _routed(weight: float, hidden: int, seed: int, learners: list[Record]) -> Re
 
 
 def _live(setting: Setting) -> list[Record]:
-    """All who learn from the log of a synthetic world, and those who have a budget."""
+    """All who learn from the log of a synthetic world."""
     scaled = {"radius_scale": setting.radius_scale}
     certified = _tolerant("certified", setting.certified, **scaled)
     confident = _tolerant("confident", setting.confident)
-    cut = ({"name": "confident", "tolerance": setting.cut, "budget": budget} for budget in setting.budgets)
-    budgets = ({"name": "economical", "budget": budget} for budget in setting.budgets)
-    ips = {"name": "eps_moful_ips", **scaled}
-    return [*_compared(setting, [ips, *certified, *confident]), *cut, *budgets]
+    return _compared(setting, [{"name": "eps_moful_ips", **scaled}, *certified, *confident])
 
 
 def _compared(setting: Setting, others: list[Record]) -> list[Record]:
@@ -135,10 +140,9 @@ def _outside(setting: Setting) -> Iterator[Record]:
     wabbit, bayesian, pareto = vowpal.installed(), *(outsiders.version(name) for name in outsiders.NAMES)
     few, fewer = setting.seeds[: setting.outside_seeds], setting.seeds[: setting.bayesian_seeds]
     guest = {"name": "bayesianbandits", "version": bayesian}
-    for size in (size for size in setting.sizes if size.outside):
-        for support in setting.supports:
-            for seed, record in _pairs(few, setting.tuned.worlds, wabbit, fewer, guest):
-                yield _world(setting, size, support, seed, [record])
+    for support in setting.supports:
+        for seed, record in _pairs(few, setting.tuned.worlds, wabbit, fewer, guest):
+            yield _world(setting, setting.sizes[0], support, seed, [record])
     for name in setting.data:
         for seed, record in _pairs(few, setting.tuned.classes, wabbit, fewer, guest):
             yield _set(setting, name, seed, [record])

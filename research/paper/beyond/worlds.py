@@ -57,5 +57,5 @@ def start(
 def asked(record: Record, unit: float, horizon: int) -> Record:
     """What a learner is asked to do: its tolerance, or its price of a call (in units) or budget, and the rounds ahead."""
     settings = {key: record[key] for key in ("tolerance", "radius_scale") if key in record}
-    cost = {"call_cost": record.get("price", 0.0) * unit, "calls": record.get("budget"), "horizon": horizon}
-    return settings | cost
+    price = record["price"] * unit if "price" in record else None
+    return settings | {"call_cost": price, "calls": record.get("budget"), "horizon": horizon}

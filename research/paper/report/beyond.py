@@ -37,8 +37,7 @@ def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
     if analysis.tables[WORLD]:
         for size in setting.sizes:
             drawn[f"frontier_d{size.features}"] = _frontier(setting, analysis, size, INSIDE)
-            if size.outside:
-                drawn["outside"] = _frontier(setting, analysis, size, OUTSIDE)
+        drawn["outside"] = _frontier(setting, analysis, setting.sizes[0], OUTSIDE)
         drawn |= {"totals": _totals(setting, analysis), "budgets": _budgets(setting, analysis)}
         drawn["robustness"] = _robustness(setting, analysis)
     if analysis.tables[CLASSES]:
@@ -120,29 +119,26 @@ def _totals(setting: Setting, analysis: Analysis) -> "Figure":
 
 
 def _budgets(setting: Setting, analysis: Analysis) -> "Figure":
-    rows = Frame.of(analysis.tables["budgets"])
-    alone = Frame.of(analysis.tables[WORLD]).where(name=ALONE)
-    figure, axes = _cells(setting)
+    size, rows = setting.sizes[0], Frame.of(analysis.tables["budgets"])
+    alone = Frame.of(analysis.tables[WORLD]).where(name=ALONE, part=size.name)
+    figure, axes = _grid(len(setting.supports), columns=4, width=2.9, height=2.9)
     with figures.styled():
-        for (size, support), one in axes.items():
-            there = rows.where(part=size.name, place=support)
-            (level,) = alone.where(part=size.name, place=support)["regret"]
-            one.axhline(level, **drawing.line_of(ALONE))
+        for one, support in zip(axes, setting.supports, strict=True):
+            one.axhline(alone.where(place=support)["regret"][0], **drawing.line_of(ALONE))
             for name in (OURS, "confident"):
-                points = there.where(name=name)
+                points = rows.where(place=support, name=name)
                 words = {} if name == OURS else {"label": f"confident ({setting.cut:g}), cut"}
                 drawing.barred(one, points, points["budget"], "regret", **drawing.look(name) | words)
-            one.set(xscale="log", ylim=(0, None))
+            one.set(xscale="log", ylim=(0, None), xlabel="budget of calls", ylabel="regret")
+            one.set_title(support)
             one.set_xticks(setting.budgets, [f"{budget:,}" for budget in setting.budgets])
             one.minorticks_off()
-        _label(axes, setting, "budget of calls", "regret")
-        drawing.legend(figure, axes.values(), **LEGEND)
+        drawing.legend(figure, axes, **LEGEND)
     return captioned(
         figure,
         f"Regret after T = {setting.rounds:,} rounds where at most B calls may be made, lower is better. Economical is told B and "
         f"the horizon and finds its own price; confident (tolerance {setting.cut:g}) makes calls as it likes until B are made and "
-        f"plays its best mean from then on. Means over {len(setting.seeds)} seeds with 95 % bars. "
-        f"{'; '.join(size.text for size in setting.sizes)}; otherwise as in the frontiers. "
+        f"plays its best mean from then on. Means over {len(setting.seeds)} seeds with 95 % bars. {_regime(setting, size)} "
         f"{analysis.numbers['losses']['budgets']}",
     )
 
