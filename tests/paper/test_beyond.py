@@ -27,6 +27,7 @@ TINY = replace(
     rounds=500,
     prices=(0.05, 0.2),
     budgets=(20,),
+    budget_supports=("never-logged",),
     variants=(PLAIN, *(one for one in VARIANTS if one.shift), Variant("late", delay=50)),
     data=(),
     weights=(),
@@ -183,7 +184,9 @@ def test_what_is_told_and_what_comes_late_reach_the_learner(found):
 
 def test_classes_that_were_never_logged_are_learnt_with_fewer_calls_than_rounds():
     """The log alone does not know the classes it never saw; a learner that asks where the log is blind does."""
-    setting = replace(TINY, seeds=(100,), supports=(), variants=(), data=("digits",), outside_seeds=1)
+    setting = replace(
+        TINY, seeds=(100,), supports=(), budget_supports=(), variants=(), data=("digits",), outside_seeds=1
+    )
     (unit, result), *outside = played(setting)
     runs = {
         (record["name"], record.get("tolerance")): run

@@ -64,7 +64,7 @@ class Setting:
 
     prices are those of a call, in deviations of the noise (where there is none: of the logged rewards); the tuples named
     after learners are their tolerances in rewards. Budgets, variants and outsiders have the first size. Outsiders have the
-    first so many seeds: they take seconds a run.
+    first so many seeds: they take seconds a run, as a budget does, whose price must be found.
     """
 
     seeds: tuple[int, ...]
@@ -77,6 +77,7 @@ class Setting:
     certified: tuple[float, ...] = (0.3, 1.0)
     confident: tuple[float, ...] = (0.1, 0.3, 1.0)
     budgets: tuple[int, ...] = (100, 300, 1000)
+    budget_supports: tuple[str, ...] = ("never-logged", "sharpened")
     cut: float = 0.3
     variants: tuple[Variant, ...] = VARIANTS
     variant_price: float = 0.05
@@ -90,7 +91,7 @@ class Setting:
     hidden: tuple[int, ...] = (0, 1, 2)
     routed_certified: tuple[float, ...] = (0.03, 0.1)
     routed_confident: tuple[float, ...] = (0.01, 0.03, 0.1)
-    outside_seeds: int = 8
+    outside_seeds: int = 6
     bayesian_seeds: int = 3
     tuned: Chosen = TUNED
 

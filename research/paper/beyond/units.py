@@ -34,7 +34,7 @@ def _budgets(setting: Setting) -> Iterator[Record]:
     """In the first size, at most so many calls: economical is told them, confident is cut when they are made."""
     cut = ({"name": "confident", "tolerance": setting.cut, "budget": budget} for budget in setting.budgets)
     learners = [*cut, *({"name": "economical", "budget": budget} for budget in setting.budgets)]
-    for support, seed in itertools.product(setting.supports, setting.seeds):
+    for support, seed in itertools.product(setting.budget_supports, setting.seeds):
         yield _world(setting, setting.sizes[0], support, seed, learners, kind=BUDGET)
 
 

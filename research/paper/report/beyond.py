@@ -121,9 +121,9 @@ def _totals(setting: Setting, analysis: Analysis) -> "Figure":
 def _budgets(setting: Setting, analysis: Analysis) -> "Figure":
     size, rows = setting.sizes[0], Frame.of(analysis.tables["budgets"])
     alone = Frame.of(analysis.tables[WORLD]).where(name=ALONE, part=size.name)
-    figure, axes = _grid(len(setting.supports), columns=4, width=2.9, height=2.9)
+    figure, axes = _grid(len(setting.budget_supports), columns=2, width=4.6, height=3.2)
     with figures.styled():
-        for one, support in zip(axes, setting.supports, strict=True):
+        for one, support in zip(axes, setting.budget_supports, strict=True):
             one.axhline(alone.where(place=support)["regret"][0], **drawing.line_of(ALONE))
             for name in (OURS, "confident"):
                 points = rows.where(place=support, name=name)
