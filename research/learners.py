@@ -61,6 +61,9 @@ LEARNERS = {
         takes=("supported",),
         fixed={"clip": UNCLIPPED},
     ),
+    "eps_moful_ips_limit": Participant(
+        "ε-mOFUL-IPS, by limits", RED, "d", DOTTED, True, "eps_moful_ips", ("supported",), {"beats": "limit"}
+    ),
     "greedy": Participant(
         "greedy ridge", BLACK, "*", DOTTED, algorithm="warm_started", fixed={"center": "zero"}
     ),
@@ -84,6 +87,9 @@ OPR = ("opr", "opr-dlm")
 
 IPS = ("eps_moful_ips", "eps_moful_ips_inf")
 """ε-mOFUL-IPS with the paper's M, and without a clip."""
+
+LIMIT = "eps_moful_ips_limit"
+"""ε-mOFUL-IPS whose `log-beats` compares with a lower confidence limit."""
 
 OFFLINE = ("greedy", *OPR)
 """Learnt from the log alone: no reward calls, no radius."""

@@ -34,6 +34,7 @@ from sparing.model.supported import given as given
 from sparing.model.supported import top as top
 from sparing.online.algorithms import certified as certified
 from sparing.online.algorithms import confident as confident
+from sparing.online.algorithms import economical as economical
 from sparing.online.algorithms import eps_moful as eps_moful
 from sparing.online.algorithms import eps_moful_ips as eps_moful_ips
 from sparing.online.algorithms import lints as lints

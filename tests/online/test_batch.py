@@ -14,6 +14,7 @@ LEARNERS = {
     "moful": lambda: sparing.moful(LOG, **GIVEN),
     "eps_moful_ips": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), clip="inf", **GIVEN),
     "policy": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), answer="policy", **GIVEN),
+    "limit": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), beats="limit", **GIVEN),
     "certified": lambda: sparing.certified(LOG, tolerance=0.5, **GIVEN),
     "confident": lambda: sparing.confident(LOG, tolerance=0.3, spot_check=0, noise=0.5),
     "lints": lambda: sparing.lints(LOG, **GIVEN),

@@ -61,10 +61,12 @@ def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
 
 
 BEATS = SimpleNamespace(name="log-beats", code=choosing.LOG_BEATS)
+LIMITS = SimpleNamespace(name="log-beats", code=choosing.LOG_BEATS, beats="limit", tolerance=0.0)
 POINTS = rules.Supported(np.empty(0))
 PLANS = {
     "none": ([], "leader", 1.0),
     "points": ([BEATS, POINTS], "leader", 1.0),
+    "limits": ([LIMITS, POINTS], "leader", 1.0),
     "certified": ([rules.Certified(0.3)], "leader", 1.0),
     "wider": ([rules.Certified(0.1)], "wider", 1.0),
     "confident": ([rules.Confident(0.1, 0.95)], "optimistic", 2.5),
@@ -87,7 +89,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
     sets = random_sets(
         rng, k, d, rows=rows, radius=radius, constant=constant, bounds=bounds, share_touched=0.7
     )
-    if plan == "points":
+    if plan in ("points", "limits"):
         sets.freeze(rng.choice(k, k // 3, replace=False), rng.standard_normal((k // 3, d)))
     seen, fixed, waiting = set(), rng.random((4, d)), []
     for step in range(STEPS):

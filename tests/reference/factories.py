@@ -30,6 +30,9 @@ FACTORIES = {
     "eps_moful_ips policy": lambda log, **s: sparing.eps_moful_ips(
         log, supported=_first(log), clip="inf", answer="policy", radius_scale=0.1, **s
     ),
+    "eps_moful_ips limit": lambda log, **s: sparing.eps_moful_ips(
+        log, supported=_first(log), beats="limit", radius_scale=0.1, **s
+    ),
     "warm_started": lambda log, **s: sparing.warm_started(log, **s),
     "warm_started trace": lambda log, **s: sparing.warm_started(log, radius="trace", ridge=0.3, **s),
     "certified": lambda log, **s: sparing.certified(log, tolerance=0.5, radius_scale=0.3, **s),

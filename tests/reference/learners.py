@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from reference.kernels import best
-from reference.log_beats import find, thresholds_and_answers
+from reference.log_beats import find, limits_and_answers, thresholds_and_answers
 
 NORMAL = NormalDist()
 FROM_LOG = ("warm_started", "certified", "confident", "linucb", "lints")
@@ -37,6 +37,7 @@ class Reference:
         inflate=0.0,
         clip=math.inf,
         answer="logged",
+        beats="sample",
         tolerance=0.1,
         confidence=0.95,
         explore="leader",
@@ -52,6 +53,7 @@ class Reference:
         self.n_actions, self.d = log.n_actions, log.n_features
         self.noise, self.theta_bound, self.context_bound = noise, theta_bound, context_bound
         self.ridge, self.delta, self.radius, self.radius_scale = ridge, delta, radius, radius_scale
+        self.beats = beats
         self.inflate, self.alpha, self.answer = inflate, alpha, answer
         self.tolerance, self.confidence, self.explore, self.misfit = tolerance, confidence, explore, misfit
         self.rows = [[] for _ in range(self.n_actions)]
@@ -64,7 +66,7 @@ class Reference:
                 a: theta if theta is not None else fitted(log, a) for a, theta in dict(supported).items()
             }
         self.memory = {}
-        if algorithm == "eps_moful_ips":
+        if algorithm == "eps_moful_ips" and beats == "sample":
             self.memory = thresholds_and_answers(log, clip, priority)
         centers = np.broadcast_to(center, (self.n_actions, self.d))
         self.start = {a: (ridge * np.eye(self.d), ridge * centers[a]) for a in range(self.n_actions)}
@@ -72,6 +74,17 @@ class Reference:
             self.start = posterior(log, noise, np.broadcast_to(spread, self.d), flat, prior_mean)
         self.caution = math.sqrt(2) if strict else 1.0
         self.surprises, self.estimates = [], {}
+        if beats == "limit":
+            self.delta = delta / 2
+            known = {
+                "noise": noise,
+                "theta_bound": theta_bound,
+                "context_bound": context_bound,
+                "ridge": ridge,
+            }
+            known |= {"delta": delta / 2, "radius": radius, "radius_scale": radius_scale}
+            warm = Reference("warm_started", log, priority=priority, **known)
+            self.memory = limits_and_answers(log, warm.values, priority)
 
     def decide(self, x, eligible=None, context_id=None):
         """(action, needs_reward, reason) for context x; eligible (K,) booleans."""
@@ -81,10 +94,11 @@ class Reference:
         top = centre + self.optimism(int(eligible.sum())) * half
         leader = best(top, eligible, self.priority)
         if self.algorithm == "eps_moful_ips":
-            known = find(self.memory, x, context_id)
-            if known is not None and top[leader] <= known[0]:
+            known = find(self.memory, x, context_id if self.beats == "sample" else None)
+            if known is not None:
                 action = known[1] if self.answer == "logged" else only(known[2])
-                if eligible[action]:
+                others = eligible & ((self.beats == "sample") | (np.arange(self.n_actions) != action))
+                if eligible[action] and top[others].max(initial=-math.inf) <= known[0]:
                     return action, False, "log-beats"
         if leader in self.points:
             return leader, False, "supported"

@@ -28,6 +28,23 @@ def thresholds_and_answers(log, clip, priority):
     return found
 
 
+def limits_and_answers(log, values, priority):
+    """{key: (limit, answer)}: the highest lower limit at x of the actions logged there, and whose it is.
+
+    values(x) gives the centre and half-width of every action's set, fitted to the log, (K,) each.
+    """
+    actions_of = {}
+    for x, action in zip(log.contexts, log.actions.tolist(), strict=True):
+        actions_of.setdefault(_key(x, None), (x, set()))[1].add(action)
+    found = {}
+    for key, (x, actions) in actions_of.items():
+        centre, half = values(x)
+        low = centre - half
+        answer = min(actions, key=lambda a, low=low: (-low[a], priority[a]))
+        found[key] = (float(low[answer]), answer)
+    return found
+
+
 def best_policies(log, groups, clip):
     """π⁺(·|x) of every context, (m, K): maximise Σ r_i·π(a_i|x_i)/μ_i, 0 ≤ π ≤ M·μ, Σ_a π = 1, by HiGHS.
 

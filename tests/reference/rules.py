@@ -51,8 +51,12 @@ def answered(rule, seen):
     if rule.name == "supported":
         return leader if seen.frozen[leader] else None
     if rule.name == "log-beats":
-        beaten = seen.top[leader] <= seen.threshold and seen.eligible[seen.answer]
-        return seen.answer if beaten else None
+        if getattr(rule, "beats", "sample") == "limit":
+            rival = seen.best(seen.top, seen.answer)
+            best = seen.top[rival] if rival >= 0 else -np.inf
+        else:
+            best = seen.top[leader]
+        return seen.answer if best <= seen.threshold and seen.eligible[seen.answer] else None
     if rule.name == "certified":
         rival = seen.best(seen.top, leader)
         low = seen.mean[leader] - seen.spread[leader]
@@ -140,7 +144,7 @@ def take_over(learner):
                 if others and uniform(key, 1) < APART:
                     action, share = other_than(seen, action, learner.plan.tolerance, uniform(key, 2))
                     chances = Chances(*2 * (spot_check * APART * share,))
-        choice = action, reason, float(mean[action]), float(spread[action]), chances
+        choice = action, reason, float(mean[action]), float(spread[action]), chances, None
         return learner._checked(x, choice)
 
     learner._choose, learner._plain, learner._lucky = choose, False, True

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from research.learners import LEARNERS, M_NAMES, label
+from research.learners import LEARNERS, LIMIT, M_NAMES, label
 from research.paper.experiment import Analysis
 from research.paper.frame import Frame
 from research.paper.report import drawing
@@ -155,7 +155,7 @@ def contrary(setting: Setting, table: Frame) -> "Figure":
 
 def skipped(setting: Setting, table: Frame) -> "Figure":
     """Cumulative regret and rounds by what decided the round, for both M and each radius_scale."""
-    cells = _alike(setting)
+    cells = setting.alike
     places = [(cell, name) for cell in cells for name in CLIPS]
     figure, grid = drawing.grid(2, len(places), width=4.0, height=3.4, sharex="col")
     with figures.styled():
@@ -179,16 +179,6 @@ def skipped(setting: Setting, table: Frame) -> "Figure":
     )
 
 
-def _alike(setting: Setting) -> list[Cell]:
-    """The main cell and the cells that differ from it in radius_scale alone."""
-    main = setting.main
-    return [
-        cell
-        for cell in setting.cells
-        if (cell.features, cell.radius, cell.rounds) == (main.features, main.radius, main.rounds)
-    ]
-
-
 def log_beats(setting: Setting, tables: dict[str, Frame]) -> "Figure":
     """The winner's curse; what `log-beats` costs a learner that knows all; the same run with 𝓛 = all actions."""
     figure, axes = figures.panels(4, width=4.4, height=max(4.2, 1.4 + 0.3 * len(setting.cells)))
@@ -206,7 +196,8 @@ def log_beats(setting: Setting, tables: dict[str, Frame]) -> "Figure":
         figure,
         "Left two: threshold − true expected reward of the log's answer, mean over the rounds that log-beats skipped and "
         "over all rounds, in every cell (d, radius × radius_scale, T). Third: regret a round by log-beats when every θ* is "
-        f"known, on {setting.knowing_rows:,} logged rows, both M; no sets are left to close, so this is linear regret. "
+        f"known, on {setting.knowing_rows:,} logged rows, both M; no sets are left to close, so this is linear regret; by lower "
+        "limits (mended) it costs nothing. "
         f"Right: the algorithm itself with every action supported (L = K), T = {setting.given_rounds:,}, d = {setting.main.features}, "
         f"no reward call by any of the three. {_settings_text(setting)}",
     )
@@ -239,6 +230,10 @@ def _knowing(axes: "Axes", table: Frame) -> None:
             style = {"color": LEARNERS[name].colour, "linestyle": line, "marker": "o", "markersize": 4}
             found = table.where(algorithm=name, features=d)
             drawing.banded(axes, found, "noise", "rate", label=f"{M_NAMES[clip]}, d = {d}", **style)
+    for d in lines:
+        named = {"label": "by limits, every d"} if d == min(lines) else {}
+        found = table.where(algorithm=LIMIT, features=d)
+        drawing.banded(axes, found, "noise", "rate", color="black", linewidth=3, **named)
     axes.set(
         xlabel="noise σ of the logged rewards", ylabel="regret a round", title="log-beats with every θ* known"
     )

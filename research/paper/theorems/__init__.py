@@ -2,9 +2,11 @@
 
 from dataclasses import asdict
 
+from research.learners import LIMIT
 from research.paper.experiment import Analysis, Experiment, Pairs
 from research.paper.frame import Frame
 from research.paper.theorems import summary
+from research.paper.theorems.mended import mended
 from research.paper.theorems.runs import GIVEN, run, units
 from research.paper.theorems.setting import FULL, QUICK, Setting
 from research.paper.theorems.verdicts import verdicts
@@ -16,7 +18,10 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
     cells = {cell: runs.where(kind="cell", **asdict(cell)) for cell in setting.cells}
     every = runs.where(kind="given")
     summaries = {cell: _by_algorithm(found) for cell, found in cells.items()}
+    beside = {cell: _by_algorithm(runs.where(kind="mended", **asdict(cell))) for cell in setting.alike}
     given, knowing = _by_algorithm(every), summary.knowing_rates(results)
+    by_samples = [row for row in knowing if row.algorithm != LIMIT]
+    by_limits = [row for row in knowing if row.algorithm == LIMIT]
     contrary = Frame(unit | result for unit, result in results if unit["kind"] == "contrary")
     ends = ("regret", "calls", "bound", "printed")
     numbers = {
@@ -26,6 +31,10 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
         },
         "knowing": [row.to_dict() for row in knowing],
         "given": {name: found.to_dict() for name, found in given.items()},
+        "mended": {
+            cell.label: {name: found.to_dict() for name, found in named.items()}
+            for cell, named in beside.items()
+        },
         "contrary": {name: [curve[-1] for curve in contrary[name]] for name in ends},
     }
     supported = [
@@ -41,7 +50,10 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
         "given": Frame(supported).columns(),
         "contrary": Frame(summary.curve_rows(contrary, ends)).columns(),
     }
-    judged = verdicts(setting, summaries, knowing=knowing, given=given, contrary=contrary)
+    judged = (
+        *verdicts(setting, summaries, knowing=by_samples, given=given, contrary=contrary),
+        mended(setting, beside, by_limits, by_samples),
+    )
     return Analysis(numbers, tables, judged)
 
 

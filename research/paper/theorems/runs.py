@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from research.learners import IPS, RATIO, UNCLIPPED
+from research.learners import IPS, LIMIT, RATIO, UNCLIPPED
 from research.paper.experiment import Record
 from research.paper.synthetic import LIVE_STREAM, Synthetic
 from research.paper.theorems.bounds import Lived
@@ -14,6 +14,7 @@ from sparing.log import Log
 from sparing.model.supported import given
 from sparing.online.algorithms import eps_moful
 from sparing.online.learner import Learner
+from sparing.online.log_beats import LogBeats
 from sparing.policies.pi_plus import pi_plus
 from sparing.simulation import LinearWorld, Stream, draw_log
 from sparing.simulation.loop import Trace, play
@@ -27,6 +28,9 @@ CLIPS = dict(zip(IPS, (RATIO, UNCLIPPED), strict=True))
 ALGORITHMS = ("moful", "eps_moful", *CLIPS, "certified")
 GIVEN = ("eps_moful", *CLIPS)
 """What is run with 𝓛 = all actions."""
+
+MENDED = ("eps_moful", LIMIT)
+"""What is run to see what limits do to `log-beats`."""
 
 KINDS = ("explore", "supported", "log-beats")
 
@@ -51,12 +55,14 @@ def units(setting: Setting) -> list[Record]:
         }
         for d, seed in product(features, setting.seeds)
     ]
+    mended = [_synthetic(setting, cell, seed) for cell, seed in product(setting.alike, setting.seeds)]
     every = [replace(_synthetic(setting, main, seed), supported=setting.actions) for seed in setting.seeds]
     return [
         *cells,
         *knowing,
         *({"kind": "given", "synthetic": asdict(world)} for world in every),
         *({"kind": "contrary", "rounds": setting.contrary_rounds, "seed": seed} for seed in setting.seeds),
+        *({"kind": "mended", "synthetic": asdict(world)} for world in mended),
     ]
 
 
@@ -84,7 +90,7 @@ def run(unit: Record) -> Record:
     base = Synthetic(**unit["synthetic"])
     if unit["kind"] == "knowing":
         return {"rates": [knowing(replace(base, noise=noise)) for noise in unit["noises"]]}
-    return run_cell(base, GIVEN if unit["kind"] == "given" else ALGORITHMS)
+    return run_cell(base, {"given": GIVEN, "mended": MENDED}.get(unit["kind"], ALGORITHMS))
 
 
 def checkpoints(rounds: int) -> np.ndarray:
@@ -114,6 +120,10 @@ def run_cell(base: Synthetic, names: tuple[str, ...] = ALGORITHMS) -> Record:
             }
         if name == "certified":
             result[name]["dearest_skip"] = float(trace.skipped_losses.max(initial=0.0))
+        if name == LIMIT:
+            result[name]["dearest_beaten"] = float(
+                trace.losses[trace.reasons == "log-beats"].max(initial=0.0)
+            )
         if name in CLIPS:
             result[name]["curse"] = overstated(trace, stream, log, CLIPS[name])
     return result
@@ -144,7 +154,7 @@ def realised_epsilon(learner: Learner, world: LinearWorld) -> float:
 def bounds_now(
     learner: Learner, start: np.ndarray, *, rounds: int, epsilon: float, tolerance: float
 ) -> dict[str, float]:
-    """The bounds that speak about this learner after so many rounds; none for ε-mOFUL-IPS."""
+    """The bounds that speak about this learner after so many rounds; none for ε-mOFUL-IPS by samples."""
     learnt = ~learner.sets.frozen
     lived = Lived(
         rounds=rounds,
@@ -160,6 +170,8 @@ def bounds_now(
         return {"bound": lived.corrected(epsilon), "printed": lived.printed(epsilon)}
     if learner.algorithm == "certified":
         return {"bound": lived.certified(tolerance), "call_bound": lived.certified_calls(tolerance)}
+    if any(isinstance(rule, LogBeats) and rule.beats == "limit" for rule in learner.rules):
+        return {"bound": lived.corrected(epsilon)}
     return {}
 
 
@@ -214,7 +226,7 @@ def _joined(parts: list[Trace]) -> Trace:
 
 
 def knowing(base: Synthetic) -> Record:
-    """What `log-beats` costs a round when every θ* is known, for both M.
+    """What `log-beats` costs a round when every θ* is known, for both M and by limits.
 
     Confidence sets that have shrunk to the truth skip where max_a x·θ*_a ≤ threshold(x) and answer with
     the logged action: the rate towards which the regret of ε-mOFUL-IPS tends. Above 0 it is linear regret.
@@ -228,7 +240,28 @@ def knowing(base: Synthetic) -> Record:
     for name, clip in CLIPS.items():
         beaten = best <= pi_plus(log, clip).thresholds
         found[name] = {"share": float(beaten.mean()), "rate": float((lost * beaten).mean())}
-    return found
+    return found | {LIMIT: knowing_by_limit(base, world, log, means)}
+
+
+def knowing_by_limit(base: Synthetic, world: LinearWorld, log: Log, means: np.ndarray) -> Record:
+    """The same by limits L(x), means (n, K): skip where max_{b≠a} x·θ*_b ≤ L(x), a being the logged action.
+
+    `leader` is the share of rounds in which L(x) is not below max_b x·θ*_b either, `most` that of rounds whose logged action
+    is the best: nothing that answers with it can skip more for free.
+    """
+    (rule, _) = base.start(LIMIT, world, log, supported=given({})).rules
+    assert isinstance(rule, LogBeats)
+    limit = rule.by_context.thresholds[rule.by_context.index.find(log.contexts)]
+    rows, best = np.arange(log.n_rows), means.max(axis=1)
+    rivals = means.copy()
+    rivals[rows, log.actions] = -np.inf
+    beaten, lost = rivals.max(axis=1) <= limit, best - means[rows, log.actions]
+    return {
+        "share": float(beaten.mean()),
+        "rate": float((lost * beaten).mean()),
+        "leader": float((best <= limit).mean()),
+        "most": float((lost == 0).mean()),
+    }
 
 
 def contrary(*, rounds: int, seed: int) -> Record:

@@ -56,6 +56,16 @@ class Setting:
             key=lambda cell: (cell.radius_scale >= 1, cell.rounds),
         )
 
+    @property
+    def alike(self) -> list[Cell]:
+        """The main cell and the cells that differ from it in radius_scale alone."""
+        main = self.main
+        return [
+            cell
+            for cell in self.cells
+            if (cell.features, cell.radius, cell.rounds) == (main.features, main.radius, main.rounds)
+        ]
+
 
 _RADII = ("determinant", "trace", "paper")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from research.learners import LIMIT
 from research.paper.experiment import Columns, Pairs, Record
 from research.paper.frame import Frame
 from research.paper.intervals import Interval, band, difference, log_log_slope, mean, share
@@ -14,7 +15,7 @@ from research.paper.theorems.setting import Cell
 
 UNKNOWN = Interval(float("nan"), float("nan"), float("nan"))
 CURVES = ("regret", "calls", "bound", "printed", "call_bound")
-UNTABLED = ("runs", "largest_ratio", "dearest", "supported_regret", "beaten_regret")
+UNTABLED = ("runs", "largest_ratio", "dearest", "supported_regret", "beaten_regret", "beaten_kept")
 """Numbers of a summary that the table of cells leaves out."""
 
 
@@ -37,7 +38,8 @@ class Summary:
     bound ÷ worst possible regret. dearest is the dearest skipped round (of `supported` in units of εS_x);
     selected and unselected are threshold − true reward of the log's answer, over `log-beats` rounds and
     over all; beaten is the share of rounds `log-beats` answered, beaten_loss what one of them cost and
-    beaten_rate its regret a round over the second half of the run. dearer and fewer_calls compare with ε-mOFUL
+    beaten_rate its regret a round over the second half of the run; beaten_kept is the share of runs in which none of them
+    cost more than εS_x, where limits decide. dearer and fewer_calls compare with ε-mOFUL
     on the same luck, seed by seed: regret above its, calls below its.
     """
 
@@ -59,6 +61,7 @@ class Summary:
     beaten_rate: Interval | None = None
     beaten: Interval | None = None
     beaten_loss: Interval | None = None
+    beaten_kept: Interval | None = None
     selected: Interval | None = None
     unselected: Interval | None = None
     dearer: Interval | None = None
@@ -81,7 +84,8 @@ class Summary:
 class Knowing:
     """What `log-beats` costs a learner that knows every θ*: regret a round, and the share of rounds.
 
-    least is the smallest rate of any seed.
+    least and largest are those of the rates of any seed. Of limits: leader is the share of rounds in which the limit is not below
+    the best action's value either, most that of rounds whose logged action is the best.
     """
 
     features: int
@@ -90,19 +94,25 @@ class Knowing:
     rate: Interval
     share: Interval
     least: float
+    largest: float
+    leader: Interval | None = None
+    most: Interval | None = None
 
     def to_dict(self) -> Record:
-        """Plain values."""
-        return vars(self) | {"rate": self.rate.to_dict(), "share": self.share.to_dict()}
+        """Plain values, without what does not speak about this rule."""
+        named = {name: value for name, value in vars(self).items() if value is not None}
+        return {
+            name: value.to_dict() if isinstance(value, Interval) else value for name, value in named.items()
+        }
 
 
 def lived(results: Pairs) -> Frame:
-    """A row a run of an algorithm, in a cell or with 𝓛 = all actions."""
+    """A row a run of an algorithm, in a cell, with 𝓛 = all actions, or beside the mended rule."""
     return Frame(
         _run(unit, result, name)
         for unit, result in results
-        if unit["kind"] in ("cell", "given")
-        for name in ALGORITHMS
+        if unit["kind"] in ("cell", "given", "mended")
+        for name in (*ALGORITHMS, LIMIT)
         if name in result
     )
 
@@ -166,7 +176,14 @@ def summarise(runs: Frame, plain: Frame) -> Summary:
         more["supported_regret"] = mean(_last(runs, "supported regret"))
         more["dearest"] = float((runs.values("dearest_skip") / unit).max())
     if "curse" in there:
-        more |= _beaten(runs, plain, rounds)
+        more |= _beaten(runs, plain, rounds) | {
+            "beaten_loss": known_mean(runs["curse lost"]),
+            "selected": known_mean(runs["curse selected"]),
+            "unselected": runs.mean("curse all"),
+        }
+    if "dearest_beaten" in there:
+        kept = runs.values("dearest_beaten") <= runs.values("epsilon") * runs.values("context_bound")
+        more |= _beaten(runs, plain, rounds) | {"beaten_kept": share(int(kept.sum()), len(runs))}
     return Summary(
         runs=len(runs), slope=slopes(runs, "regret"), regret=mean(regret), calls=mean(calls), **more
     )
@@ -183,14 +200,11 @@ def _beaten(runs: Frame, plain: Frame, rounds: int) -> Record:
         "beaten_slope": slopes(runs, "log-beats regret"),
         "beaten_rate": mean((curve[:, -1] - curve[:, middle]) / (rounds - t[middle])),
         "beaten": mean(_last(runs, "log-beats rounds") / rounds),
-        "beaten_loss": known_mean(runs["curse lost"]),
-        "selected": known_mean(runs["curse selected"]),
-        "unselected": runs.mean("curse all"),
     }
 
 
 def knowing_rates(results: Pairs) -> list[Knowing]:
-    """The knowing learner by d, σ and M."""
+    """The knowing learner by d, σ and M, or by limits."""
     rates = Frame(
         {
             "features": unit["synthetic"]["features"],
@@ -202,10 +216,19 @@ def knowing_rates(results: Pairs) -> list[Knowing]:
         for unit, result in results
         if unit["kind"] == "knowing"
         for noise, found in zip(unit["noises"], result["rates"], strict=True)
-        for name in CLIPS
+        for name in (*CLIPS, LIMIT)
     )
     return [
-        Knowing(features, noise, name, found.mean("rate"), found.mean("share"), min(found["rate"]))
+        Knowing(
+            features,
+            noise,
+            name,
+            found.mean("rate"),
+            found.mean("share"),
+            min(found["rate"]),
+            max(found["rate"]),
+            **({key: found.mean(key) for key in ("leader", "most")} if name == LIMIT else {}),
+        )
         for (features, noise, name), found in rates.by("features", "noise", "algorithm").items()
     ]
 

@@ -47,8 +47,8 @@ def theorem_1(setting: Setting, proved: Summaries, voided: Summaries) -> Verdict
         f"radius_scale 1: below the bound in {_count(proved, 'moful')}; slope of regret on [T/10, T] "
         f"{_range(proved, lambda named: named['moful'].slope.value)} over {len(proved)} cells, highest upper end "
         f"{max(top(named['moful'].slope) for named in proved.values()):.3g}. {setting.main.label}: slope "
-        f"{_shown(main.slope)}, regret {_shown(main.regret)} with {main.calls.value:,.0f} calls, "
-        f"{_shown(main.ratio)} of the bound; the bound is {_shown(main.vacuity)} times the worst regret possible"
+        f"{shown(main.slope)}, regret {shown(main.regret)} with {main.calls.value:,.0f} calls, "
+        f"{shown(main.ratio)} of the bound; the bound is {shown(main.vacuity)} times the worst regret possible"
     )
     empty = [
         cell for cell, named in proved.items() if (vacuity := named["moful"].vacuity) and bottom(vacuity) > 1
@@ -84,8 +84,8 @@ def theorem_2(
     dearest = max(_value(named["eps_moful"].dearest) for named in (*proved.values(), given))
     measured = (
         f"radius_scale 1, realised ε: below the corrected bound in {_count(proved, 'eps_moful')}; "
-        f"{setting.main.label}: regret {_shown(main.regret)} with {_shown(main.calls)} calls, {_shown(main.ratio)} "
-        f"of the bound, slope {_shown(main.slope)}; bound {_shown(main.vacuity)} times the worst regret possible. "
+        f"{setting.main.label}: regret {shown(main.regret)} with {shown(main.calls)} calls, {shown(main.ratio)} "
+        f"of the bound, slope {shown(main.slope)}; bound {shown(main.vacuity)} times the worst regret possible. "
         f"Dearest skipped round, runs with 𝓛 = all actions included, {dearest:.3g}·εS_x (printed: at most 1, corrected: 2)"
     )
     last = {name: mean([result[name][-1] for result in contrary]) for name in ("regret", "printed", "bound")}
@@ -121,20 +121,20 @@ def theorem_3(setting: Setting, summaries: Summaries, knowing: Sequence[Knowing]
             row.rate for row in at_noise if row.algorithm == name and row.features == setting.main.features
         )
         parts.append(
-            f"{clip}: regret {_shown(found.regret)} with {_shown(found.calls)} calls, slope {_shown(found.slope)}; "
-            f"log-beats answers {_shown(found.beaten)} of rounds, their regret {_shown(found.beaten_regret)} has slope "
-            f"{_shown(found.beaten_slope)}, that of supported rounds is {_shown(found.supported_regret)}; ε-mOFUL on the "
-            f"same luck has {_shown(found.dearer)} less regret and {_shown(found.fewer_calls)} more calls; the threshold overstates "
-            f"the answer's true reward by {_shown(found.selected)} where it skips, {_shown(found.unselected)} over all "
-            f"rounds; with every θ* known log-beats still loses {_shown(rate)} a round"
+            f"{clip}: regret {shown(found.regret)} with {shown(found.calls)} calls, slope {shown(found.slope)}; "
+            f"log-beats answers {shown(found.beaten)} of rounds, their regret {shown(found.beaten_regret)} has slope "
+            f"{shown(found.beaten_slope)}, that of supported rounds is {shown(found.supported_regret)}; ε-mOFUL on the "
+            f"same luck has {shown(found.dearer)} less regret and {shown(found.fewer_calls)} more calls; the threshold overstates "
+            f"the answer's true reward by {shown(found.selected)} where it skips, {shown(found.unselected)} over all "
+            f"rounds; with every θ* known log-beats still loses {shown(rate)} a round"
         )
     all_given = " and ".join(
-        f"slope {_shown(given[name].slope)}, regret {_shown(given[name].regret)} ({clip})"
+        f"slope {shown(given[name].slope)}, regret {shown(given[name].regret)} ({clip})"
         for name, clip in M.items()
     )
     measured = (
         f"{setting.main.label}. {'. '.join(parts)}. With 𝓛 = all actions, so no calls, T={setting.given_rounds:,}: {all_given}; "
-        f"ε-mOFUL {_shown(given['eps_moful'].regret)}"
+        f"ε-mOFUL {shown(given['eps_moful'].regret)}"
     )
     says = (
         "ε-mOFUL-IPS keeps a sublinear regret (not proved as printed: the noisy threshold selects its rounds)"
@@ -180,8 +180,8 @@ def ours(setting: Setting, proved: Summaries, voided: Summaries) -> Verdict:
     measured = (
         f"calls below their bound in {_count(everywhere, 'certified', 'calls_below')} at every scale; radius_scale 1: "
         f"regret below its bound in {_count(proved, 'certified')}, dearest skipped round {cheap:.3g} "
-        f"(τ = {setting.tolerance:g}). {setting.main.label}: regret {_shown(main.regret)} with {_shown(main.calls)} calls, "
-        f"{_shown(main.ratio)} of the bound, slope {_shown(main.slope)}"
+        f"(τ = {setting.tolerance:g}). {setting.main.label}: regret {shown(main.regret)} with {shown(main.calls)} calls, "
+        f"{shown(main.ratio)} of the bound, slope {shown(main.slope)}"
     )
     when = (
         f"the call bound is {_range(everywhere, lambda named: _value(named['certified'].call_vacuity))} times T, the "
@@ -224,7 +224,7 @@ def _value(number: Interval | float | None) -> float:
     return number.value if isinstance(number, Interval) else number
 
 
-def _shown(number: Interval | None) -> str:
+def shown(number: Interval | None) -> str:
     """An interval, in whole numbers where it is large, as one number where it has no length."""
     if number is None or np.isnan(number.value):
         return "nothing"

@@ -71,6 +71,16 @@ class Ellipsoids:
             low, high = np.clip(low, *reward_range), np.clip(high, *reward_range)
         return low, high
 
+    def own_lows(self, contexts: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """L_a(x) of each row's own action: contexts (n, d) and actions (n,) give (n,)."""
+        low, order = np.empty(len(actions)), np.argsort(actions, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(actions, minlength=len(self.theta)))])
+        for action in np.flatnonzero(np.diff(starts)):
+            rows = order[starts[action] : starts[action + 1]]
+            width = widths(self.inverse[action : action + 1], contexts[rows])[:, 0]
+            low[rows] = contexts[rows] @ self.theta[action] - self.radius[action] * width
+        return low
+
 
 def widths(inverse: np.ndarray, contexts: np.ndarray) -> np.ndarray:
     """width_a(x) = sqrt(xᵀV_a⁻¹x) for V⁻¹ (K, d, d) and contexts (n, d), (n, K)."""

@@ -1,7 +1,7 @@
 """Per-action sums of a log, all that engines exchange; and linear regression, which needs nothing else."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special
@@ -11,6 +11,7 @@ from sparing.log import Log
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import feature_names
+from sparing.model.reservoir import sampled
 
 COMPILED_CELLS = 2**24
 """Numbers in the contexts from which the compiled kernel sums a log.
@@ -112,12 +113,16 @@ RAW = Encoder.raw(())
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """All that the sums of a log tell, without its rows: statistics, labels, the features' encoder, the items."""
+    """All that the sums of a log tell, without its rows: statistics, labels, the features' encoder, the items.
+
+    `reservoir` (m, d) are a few of its contexts, which stand for all.
+    """
 
     statistics: Statistics
     action_names: tuple[Hashable, ...]
     encoder: Encoder = RAW
     items: Items | None = None
+    reservoir: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         if self.encoder is RAW:
@@ -130,7 +135,7 @@ class Summary:
     @classmethod
     def of(cls, log: Log) -> "Summary":
         """The summary of a log in memory."""
-        return cls(Statistics.of(log), log.action_names, log.encoder, log.items)
+        return cls(Statistics.of(log), log.action_names, log.encoder, log.items, sampled(log.contexts))
 
     @property
     def n_rows(self) -> int:

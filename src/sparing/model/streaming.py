@@ -33,6 +33,7 @@ from sparing.log.formats.table import (
 )
 from sparing.log.labels import feature_names as unnamed_features
 from sparing.log.log import check_features, check_numbers
+from sparing.model.reservoir import Reservoir, merged
 from sparing.model.statistics import Statistics, Summary
 
 SHARDS = 64
@@ -100,7 +101,7 @@ def summarise(
         named = list(fitted.names)
     width = _width(table, where.contexts) if named is None else len(named)
     reading = _Reading(where, index_of(table, names), len(names), width, named, fitted)
-    statistics = _sums(table, reading, threads)
+    statistics, reservoir = _sums(table, reading, threads)
     if not statistics.n_rows:
         raise no_rows(table)
     encoder = fitted or written_encoder(table, where) or Encoder.raw(unnamed_features(named, width))
@@ -110,7 +111,7 @@ def summarise(
             "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
             "read_log, or write it again"
         )
-    return Summary(replace(statistics, encoder=encoder.digest), names, encoder)
+    return Summary(replace(statistics, encoder=encoder.digest), names, encoder, reservoir=reservoir)
 
 
 def _width(source: Source, contexts: tuple[str, ...]) -> int:
@@ -123,12 +124,14 @@ def _width(source: Source, contexts: tuple[str, ...]) -> int:
     raise no_rows(source)
 
 
-def _sums(source: Source, reading: _Reading, threads: int | None) -> Statistics:
+def _sums(source: Source, reading: _Reading, threads: int | None) -> tuple[Statistics, np.ndarray]:
+    """The statistics of all rows, and the contexts that stand for them."""
     shards = source.split(_shard_count(sum(source.sizes), reading.n_actions, reading.n_features))
-    if len(shards) == 1:
-        return _sum_shard(reading, shards[0])
     with ThreadPoolExecutor(max_workers=min(len(shards), threads or _cores())) as pool:
-        return reduce(add, pool.map(partial(_sum_shard, reading), shards))
+        summed = map if len(shards) == 1 else pool.map
+        parts = list(summed(partial(_sum_shard, reading), shards))
+    sums = reduce(add, (part for part, _ in parts))
+    return sums, merged((part for _, part in parts), reading.n_features)
 
 
 def _cores() -> int:
@@ -148,11 +151,11 @@ def _shard_count(rows: int, k: int, d: int) -> int:
     return max(1, min(SHARDS, worthwhile, affordable))
 
 
-def _sum_shard(reading: _Reading, shard: Source) -> Statistics:
-    """The statistics of a shard's rows."""
+def _sum_shard(reading: _Reading, shard: Source) -> tuple[Statistics, Reservoir]:
+    """The statistics of a shard's rows, and a sample of its contexts."""
     from sparing.model.tiles import Tiles
 
-    tiles = Tiles(reading.n_actions, reading.n_features)
+    tiles, sample = Tiles(reading.n_actions, reading.n_features), Reservoir(reading.n_features)
     columns = reading.columns
     for row, batch in shard.blocks(arrays.distinct(*columns.contexts, columns.action, columns.reward)):
         rows = np.arange(row, row + batch.num_rows)
@@ -162,4 +165,12 @@ def _sum_shard(reading: _Reading, shard: Source) -> Statistics:
         check_features(contexts, reading.feature_names, first_row=row)
         check_numbers(rewards, "reward", first_row=row)
         tiles.add(contexts, actions, rewards)
-    return tiles.sums()
+        sample.offer(row, batch.num_rows, partial(_some, contexts))
+    return tiles.sums(), sample
+
+
+def _some(contexts: np.ndarray | list[np.ndarray], places: np.ndarray) -> np.ndarray:
+    """Some rows of a batch, (m, d)."""
+    if isinstance(contexts, list):
+        return np.column_stack([column[places] for column in contexts])
+    return contexts[places]

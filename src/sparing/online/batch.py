@@ -22,7 +22,10 @@ PART = 4096
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Answers side by side: actions (n,) as indices, needs_reward, reasons, values, lows and highs, (n,) each."""
+    """Answers side by side: actions (n,) as indices, needs_reward, reasons, values, lows and highs, (n,) each.
+
+    worths (n,) are those of `Decision`, where the learner knows what a call costs.
+    """
 
     action_names: tuple[Hashable, ...]
     actions: np.ndarray
@@ -31,6 +34,7 @@ class Decisions:
     values: np.ndarray
     lows: np.ndarray
     highs: np.ndarray
+    worths: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -61,7 +65,7 @@ def decide_many(
     thresholds, answers = learner.log_answers(rows, named)
     n = len(rows)
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    means, spreads = np.empty(n), np.empty(n)
+    means, spreads, worths = np.empty(n), np.empty(n), np.empty(n)
 
     def work(start: int) -> None:
         desk, part = learner.sets.desk, slice(start, start + PART)
@@ -75,6 +79,7 @@ def decide_many(
             codes[part],
             means[part],
             spreads[part],
+            worths[part],
             learner.sets.bounds,
         )
 
@@ -94,6 +99,7 @@ def decide_many(
         means,
         means - spreads,
         means + spreads,
+        worths if learner.weighs else None,
     )
 
 
@@ -126,5 +132,5 @@ def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) ->
         for i, (x, name) in enumerate(zip(rows, names, strict=True))
     ]
     kinds: tuple[Any, ...] = (np.int64, np.bool_, "U12", np.float64, np.float64, np.float64)
-    columns = (np.array([one[i] for one in made], dtype=kind) for i, kind in enumerate(kinds, start=1))
+    columns: Any = (np.array([one[i] for one in made], dtype=kind) for i, kind in enumerate(kinds, start=1))
     return Decisions(learner.action_names, *columns)

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,15 +20,27 @@ from sparing.online.rules import REASONS, SkipRule, View
 from sparing.online.sets import ConfidenceSets, OpenCall
 from sparing.online.turns import Turns
 
-EXPLORE, SPOT_CHECK, PENDING = (
-    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING)
+EXPLORE, SPOT_CHECK, PENDING, SPENT = (
+    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING, choosing.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
-Choice = tuple[int, str, float, float, Chances | Drawn]
-"""Action, reason, mean and spread of its set, and its chances."""
+Choice = tuple[int, str, float, float, Chances | Drawn, float | None]
+"""Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
+
+
+class Planned(NamedTuple):
+    """What one view says, luck apart; `chance` is the answer's own, `unsure` says that a call must be looked at closely."""
+
+    action: int
+    reason: str
+    mean: float
+    spread: float
+    chance: float = 1.0
+    unsure: bool = False
+    worth: float | None = None
 
 
 class Core:
@@ -56,6 +68,7 @@ class Core:
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.plan(rules, explore, optimism, spot_check)
+        self.weighs = self.plan.first == choosing.NOT_WORTH
         self._random = explore == "sampled" or spot_check > 0
         self._lucky = self._random or bool(self._own) or self._beats is not None  # these may draw
         self._plain = explore != "sampled" and not self._own and self._beats is None
@@ -133,9 +146,9 @@ class Core:
 
     @staticmethod
     def _proposal(choice: Choice) -> Decision:
-        action, reason, mean, spread, chances = choice
+        action, reason, mean, spread, chances, worth = choice
         called = reason in CALLS
-        return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances)
+        return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances, worth)
 
     def begin(self, action: int, x: Context) -> float:
         """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
@@ -215,11 +228,13 @@ class Core:
             found = self._beats.find(x, context_id, allowed, key)
             desk.scratch.threshold, desk.scratch.answer, drawn = found
         seen, table = (x, allowed, context_id, key, drawn), desk.settled
-        action, reason, mean, spread, chance, unsure = self._planned(table, *seen)
+        action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
         if self._waiting and reason == EXPLORE:
             table = desk.ahead
-            action, reason, mean, spread, chance, unsure = self._planned(table, *seen)
+            action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
+        if reason == SPENT:
+            spot_check = 0.0
         if reason == EXPLORE and self.explore == "sampled":
             return self._checked(x, self._sample(table, x, allowed, key))
         others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
@@ -228,14 +243,14 @@ class Core:
             chances = Chances(chance, 0.0)
         luck_says = luck.checks(key, spot_check, others) if spot_check else luck.AS_PLANNED
         if luck_says == luck.AS_PLANNED:
-            choice = action, reason, mean, spread, chances
+            choice = action, reason, mean, spread, chances, worth
             return self._checked(x, choice) if unsure else choice
         if luck_says == luck.ELSEWHERE:
             other = entries.OTHER_THAN[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = entries.VALUE.call(table, x, action)
             chances = Chances(*2 * (spot_check * luck.APART * share,))
-        return self._checked(x, (action, SPOT_CHECK, mean, spread, chances))
+        return self._checked(x, (action, SPOT_CHECK, mean, spread, chances, worth))
 
     def _planned(
         self,
@@ -245,9 +260,8 @@ class Core:
         context_id: Hashable | None,
         key: int,
         drawn: float,
-    ) -> tuple[int, str, float, float, float, bool]:
-        """What one view says, luck apart: action, reason, mean, spread, the answer's chance, and whether a call must
-        be looked at closely before it is made."""
+    ) -> Planned:
+        """What one view says, luck apart."""
         if self._own:
             check_sizes(x)
             view = self._view(table, x, allowed, context_id, key)
@@ -256,13 +270,13 @@ class Core:
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
                     mean, spread = float(view.mean[answer]), float(view.spread[answer])
-                    return answer, rule.name, mean, spread, chance, False
+                    return Planned(answer, rule.name, mean, spread, chance)
         bounds = self.sets.bounds
-        action, code, mean, spread = self._entry[bounds].call(table, x, allowed, bounds)
+        action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
         chance = drawn if code == choosing.LOG_BEATS else 1.0
-        return action, REASONS[code], mean, spread, chance, code == choosing.UNSURE
+        return Planned(action, REASONS[code], mean, spread, chance, code == choosing.UNSURE, *worth)
 
     def _view(
         self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
@@ -297,7 +311,7 @@ class Core:
         bounds = self.sets.bounds
         action = entries.SAMPLED[bounds].call(table, x, normals, allowed, bounds)
         mean, spread = entries.VALUE.call(table, x, action)
-        return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread)
+        return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread), None
 
     def _drawn(
         self, table: Table, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float

@@ -103,8 +103,9 @@ class Decision(NamedTuple):
 
     id is its number, −1 for a proposal; action is the label to play, in a proposal its index; needs_reward says whether its reward must be paid for and reported;
     reason is `explore`, `spot-check`, or the rule that skipped (`supported`, `log-beats`, `certified`,
-    `confident`), or `pending`: skipped only because calls that are still open will tell. value, low and
-    high are the estimate of the action's reward and its set's ends.
+    `confident`, `not-worth-it`, `spent`), or `pending`: skipped only because calls that are still open will tell. value, low and
+    high are the estimate of the action's reward and its set's ends. worth, where the learner knows what a call costs, is what
+    this one is expected to gain above its price, in the reward's units; 0 where none repays itself.
     """
 
     id: int
@@ -115,6 +116,7 @@ class Decision(NamedTuple):
     low: float
     high: float
     chances: Chances | Drawn
+    worth: float | None = None
 
     @property
     def play_probability(self) -> float:

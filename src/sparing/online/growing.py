@@ -77,7 +77,7 @@ def refresh(learner: "Learner") -> None:
     )
     prior = replace(prior, given=known)
     if bayesian:
-        sets, prior = posterior(sums, assumptions, prior, old.misfit)
+        sets, prior = posterior(sums, assumptions, prior, old.misfit, reservoir=old.arrays.reservoir)
     else:
         sets = centred(sums, assumptions, prior, growing=old.growing, added=old.added)
     take_over(sets, old, learner, fresh_noise=guessed)

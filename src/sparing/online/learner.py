@@ -21,11 +21,12 @@ from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core
 from sparing.online.decision import Chances, Decision, Drawn, OpenDecision
 from sparing.online.engine import choosing, luck
 from sparing.online.engine.memory import NoiseMonitor
-from sparing.online.rules import REASONS, SkipRule
-from sparing.online.sets import ConfidenceSets
+from sparing.online.rules import REASONS, Economical, SkipRule
+from sparing.online.sets import UNLIMITED, ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 
 DOUBLE = np.dtype(np.float64)
+CERTAIN = Chances(1.0, 0.0)
 _new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much
 
 
@@ -57,12 +58,12 @@ class Learner(Core):
         **settings: Any,
     ) -> None:
         """`fit` is a log to test for linearity, or what such a test has said. Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
+        self.rounds = 0
+        self.calls = 0
         super().__init__(action_names, sets, rules, **settings)
         self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
         self._fit = fit
         self.item_encoder = item_encoder
-        self.rounds = 0
-        self.calls = 0
         self.open: dict[int, OpenDecision] = {}
         self._fresh: int | None = None
         self._shape = (self.n_features,)
@@ -88,6 +89,20 @@ class Learner(Core):
         """Take note of the actions that there are, and of the sets, after either changed."""
         super().rename(action_names)
         self._index = {name: i for i, name in enumerate(self.action_names)}
+        self._keep_time()
+
+    def _keep_time(self) -> None:
+        """Tell a rule that weighs calls how many rounds and calls are left."""
+        rule = self.rules[-1] if self.rules else None
+        if isinstance(rule, Economical):
+            arrays = self.sets.arrays
+            arrays.left = rule.left(self.rounds)
+            arrays.purse = UNLIMITED if rule.calls is None else rule.calls - self.calls
+
+    def set_time(self, *, rounds: int, calls: int) -> None:
+        """Go on as one that has made so many decisions, and asked for so many rewards."""
+        self.rounds, self.calls = rounds, calls
+        self._keep_time()
 
     def index(self, name: Hashable) -> int:
         """The place of an action, by its label."""
@@ -167,7 +182,7 @@ class Learner(Core):
             if self._fresh is not None:
                 self._settle_fresh()
             number = self.rounds
-            share = self.spot_check
+            share, worth = self.spot_check, None
             if (
                 self._plain
                 and eligible is None
@@ -177,17 +192,21 @@ class Learner(Core):
                 sets = self.sets
                 bounds = sets.bounds
                 decide = self._entry[bounds].call
-                action, code, mean, spread = decide(sets.desk.settled, context, allowed, bounds)
+                if self.weighs:
+                    action, code, mean, spread, worth = decide(sets.desk.settled, context, allowed, bounds)
+                else:
+                    action, code, mean, spread = decide(sets.desk.settled, context, allowed, bounds)
                 if action < 0:
                     raise unfit(context, -1 - action)
                 if code == choosing.UNSURE:
                     self._must_fit(context, action)
                     code = choosing.EXPLORE
-                chances: Chances | Drawn = self._usual[code > 0]
+                chances: Chances | Drawn = self._usual[code > 0] if code != choosing.SPENT else CERTAIN
                 reason = REASONS[code]
             else:
                 key = luck.key_of(self.key, number) if self._lucky else 0
-                action, reason, mean, spread, chances = self._choose(context, allowed, context_id, key, share)
+                choice = self._choose(context, allowed, context_id, key, share)
+                action, reason, mean, spread, chances, worth = choice
             called = reason is EXPLORE or reason is SPOT_CHECK
             decision: Decision = _new(
                 Decision,
@@ -200,11 +219,15 @@ class Learner(Core):
                     mean - spread,
                     mean + spread,
                     chances,
+                    worth,
                 ),
             )
             self.rounds = number + 1
             if called:
                 self.calls += 1
+            if self.weighs:
+                self._keep_time()
+            if called:
                 # A twin that the call's own reward would close at once is not worth making.
                 predicted = self._begin(action, context) if action in self._waiting else None
                 self.open[number] = _new(OpenDecision, (decision, action, context, predicted))
@@ -292,8 +315,7 @@ class Learner(Core):
 
     def count(self, *, rounds: int, calls: int) -> None:
         """Take note of rounds that compiled code has decided and learnt from."""
-        self.rounds += rounds
-        self.calls += calls
+        self.set_time(rounds=self.rounds + rounds, calls=self.calls + calls)
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw luck as another seed would."""

@@ -1,4 +1,7 @@
-"""The skip rule `log-beats`: even the optimistic value does not beat what the log already earned here."""
+"""The skip rule `log-beats`: even the optimistic value does not beat what the log already earned here.
+
+What it earned is one noisy `sample`, as in the paper, or a lower confidence `limit` of the logged action's mean.
+"""
 
 import math
 from collections.abc import Hashable
@@ -10,11 +13,18 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.context_index import ContextIndex, distinct
+from sparing.model.assumptions import Assumptions
+from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.statistics import Statistics
 from sparing.online.engine import choosing, luck
-from sparing.policies.pi_plus import UNLOGGED, PiPlus
+from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
+from sparing.settings import among
 
 NOWHERE = (math.nan, 0, 1.0)
 """Threshold, answer and chance where the log has nothing to say."""
+
+BEATS = ("sample", "limit")
+"""What the log's earnings are measured by."""
 
 
 @dataclass
@@ -47,29 +57,68 @@ class Memory:
         answers = (pairs % k)[leading].astype(np.int64)
         return cls(keys[first], thresholds, answers, plus.groups[first])
 
+    @classmethod
+    def of_limits(cls, log: Log, sets: Ellipsoids, priority: np.ndarray) -> "Memory":
+        """The highest L_a(x) of the actions logged at x, and whose it is; the sets are fitted to the log.
+
+        They hold for all actions and contexts at once, so that taking the highest costs nothing (no winner's curse).
+        """
+        first, slot = distinct(log.contexts)
+        lows = sets.own_lows(log.contexts, log.actions)
+        order = np.lexsort((priority[log.actions], -lows, slot))
+        best = order[np.searchsorted(slot[order], np.arange(len(first)))]
+        return cls(log.contexts[first], lows[best], log.actions[best].astype(np.int64), slot[first])
+
 
 @dataclass
 class LogBeats:
     """`log-beats`: x is in the log and best(x) ≤ threshold(x) → answer from the log.
 
-    `policy` is None to answer with the context's logged action, or π⁺ as rows of a sparse table
+    best(x) is the leader's top; with `beats="limit"` that of the best action but the answer. `policy` is None to answer with the context's logged action, or π⁺ as rows of a sparse table
     (offsets, actions, mass) to draw the answer from.
     """
 
     by_context: Memory
     by_id: Memory | None
     policy: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+    beats: str = "sample"
     name: ClassVar[str] = "log-beats"
     code: ClassVar[int] = choosing.LOG_BEATS
 
     @classmethod
-    def of(cls, log: Log, plus: PiPlus, priority: np.ndarray, *, answer: str) -> "LogBeats":
-        """Build the rule from a log and its π⁺."""
-        if answer not in ("logged", "policy"):
-            raise SettingError(f"answer={answer!r}; must be 'logged' or 'policy'")
+    def of(
+        cls,
+        log: Log,
+        sums: Statistics,
+        assumptions: Assumptions,
+        priority: np.ndarray,
+        beats: str,
+        clip: float | str,
+        answer: str,
+    ) -> "LogBeats":
+        """Build the rule from a log, with π⁺ for samples and confidence sets of the log's sums for limits.
+
+        A limit speaks of x itself, so that contexts are then known by their features and never by an id.
+        """
+        among("beats", beats, BEATS)
+        among("answer", answer, ("logged", "policy"))
+        if beats == "limit":
+            if answer != "logged" or clip != "percentile-ratio":
+                raise SettingError(
+                    f"answer={answer!r} and clip={clip!r} with beats='limit'; a limit speaks of the logged action and "
+                    "has no weights. Leave out answer and clip"
+                )
+            limits = Memory.of_limits(log, Ellipsoids(sums, assumptions), priority)
+            return cls(limits, None, None, beats)
+        plus = pi_plus(log, clip)
         by_id = None if log.context_ids is None else Memory.of(log.context_ids, log, plus, priority)
         policy = spread_unlogged(log, plus) if answer == "policy" else None
         return cls(Memory.of(log.contexts, log, plus, priority), by_id, policy)
+
+    @property
+    def tolerance(self) -> float:
+        """What compiled code tells limits by: how far rivals may be above one; −∞ for samples."""
+        return 0.0 if self.beats == "limit" else -math.inf
 
     def find(
         self, x: np.ndarray, context_id: Hashable | None, allowed: np.ndarray, key: int
@@ -111,8 +160,8 @@ class LogBeats:
         return listed, np.where(allowed[listed], weights, 0.0) if len(allowed) else weights
 
     def header(self) -> dict[str, Any]:
-        """Nothing beyond its arrays."""
-        return {}
+        """Nothing beyond its arrays for samples, as files have always had it."""
+        return {} if self.beats == "sample" else {"beats": self.beats}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The memories and, where answers are drawn, π⁺."""
@@ -164,7 +213,10 @@ class LogBeats:
         policy = (
             (arrays["policy_offsets"], arrays["policy_actions"], arrays["policy_mass"]) if drawn else None
         )
-        return cls(memory("context"), memory("id") if "id_keys" in arrays else None, policy)
+        beats = header.get("beats", "sample")
+        if beats not in BEATS:
+            raise ValueError(f"the log beats by {beats!r}")
+        return cls(memory("context"), memory("id") if "id_keys" in arrays else None, policy, beats)
 
 
 def _indices(name: str, values: np.ndarray, count: int, limit: int) -> None:

@@ -1,10 +1,11 @@
 """What each learner promises, in words, with the conditions it rests on."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparing.model.assumptions import Assumptions
 from sparing.model.prior import Prior
-from sparing.online.rules import Certified, Confident
+from sparing.online.rules import Certified, Confident, Economical
 
 if TYPE_CHECKING:
     from sparing.online.learner import Learner
@@ -25,6 +26,8 @@ def again(learner: "Learner") -> str:
         return confident(
             learner.assumptions, learner.prior, rule.tolerance, rule.confidence, strict=rule.strict
         )
+    if rules and isinstance(rules[0], Economical) and learner.prior is not None:
+        return economical(learner.assumptions, learner.prior, rules[0])
     if rules and isinstance(rules[0], Certified):
         return certified(learner.assumptions, rules[0].tolerance, centred=True)
     return optimistic(learner.assumptions, centred=True)
@@ -59,6 +62,15 @@ def unproved(how: str) -> str:
     )
 
 
+def limited(assumptions: Assumptions, how: str) -> str:
+    """Theorem 3 with a lower limit for a threshold; live sets and limits have `assumptions.delta` each."""
+    return _joined(
+        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: rounds skipped as log-beats cost up to "
+        "ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x; nothing checks ε",
+        optimistic(replace(assumptions, delta=2 * assumptions.delta)),
+    )
+
+
 def certified(assumptions: Assumptions, tolerance: float, *, centred: bool = False) -> str:
     """The worst-case guarantee."""
     if assumptions.radius_scale < 1:
@@ -88,6 +100,23 @@ def confident(
         "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
         "" if prior.certain else together,
         f"conditional on estimated noise = {assumptions.noise:.4g}" if conditions else "",
+    )
+
+
+def economical(assumptions: Assumptions, prior: Prior, rule: Economical) -> str:
+    """What a price promises."""
+    future = (
+        f"{rule.horizon:,} rounds" if rule.discount is None else f"rounds that count {rule.discount:g} each"
+    )
+    return _joined(
+        f"no call is made where even knowing all would not repay its price of {rule.call_cost:.4g} over {future}, as far as the "
+        f"posterior knows ({prior}); designed so that regret and calls together cost no more on average than the log alone, "
+        "which is proved for one call ahead and tested for more; no promise for each world; rests on linear rewards, on contexts "
+        "to come being like the log's, and on unlogged actions being exchangeable with logged ones",
+        f"at most {rule.calls:,} calls" if rule.calls is not None else "",
+        f"conditional on estimated noise = {assumptions.noise:.4g}"
+        if "noise" in assumptions.estimated
+        else "",
     )
 
 

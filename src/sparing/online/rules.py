@@ -14,7 +14,10 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.online.engine import choosing
 
-REASONS = ("explore", "supported", "log-beats", "certified", "confident", "spot-check", "pending", "explore")
+REASONS = (
+    *("explore", "supported", "log-beats", "certified", "confident", "spot-check", "pending", "explore"),
+    *("not-worth-it", "spent"),
+)
 """Names of the reasons, by their number in choosing.py; an unsure call is one like any other."""
 
 
@@ -120,15 +123,38 @@ class Confident(BuiltIn):
     code: ClassVar[int] = choosing.CONFIDENT
 
 
+@dataclass
+class Economical(BuiltIn):
+    """`not-worth-it`: no call repays its price c over the rounds to come: max_a worth_a(x) ≤ 0 → argmax m.
+
+    worth_a = max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a). Of the rounds to come there are `horizon` in all,
+    or γ/(1 − γ) at any time with a `discount` γ. After so many `calls` none is made (`spent`).
+    """
+
+    call_cost: float
+    horizon: int | None
+    discount: float | None
+    calls: int | None
+    name: ClassVar[str] = "not-worth-it"
+    code: ClassVar[int] = choosing.NOT_WORTH
+
+    def left(self, rounds: int) -> float:
+        """H: the rounds after this one, where so many have been."""
+        if self.discount is not None:
+            return self.discount / (1 - self.discount)
+        return float((self.horizon or 0) - rounds - 1)
+
+
 EXPLORERS = {
     "leader": choosing.LEADER,
     "optimistic": choosing.OPTIMISTIC,
     "wider": choosing.WIDER,
     "wider-rival": choosing.WIDER_RIVAL,
     "sampled": choosing.SAMPLED,
+    "worthiest": choosing.WORTHIEST,
 }
 """What a call plays: the highest top (`optimistic`: with as much optimism as so many eligible actions need); of it and the next, or of the best mean and its likeliest rival, the one known
-less; the best of one draw from the posterior."""
+less; the best of one draw from the posterior; the one whose reward is worth most."""
 
 TOGETHER = {
     (): ("leader", "optimistic", "sampled"),
@@ -137,6 +163,7 @@ TOGETHER = {
     ("log-beats", "supported"): ("leader",),
     ("certified",): ("leader", "wider"),
     ("confident",): ("leader", "optimistic", "wider-rival", "sampled"),
+    ("not-worth-it",): ("worthiest",),
 }
 """Built-in rules, in order, that compiled code has together, and the explorers that go with them."""
 
@@ -155,7 +182,13 @@ def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float)
     tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
     limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
     caution = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
-    return choosing.Plan(first, second, EXPLORERS[explore], optimism, tolerance, limit, spot_check, caution)
+    price = next((rule.call_cost for rule in built_in if isinstance(rule, Economical)), 0.0)
+    passing = float(any(isinstance(rule, Economical) and rule.discount is None for rule in built_in))
+    tolerance = 0.0 if first == choosing.NOT_WORTH else tolerance  # of spot checks
+    explorer = EXPLORERS[explore]
+    return choosing.Plan(
+        first, second, explorer, optimism, tolerance, limit, spot_check, caution, price, passing
+    )
 
 
 def own(rule: SkipRule) -> bool:

@@ -20,13 +20,13 @@ from sparing.online.decision import Chances, Decision, OpenDecision
 from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import Certified, Confident, SkipRule, Supported
+from sparing.online.rules import Certified, Confident, Economical, SkipRule, Supported
 from sparing.online.sets import ConfidenceSets
 from sparing.online.slots import restored
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
-VERSION = 4
+VERSION = 5
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
@@ -35,6 +35,12 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
         _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0), _truth(header["strict"])
     ),
     LogBeats.name: LogBeats.from_saved,
+    Economical.name: lambda header, arrays: Economical(
+        _number(header["call_cost"], 0.0, MOST),
+        None if header["horizon"] is None else _whole(header["horizon"], 2**62),
+        None if header["discount"] is None else _number(header["discount"], 0.0, math.nextafter(1.0, 0.0)),
+        None if header["calls"] is None else _whole(header["calls"], 2**62),
+    ),
 }
 
 
@@ -136,6 +142,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
             raise ValueError("the supported actions are not the frozen ones")
         if isinstance(rule, LogBeats):
             rule.check(*sets.shape)
+        if isinstance(rule, Economical) and not len(sets.arrays.reservoir):
+            raise ValueError("a price without contexts to weigh it by")
     sets.prioritise(priority)
     for action in header["retired"]:
         sets.retire(_whole(action, len(names)))
@@ -159,7 +167,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
         prior=remembering.prior(header["prior"], _under(arrays, "prior/"), *sets.shape),
     )
-    learner.rounds, learner.calls = _whole(header["rounds"], 2**62), _whole(header["calls"], 2**62)
+    learner.set_time(rounds=_whole(header["rounds"], 2**62), calls=_whole(header["calls"], 2**62))
     learner.reopen(_called(_under(arrays, "calls/"), learner))
     learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
@@ -208,6 +216,8 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDec
     made = {key: value for key, value in entry.items() if key != "predicted"}
     for name in ("value", "low", "high"):
         _number(made[name], -MOST, MOST)
+    if made.get("worth") is not None:
+        _number(made["worth"], 0.0, MOST)
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _whole(made["id"], learner.rounds)
     predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)

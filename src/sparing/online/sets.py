@@ -21,6 +21,9 @@ FREELY = 1_000_000
 BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 """Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
+UNLIMITED = 2**62
+"""Calls that may be made where there is no budget."""
+
 STATE = tuple(
     [
         "gram",
@@ -74,10 +77,11 @@ class ConfidenceSets:
         watch: bool = False,
         growing: bool = False,
         added: np.ndarray | None = None,
+        reservoir: np.ndarray | None = None,
     ) -> None:
         """Start from per-action sums: V_a = Λ_a + G_a, b_a = Λ_a·m_a + Σxr, with Λ = λI and m = 0 unless `origins` are
         given; `watch` the noise of live rewards. Where sets are `growing`, the first actions share δ/2, and the j-th `added`
-        one (K,), 0 for the first, has δ/(2j(j+1)).
+        one (K,), 0 for the first, has δ/(2j(j+1)). A `reservoir` (m, d) of contexts stands for those to come.
         """
         k, d = sums.response.shape
         begin = Origins.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
@@ -86,7 +90,7 @@ class ConfidenceSets:
         self.slack, self.misfit, self.growing = slack, misfit, growing
         self.added = np.zeros(k, dtype=np.int64) if added is None else added
         own = np.flatnonzero((sums.counts > 0) | (begin.row > 0) | (self.added > 0))
-        self._allocate(k, d, len(own), constant)
+        self._allocate(k, d, len(own), constant, reservoir)
         self.arrays.sigma = constant if watch and constant is not None else 0.0
         a = self.arrays
         a.gram[0, : begin.matrix.shape[1]], a.response[0] = begin.matrix[0], begin.pull[0]
@@ -101,11 +105,21 @@ class ConfidenceSets:
         self._map()
         self._derive()
 
-    def _allocate(self, n_actions: int, d: int, touched: int, constant: float | None) -> None:
+    def _allocate(
+        self,
+        n_actions: int,
+        d: int,
+        touched: int,
+        constant: float | None,
+        reservoir: np.ndarray | None = None,
+    ) -> None:
         size = n_actions * d * (d + 1) // 2
         room = n_actions if size <= FREELY else min(n_actions, max(64, touched + touched // 4))
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
-        self._hold(memory.allocate(n_actions, max(room, touched) + 2, d, bounded=bounded, quick=quick))
+        contexts = np.empty((0, d)) if reservoir is None else reservoir
+        slots = max(room, touched) + 2
+        self._hold(memory.allocate(n_actions, slots, d, bounded=bounded, quick=quick, contexts=len(contexts)))
+        self.arrays.reservoir[:] = contexts
         self.prioritise(np.arange(n_actions))
         self.arrays.kind = memory.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
@@ -175,6 +189,7 @@ class ConfidenceSets:
             setattr(self.arrays, name, value)
         self.arrays.boldness[:] = choosing.boldness(plan, np.arange(1, self.shape[0] + 1))
         self.arrays.optimism = self.arrays.boldness[-1]
+        self.arrays.left, self.arrays.purse = 0.0, UNLIMITED
 
     def prioritise(self, priority: np.ndarray) -> None:
         """Say who wins ties: the action with the smaller number (K,)."""
@@ -222,6 +237,7 @@ class ConfidenceSets:
         if not len(self.arrays.everyone):
             self._hold(memory.grown(self.arrays, retired=True))
         self.arrays.everyone[action] = False
+        self.arrays.changes += 1
 
     def rows(self) -> Statistics:
         """The sums of all rows so far, logged and live: V_a − Λ_a, b_a − Λ_a·m_a."""
@@ -364,6 +380,7 @@ class ConfidenceSets:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
         used = self.arrays.used
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
+        saved["reservoir"] = self.arrays.reservoir
         grown = {"added": self.added, "growing": np.array(self.growing)}
         return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from sparing.log.limits import LARGEST
 from sparing.model.assumptions import Assumptions
 from sparing.native.table import Memory
 from sparing.online.engine import bounding, memory
@@ -30,7 +31,11 @@ def restored(
     if not 1 <= used <= 2 * k + 2:
         raise ValueError(f"{used} rows for {k} actions")
     shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
-    sets._allocate(k, d, used - 1, constant)
+    reservoir = arrays.get("reservoir", np.empty((0, d)))
+    fits = reservoir.ndim == 2 and reservoir.shape[1] == d and reservoir.dtype == np.float64
+    if not fits or not (np.abs(reservoir) <= LARGEST).all():
+        raise ValueError("the contexts that stand for those to come are damaged")
+    sets._allocate(k, d, used - 1, constant, reservoir)
     for name in STATE:
         place, given = getattr(sets.arrays, name), arrays[name]
         if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:

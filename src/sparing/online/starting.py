@@ -20,6 +20,7 @@ from sparing.model.prior import (
     reward_deviation,
     standardised,
 )
+from sparing.model.reservoir import sampled
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.learning import CONDITION
 from sparing.online.origins import Origins
@@ -87,6 +88,16 @@ def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
     return with_kernel(log, kernel)
 
 
+def contexts_to_come(log: Log | Summary) -> np.ndarray:
+    """Logged contexts that stand for those to come, (m, d)."""
+    found = log.reservoir if isinstance(log, Summary) else sampled(log.contexts)
+    if not len(found):
+        raise SettingError(
+            "economical needs logged contexts, which stand for those to come; this log has no rows, or its summary keeps none"
+        )
+    return found
+
+
 def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
     """What a skipped round may cost: as given, with a warning where it is large; else a share of the rewards' deviation."""
     if not sums.n_rows:
@@ -144,14 +155,25 @@ def as_features(features: Any, many: int | None = None) -> np.ndarray:
 
 
 def posterior(
-    sums: Statistics, assumptions: Assumptions, prior: Prior, misfit: float
+    sums: Statistics,
+    assumptions: Assumptions,
+    prior: Prior,
+    misfit: float,
+    *,
+    reservoir: np.ndarray | None = None,
 ) -> tuple[ConfidenceSets, Prior]:
     """Sets of the posterior, and the prior they come from; σ is raised to where every V_a can be learnt on exactly."""
     for _ in range(MOST_RAISES):
         believed, origins = replace(assumptions, noise=prior.noise), Origins.of(prior, sums)
         try:
             sets = ConfidenceSets(
-                sums, believed, origins=origins, constant=prior.noise, misfit=misfit, watch=True
+                sums,
+                believed,
+                origins=origins,
+                constant=prior.noise,
+                misfit=misfit,
+                watch=True,
+                reservoir=reservoir,
             )
         except SettingError:
             least = 10 * prior.noise

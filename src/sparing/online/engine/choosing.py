@@ -11,16 +11,28 @@ from scipy.special import ndtri
 
 from sparing.log.limits import LARGEST
 from sparing.native.compiling import compiled
+from sparing.native.vectors import dot
 from sparing.online.engine.doubting import all_doubts, apart, doubt, plain_sum, sure
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
 from sparing.online.engine.memory import Table
-from sparing.online.engine.search import Bounds, ahead, best_mean, leading, look, mean_and_spread
+from sparing.online.engine.search import (
+    NOBODY,
+    Bounds,
+    ahead,
+    best_mean,
+    leading,
+    look,
+    look_at_means,
+    mean_and_spread,
+    untouched,
+)
+from sparing.online.engine.worth import catch_up, worth
 
-EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE = range(8)
+EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)
 """Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""
 
-LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC = range(5)
+LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC, WORTHIEST = range(6)
 """What a call plays."""
 
 Choice = tuple[int, int, float, float]
@@ -33,7 +45,7 @@ UNLIKELY = 1e-6
 class Plan(NamedTuple):
     """What a learner is made of: up to two rules, in order (EXPLORE for none), and how it explores.
 
-    A doubt's deviation is taken `caution` times.
+    A doubt's deviation is taken `caution` times. A call has its `price`, and a round shortens what is left by `passing`.
     """
 
     first: int
@@ -44,6 +56,8 @@ class Plan(NamedTuple):
     limit: float
     spot_check: float
     caution: float = 1.0
+    price: float = 0.0
+    passing: float = 0.0
 
 
 def boldness(plan: Plan, eligible: np.ndarray) -> np.ndarray:
@@ -79,6 +93,8 @@ def in_doubt(t: Table, x: np.ndarray, choice: Choice) -> Choice:
 def choose(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
     first, explore = t.first, t.explore
+    if first == NOT_WORTH:
+        return by_worth(t, x, eligible, bounds)
     if first == CONFIDENT:
         if explore == WIDER_RIVAL:
             return by_doubt_wider(t, x, eligible, bounds)
@@ -92,7 +108,7 @@ def choose(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
 def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
-    `threshold` and `answer` must hold what the log earned here and did. An unfit feature i gives action −1 − i, as in the other two.
+    `threshold` and `answer` must hold what the log earned here and did; with a tolerance the threshold is a lower limit. An unfit feature i gives action −1 − i, as in the other two.
     """
     wrong = unfit(x)
     if wrong >= 0:
@@ -101,6 +117,8 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
     leader, top, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
     threshold, logged = t.threshold, t.answer
+    if t.tolerance > -math.inf and leader == logged:
+        top = rivals_top(t, x, eligible, logged)  # a lower limit is never above its own action's top
     for turn in range(2):
         rule = t.first if turn == 0 else t.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
@@ -109,6 +127,17 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
     return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+
+
+@compiled
+def rivals_top(t: Table, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
+    """The highest top of the eligible actions but one; −∞ if there are none. `products` must hold those of x."""
+    highest = -math.inf
+    for rival in range(len(t.slot)):
+        if rival != action and (len(eligible) == 0 or eligible[rival]):
+            mean, spread = mean_and_spread(t, t.slot[rival], x)
+            highest = max(highest, mean + t.optimism * spread)
+    return highest
 
 
 @compiled
@@ -170,6 +199,43 @@ def by_doubt_wider(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds
     action = wider_rival(t, x, eligible, best)
     mean, spread = mean_and_spread(t, t.slot[action], x)
     return in_doubt(t, x, (action, EXPLORE, mean, spread))
+
+
+@compiled
+def by_worth(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+    """The action whose call is worth most above its price, or the best mean where none repays itself; `worth` says by how
+    much."""
+    wrong = unfit(x)
+    if wrong >= 0:
+        return -1 - wrong, 0, 0.0, 0.0
+    if t.known != t.changes or t.unit != t.common:
+        catch_up(t)
+    norm = look_at_means(t, x, eligible, bounds)
+    best, top = best_mean(t, x, norm, eligible)
+    found, most, reason = NOBODY, 0.0, NOT_WORTH if t.purse > 0 else SPENT
+    if t.purse > 0 and t.left > 0.0:
+        cut = (1.0 - 1e-12) * t.price / t.left - (0.5 + 1e-12) * t.drift
+        first = untouched(t, eligible, NOBODY)
+        for slot in range(t.used):
+            if t.hope[slot] <= cut or (t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)):
+                continue
+            action = t.action[slot] if slot > 0 else t.order[first]
+            value = worth(t, slot, x, max(top - dot(t.theta[slot], x), 0.0), most)
+            if value > 0.0 and ahead(t, value, action, most, found):
+                found, most = action, value
+    t.worth = most
+    played = best if found < 0 else found
+    mean, spread = mean_and_spread(t, t.slot[played], x)
+    return in_doubt(t, x, (played, EXPLORE, mean, spread)) if found >= 0 else (played, reason, mean, spread)
+
+
+@compiled
+def by_worth_told(
+    t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds
+) -> tuple[int, int, float, float, float]:
+    """The same, and what the call is worth."""
+    action, reason, mean, spread = by_worth(t, x, eligible, bounds)
+    return action, reason, mean, spread, t.worth
 
 
 @compiled

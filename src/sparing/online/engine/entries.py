@@ -18,9 +18,15 @@ def _either(kernel: Any, *arguments: Any) -> dict[Bounds, Entry]:
     return {None: Entry(kernel, *arguments, types.none), 1: Entry(kernel, *arguments, types.int64)}
 
 
-BY_LOG, BY_CERTIFICATE, BY_DOUBT, BY_DOUBT_WIDER = (
+BY_LOG, BY_CERTIFICATE, BY_DOUBT, BY_DOUBT_WIDER, BY_WORTH = (
     _either(kernel, TABLE, VECTOR, MASK)
-    for kernel in (choosing.by_log, choosing.by_certificate, choosing.by_doubt, choosing.by_doubt_wider)
+    for kernel in (
+        choosing.by_log,
+        choosing.by_certificate,
+        choosing.by_doubt,
+        choosing.by_doubt_wider,
+        choosing.by_worth_told,
+    )
 )
 OTHER_THAN = _either(choosing.other_than, TABLE, VECTOR, MASK, WHOLE, WHOLE)
 SAMPLED = _either(sampling.sampled, TABLE, VECTOR, VECTOR, MASK)
@@ -38,6 +44,8 @@ def deciding(plan: choosing.Plan) -> dict[Bounds, Entry]:
     """What decides one round: one function a rule, so that a learner compiles only its own."""
     if plan.first == choosing.CERTIFIED:
         return BY_CERTIFICATE
+    if plan.first == choosing.NOT_WORTH:
+        return BY_WORTH
     if plan.first == choosing.CONFIDENT:
         return BY_DOUBT_WIDER if plan.explore == choosing.WIDER_RIVAL else BY_DOUBT
     return BY_LOG

@@ -64,6 +64,14 @@ def renew(t: Table, slot: int, inverse: np.ndarray, log_det: float) -> None:
     times(own, t.response[slot], t.theta[slot])
     t.log_det[slot], t.shrunk[slot] = log_det, 1.0
     t.fresh[slot] = t.logged[slot] + t.live[slot] + 1  # the bound must be found again
+    note_change(t, slot)
+
+
+@compiled
+def note_change(t: Table, slot: int) -> None:
+    """Let those who keep something of a slot know that it is another."""
+    t.changes += 1
+    t.changed[slot] = t.changes
 
 
 @compiled
@@ -160,6 +168,7 @@ def add_row(t: Table, slot: int, x: np.ndarray, reward: float) -> None:
         for i in range(len(gram)):
             gram[i] = trial[0, i]
         renew(t, slot, trial[1], log_det)
+    note_change(t, slot)
     set_radius(t, slot)
 
 

@@ -36,6 +36,7 @@ SETS: Fields = {
     "action": (WHOLE, "C"),  # which action a slot is
     "hidden": (WHOLE, "C"),  # from which views a slot is hidden: 1 settled, 2 ahead, 3 both (free)
     "waiting": (WHOLE, "C"),  # open calls in a twin
+    "changed": (WHOLE, "C"),  # the number of the change that touched a slot last
     # Of each of K actions.
     "settled": (WHOLE, "K"),  # which slot an action has in the settled view, 0 for untouched
     "ahead": (WHOLE, "K"),  # and which in the view with open calls
@@ -49,6 +50,7 @@ SETS: Fields = {
     # Of all.
     "metric": (DOUBLE, "P"),  # M, shared by all actions
     "span": (DOUBLE, "P"),  # M⁻¹
+    "reservoir": (DOUBLE, "md"),  # contexts that stand for those to come, where calls are weighed by them
     "touched": (WHOLE, "2"),  # touched actions in each view
     "next": (WHOLE, "2"),  # the first place of `order` that is untouched in each view
     "used": (WHOLE, ""),  # slots in use
@@ -57,6 +59,7 @@ SETS: Fields = {
     "total": (WHOLE, ""),  # rows in all learnt sets
     "last": (WHOLE, ""),  # rows when the metric was last found
     "digest": (WHOLE, ""),  # of what was learnt
+    "changes": (WHOLE, ""),  # so far
     "kind": (WHOLE, ""),  # of radius, see KINDS
     "ridge": (DOUBLE, ""),  # λ
     "common": (DOUBLE, ""),  # ρ where all actions share it, else NaN
@@ -82,6 +85,10 @@ SETS: Fields = {
     "limit": (DOUBLE, ""),
     "caution": (DOUBLE, ""),
     "spot_check": (DOUBLE, ""),
+    "price": (DOUBLE, ""),  # c, of a call
+    "passing": (DOUBLE, ""),  # by how much a round shortens what is left
+    "left": (DOUBLE, ""),  # H, the rounds to come after this one
+    "purse": (WHOLE, ""),  # calls that may still be made
 }
 
 SCRATCH: Fields = {
@@ -100,11 +107,37 @@ SCRATCH: Fields = {
     "which": (WHOLE, ""),  # view: SETTLED or AHEAD
 }
 
+FORESIGHT: Fields = {
+    # What is kept of the contexts x_j of the reservoir in one view, where calls are weighed by them; W slots, else 0.
+    "foreseen": (DOUBLE, "Wm"),  # x_j·θ̂
+    "reach": (DOUBLE, "Wm"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
+    "hope": (DOUBLE, "W"),  # no call is worth more a round to come, in any context; less half of `drift`
+    "base": (DOUBLE, "W"),  # nor more than this and mean_j slope_j·(x_jᵀΣx)²/σ² in x
+    "slope": (DOUBLE, "Wm"),
+    "form": (DOUBLE, "WP"),  # nor more than `floor` + xᵀQx, Q packed
+    "floor": (DOUBLE, "W"),
+    "since": (DOUBLE, "W"),  # `drift` when Q was found
+    "reached": (WHOLE, "W"),  # the change after which `reach` was found
+    "hoped": (WHOLE, "W"),  # and `hope`, `base` and `slope`
+    "formed": (WHOLE, "W"),  # and Q
+    "weighed": (WHOLE, "W"),  # and an action was last looked at closely
+    "best": (DOUBLE, "m"),  # the largest mean at x_j
+    "rival": (DOUBLE, "m"),  # and the largest of all others
+    "who": (WHOLE, "m"),  # whose slot has the largest
+    "whose": (WHOLE, "m"),  # and will have
+    "gap": (DOUBLE, "m"),  # how far an action's mean at x_j lies from mattering
+    "move": (DOUBLE, "m"),  # how far a call may move it, but for a factor
+    "known": (WHOLE, ""),  # the number of changes that all this knows of
+    "unit": (DOUBLE, ""),  # σ that it was found with
+    "drift": (DOUBLE, ""),  # how far `best` and `rival` have moved so far, in the mean over x_j
+    "worth": (DOUBLE, ""),  # of the call that was chosen last, 0 for none
+}
+
 KINDS = ("constant", *RADII)
 CONSTANT, DETERMINANT, TRACE, PAPER = range(len(KINDS))
 
 
-class Table(NativeTable, fields={**SETS, **SCRATCH, "slot": (WHOLE, "K")}):
+class Table(NativeTable, fields={**SETS, **SCRATCH, **FORESIGHT, "slot": (WHOLE, "K")}):
     """Sets and scratch in one of the two views, `t` in the functions of this folder; `slot` is the map of its view."""
 
 
@@ -135,11 +168,22 @@ class Desk(threading.local):
     """Tables over some sets, settled and ahead: every thread finds its own, with scratch that nobody else writes to."""
 
     def __init__(self, sets: Memory) -> None:
-        self.scratch = Memory(SCRATCH, sizes(*sets.theta.shape))
+        room = sizes(*sets.theta.shape)
+        room |= {"m": len(sets.reservoir), "W": room["C"] if len(sets.reservoir) else 0}
+        self.scratch = Memory(SCRATCH, room)
         places = {**sets.places(), **self.scratch.places(), "slot": sets.settled}
-        self.settled = Table(places)
-        which, highest = np.full(1, AHEAD), np.zeros(1, WHOLE)
-        self.ahead = Table({**places, "slot": sets.ahead, "which": which, "highest": highest})
+        self.settled = Table({**places, **foresight(room)})
+        own = {"slot": sets.ahead, "which": np.full(1, AHEAD), "highest": np.zeros(1, WHOLE)}
+        self.ahead = Table({**places, **own, **foresight(room)})
+
+
+def foresight(room: dict[str, int]) -> dict[str, np.ndarray]:
+    """Foresight that knows of nothing yet."""
+    fresh = Memory(FORESIGHT, room)
+    fresh.known = -1
+    for name in ("reached", "formed"):
+        fresh.arrays[name][:] = -1
+    return fresh.places()
 
 
 def sizes(slots: int, d: int, **more: int) -> dict[str, int]:
@@ -153,18 +197,27 @@ def packed_size(d: int) -> int:
 
 
 def allocate(
-    n_actions: int, slots: int, d: int, *, bounded: bool, quick: bool, retired: bool = False
+    n_actions: int,
+    slots: int,
+    d: int,
+    *,
+    bounded: bool,
+    quick: bool,
+    retired: bool = False,
+    contexts: int = 0,
 ) -> Memory:
-    """Sets for so many actions and slots, zero; with the arrays that bounds are read from, or without."""
+    """Sets for so many actions and slots, zero; with the arrays that bounds are read from, or without; `contexts` of a
+    reservoir."""
     rough = {"B": slots if bounded else 0, "Q": slots if quick else 0, "R": n_actions if retired else 0}
-    return Memory(SETS, sizes(slots, d, K=n_actions, **rough))
+    return Memory(SETS, sizes(slots, d, K=n_actions, m=contexts, **rough))
 
 
 def grown(sets: Memory, *, slots: int = 0, actions: int = 0, retired: bool = False) -> Memory:
     """The same sets in arrays with so many more slots and actions, or with a mask of those that are not retired."""
     (room, d), k = sets.theta.shape, len(sets.settled) + actions
     flags = {"bounded": len(sets.near) > 0, "quick": len(sets.quick) > 0}
-    larger = allocate(k, room + slots, d, **flags, retired=retired or len(sets.everyone) > 0)
+    masked, contexts = retired or len(sets.everyone) > 0, len(sets.reservoir)
+    larger = allocate(k, room + slots, d, **flags, retired=masked, contexts=contexts)
     larger.everyone[:] = True
     larger.take(sets)
     return larger

@@ -8,7 +8,16 @@ import numpy as np
 from sparing.native.compiling import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.algebra import times
-from sparing.online.engine.learning import SHRINK, add_row, factor, fits, observe, predict, set_radius
+from sparing.online.engine.learning import (
+    SHRINK,
+    add_row,
+    factor,
+    fits,
+    note_change,
+    observe,
+    predict,
+    set_radius,
+)
 from sparing.online.engine.luck import mixed
 from sparing.online.engine.memory import AHEAD, SETTLED, Table
 
@@ -37,6 +46,7 @@ def copy_slot(t: Table, source: int, slot: int, action: int) -> None:
     t.fresh[slot] = t.fresh[source]
     t.frozen[slot] = t.waiting[slot] = t.hidden[slot] = 0
     t.action[slot] = action
+    note_change(t, slot)
 
 
 @compiled
@@ -153,6 +163,7 @@ def close(t: Table, action: int) -> bool:
     t.hidden[slot] = 3
     t.free += 1
     t.twins -= 1
+    t.changes += 1
     ahead[action] = source
     if source == 0:
         t.touched[AHEAD] -= 1
@@ -184,6 +195,7 @@ def settle(t: Table, action: int, x: np.ndarray, reward: float, predicted: float
         for i in range(len(x)):
             t.response[slot, i] += (reward - predicted) * x[i]
             t.theta[slot, i] += (reward - predicted) * y[i]
+        note_change(t, slot)
     return True
 
 

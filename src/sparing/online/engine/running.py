@@ -45,6 +45,7 @@ def decide_rows(
     reasons: np.ndarray,
     means: np.ndarray,
     spreads: np.ndarray,
+    worths: np.ndarray,
     bounds: Bounds,
 ) -> None:
     """Choose for each context (n, d) from the two views of one desk, learning nothing."""
@@ -53,8 +54,10 @@ def decide_rows(
     for i in range(len(contexts)):
         t.threshold, t.answer = thresholds[i], answers[i]
         action, reason, mean, spread = choose(t, contexts[i], everyone, bounds)
+        worths[i] = t.worth
         if waiting and is_call(reason):
             action, reason, mean, spread = choose(ahead, contexts[i], everyone, bounds)
+            worths[i] = ahead.worth
             reason = reason if is_call(reason) else PENDING
         reason = EXPLORE if is_call(reason) else reason
         actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread
@@ -95,7 +98,7 @@ def run(
         if reason == EXPLORE and t.explore == SAMPLED:
             normals(round_key, luck)
             action = sampled(t, x, luck, everyone, bounds)
-        elif t.spot_check > 0.0:
+        elif t.spot_check > 0.0 and t.purse > 0:
             check = checks(round_key, t.spot_check, others)
             reason = reason if check == AS_PLANNED else SPOT_CHECK
             if check == ELSEWHERE:
@@ -104,11 +107,13 @@ def run(
             if not learnable(t, action, x):
                 return now, budget
             budget -= 1
+            t.purse -= 1
             reward = means[now, action] + draws[now]
             if binary:
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
             slot = absorb(t, action, x, reward)
             if bounds is not None:
                 keep_bounds(t, slot)
+        t.left -= t.passing
         actions[now], reasons[now] = action, reason
     return stop, budget

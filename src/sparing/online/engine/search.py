@@ -99,6 +99,18 @@ def look(t: Table, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds:
 
 
 @compiled
+def look_at_means(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> float:
+    """`look` where no widths are asked for."""
+    if bounds is not None:
+        return look(t, x, 1.0, eligible, bounds)
+    outer(x, t.products)
+    for slot in range(t.used):
+        t.upper[slot] = math.inf
+    leave_out(t, eligible)
+    return math.sqrt(dot(x, x))
+
+
+@compiled
 def reach_all(t: Table, x: np.ndarray, norm: float, optimism: float) -> None:
     """Write `middle` and `upper` for every slot from single-precision means and the shared width."""
     d, used = len(x), t.used

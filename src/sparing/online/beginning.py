@@ -1,0 +1,136 @@
+"""What every algorithm begins with: a log or its sums, checked settings, and what was not given filled in."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.log.labels import action_names
+from sparing.model.assumptions import Assumptions
+from sparing.model.lack_of_fit import sample
+from sparing.model.statistics import Statistics, Summary
+from sparing.online.learner import Learner, seeded
+from sparing.online.rules import SkipRule
+from sparing.online.sets import ConfidenceSets
+from sparing.settings import reward_range as known_range
+from sparing.settings import whole
+
+
+class Believed(TypedDict, total=False):
+    """What a learner takes for granted.
+
+    noise σ, theta_bound S_θ, context_bound S_x: estimated from the log where not given. ridge λ (1.0),
+    delta δ (0.05), radius `determinant`, `trace` or `paper`, radius_scale (1.0: the guarantees hold;
+    smaller ones explore less and void them). reward_range: rewards lie in it, so σ is half of it
+    unless noise is given.
+    """
+
+    noise: float | None
+    theta_bound: float | None
+    context_bound: float | None
+    ridge: float
+    delta: float
+    radius: str
+    radius_scale: float
+    reward_range: tuple[float, float] | None
+
+
+class Settings(Believed, total=False):
+    """Keywords that every algorithm takes; seed breaks ties and draws samples (0).
+
+    growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
+    """
+
+    seed: int
+    growing: bool
+
+
+@dataclass(frozen=True)
+class Start:
+    """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
+
+    names: tuple[Hashable, ...]
+    sums: Statistics
+    assumptions: Assumptions
+    priority: np.ndarray
+    key: int
+    reward_range: tuple[float, float] | None
+    growing: bool
+    about: dict[str, Any]
+
+    @property
+    def nothing(self) -> Statistics:
+        """The sums of no rows: sets that learn from online rows only."""
+        return no_rows(self.sums.n_actions, self.sums.n_features)
+
+    def learner(
+        self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
+    ) -> Learner:
+        """A learner with these sets and rules, and what else it is made of."""
+        sets.prioritise(self.priority)
+        known = {**self.about, "reward_range": self.reward_range, **more}
+        return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
+
+
+def begin(
+    log: Log | Summary | None,
+    settings: Settings,
+    n_actions: int | None = None,
+    n_features: int | None = None,
+    actions: Sequence[Hashable] | None = None,
+) -> Start:
+    """Check the log and the settings, and fill in what was not given."""
+    values: dict[str, Any] = dict(settings)
+    unknown = sorted(set(values) - set(Settings.__annotations__))
+    if unknown:
+        raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
+    seed = values.pop("seed", 0)
+    whole("seed", seed)
+    growing = values.pop("growing", False)
+    if type(growing) is not bool or (growing and values.get("radius") == "paper"):
+        raise SettingError(
+            f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
+        )
+    reward_range = known_range(values.pop("reward_range", None), apart=True)
+    if reward_range is not None and values.get("noise") is None:
+        values["noise"] = (reward_range[1] - reward_range[0]) / 2
+    assumed: tuple[str, ...] = ()
+    about: dict[str, Any] = {}
+    if log is None:
+        names = _names(n_actions, actions)
+        if n_features is None or n_features < 1:
+            raise SettingError(f"n_features={n_features}; give the length of a context, 1 or more")
+        sums = no_rows(len(names), n_features)
+        bounds = ("noise", "theta_bound", "context_bound")
+        assumed = tuple(name for name in bounds if values.get(name) is None)
+        values |= dict.fromkeys(assumed, 1.0)
+    elif isinstance(log, Log | Summary):
+        if n_actions is not None or n_features is not None or actions is not None:
+            raise SettingError(
+                "the log names actions and features; leave out n_actions, n_features and actions"
+            )
+        names = log.action_names
+        sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
+        about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
+        about["fit"] = sample(log) if isinstance(log, Log) and log.n_rows else ""
+    else:
+        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
+    assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
+    return Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, growing, about)
+
+
+def no_rows(k: int, d: int) -> Statistics:
+    """The sums of no rows, in no memory: each array is one zero seen many times."""
+    none = np.zeros(k, dtype=np.int64)
+    return Statistics(none, np.broadcast_to(0.0, (k, d, d)), np.broadcast_to(0.0, (k, d)), np.zeros(k), 0.0)
+
+
+def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    if actions is not None:
+        return action_names(actions)
+    if n_actions is None or n_actions < 1:
+        raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
+    return tuple(range(n_actions))

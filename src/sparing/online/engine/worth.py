@@ -1,0 +1,259 @@
+"""What a call is worth: by how much it may better the rounds to come, weighed against its price (the knowledge gradient).
+
+Contexts x_j of a reservoir stand for those to come. A call on action a in context x moves its mean at x_j by a normal
+deviation s_j; of use is what it moves beyond the gap g_j to where another action is the better one:
+ψ(g_j, s_j) = E[(s_j·Z − g_j)⁺]. Most calls are ruled out without weighing them: by a number that bounds an action's worth in
+every context, and by a quadratic form that bounds it in this one. Both hold for any number of calls ahead.
+"""
+
+import math
+
+import numpy as np
+
+from sparing.native.compiling import compiled
+from sparing.native.vectors import dot
+from sparing.online.engine.algebra import times
+from sparing.online.engine.memory import Table
+from sparing.online.engine.search import ABOVE
+
+AHEAD = 128
+"""The most calls like this one that are looked ahead to; of one alone a noisy reward tells next to nothing."""
+
+FAR = 38.0
+"""Deviations beyond which a normal tail is 0 in double precision."""
+
+DISTANT, UNHEARD = 8.0, 1e-16
+"""ψ(g, s)/s is below the second beyond so many deviations."""
+
+STEEPEST = 0.6120
+"""u that maximises u·(φ(u) − u·Φ(−u)): there a line through 0 touches ψ as a function of s²."""
+
+BLURRED = 1.0 + 1e-4
+"""Half-widths are exact to this factor at least (learning.EXACT)."""
+
+ROUGHLY = 1.0 + 1e-6
+"""Covers the rounding of the sums behind a form."""
+
+
+@compiled
+def psi(gap: float, s: float) -> float:
+    """E[(s·Z − gap)⁺] = s·φ(u) − gap·Φ(−u), u = gap/s: what learning a value of deviation s is worth, `gap` from mattering."""
+    if not s * FAR > gap:
+        return 0.0
+    u = gap / s
+    tail = 0.5 * math.erfc(u / math.sqrt(2.0))
+    return max(s * math.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi) - gap * tail, 0.0)
+
+
+@compiled
+def psi_at_most(gap: float, s: float) -> float:
+    """No less than ψ, without a tail: φ(u) − u·Φ(−u) ≤ φ(u)/(1 + u²)."""
+    if gap > DISTANT * s:
+        return UNHEARD * s
+    u = gap / s
+    return ABOVE * s * math.exp(-0.5 * u * u) / (math.sqrt(2.0 * math.pi) * (1.0 + u * u))
+
+
+@compiled
+def catch_up(t: Table) -> None:
+    """Bring what is foreseen up to what was learnt since: means at every x_j, and the best two of them."""
+    rows, fresh = t.reservoir, t.known < 0
+    rescaled = t.unit != t.common
+    for slot in range(t.used):
+        if fresh or t.changed[slot] > t.known:
+            for j in range(len(rows)):
+                t.foreseen[slot, j] = dot(t.theta[slot], rows[j])
+        if fresh or rescaled or t.changed[slot] > t.known:
+            forget(t, slot)
+    t.unit = t.common
+    _rank(t, fresh)
+    t.known = t.changes
+
+
+@compiled
+def untouched_actions(t: Table) -> int:
+    """How many actions share slot 0, retired ones apart."""
+    if len(t.everyone) == 0:
+        return len(t.slot) - t.touched[t.which]
+    many = 0
+    for action in range(len(t.slot)):
+        many += t.slot[action] == 0 and t.everyone[action]
+    return many
+
+
+@compiled
+def _rank(t: Table, fresh: bool) -> None:
+    """Find the best two means at every x_j, and note how far they moved."""
+    m, unseen, blanks = len(t.best), 1 + t.which, untouched_actions(t)
+    best, rival, who = t.gap, t.move, t.whose
+    for j in range(m):
+        best[j] = t.foreseen[0, j] if blanks > 0 else -math.inf
+        rival[j] = t.foreseen[0, j] if blanks > 1 else -math.inf
+        who[j] = 0
+    for slot in range(1, t.used):
+        if t.hidden[slot] & unseen or (len(t.everyone) and not t.everyone[t.action[slot]]):
+            continue
+        mine = t.foreseen[slot]
+        for j in range(m):
+            if mine[j] > best[j]:
+                best[j], rival[j], who[j] = mine[j], best[j], slot
+            elif mine[j] > rival[j]:
+                rival[j] = mine[j]
+    moved = 0.0
+    for j in range(m):
+        step = max(abs(best[j] - t.best[j]), abs(rival[j] - t.rival[j]))
+        if who[j] != t.who[j]:
+            step = max(step, abs(best[j] - t.rival[j]), abs(rival[j] - t.best[j]))
+        moved += step
+        t.best[j], t.rival[j], t.who[j] = best[j], rival[j], who[j]
+    if not fresh and moved < math.inf:
+        t.drift += moved / m
+        return
+    for slot in range(t.used):  # nothing is known of before, or only one action is left
+        forget(t, slot)
+
+
+@compiled
+def forget(t: Table, slot: int) -> None:
+    """What bounded the worth of an action does not any more."""
+    t.hope[slot], t.hoped[slot], t.formed[slot], t.weighed[slot] = math.inf, -1, -1, -1
+
+
+@compiled
+def find_gaps(t: Table, slot: int) -> None:
+    """Write `gap`: how far an action's mean at each x_j lies from that of the best other one."""
+    best, rival, who, gap, mine = t.best, t.rival, t.who, t.gap, t.foreseen[slot]
+    for j in range(len(gap)):
+        gap[j] = abs((rival[j] if who[j] == slot else best[j]) - mine[j])
+
+
+@compiled
+def find_reach(t: Table, slot: int) -> float:
+    """Write `reach`, sqrt(x_jᵀV⁻¹x_j), where the slot has changed; its root mean square."""
+    rows, reach, z, total = t.reservoir, t.reach[slot], t.vectors[0], 0.0
+    for j in range(len(reach)):
+        if t.reached[slot] < t.changed[slot]:
+            times(t.inverse[slot], rows[j], z)
+            reach[j] = BLURRED * math.sqrt(max(dot(z, rows[j]), 0.0))
+        total += reach[j] * reach[j]
+    t.reached[slot] = t.known
+    return math.sqrt(total / len(reach))
+
+
+@compiled
+def find_hope(t: Table, slot: int) -> float:
+    """Bound what calls on an action can be worth a round: `hope` in any context, and `base` + mean_j slope_j·(x_jᵀΣx)²/σ² in one.
+
+    mean_j ψ(g_j, s_j) with s_j = σ·sqrt(x_jᵀV⁻¹x_j), all that there is to learn, bounds it; and ψ(g, s) ≤ start + slope·s²:
+    a chord where s stays below g/u*, else a tangent at about what one call moves. As s_j(n)² ≤ n·(x_jᵀΣx)²/σ², that bounds
+    ψ(g_j, s_j(n))/n for every n.
+    """
+    reach, slope, m, base, total = t.reach[slot], t.slope[slot], len(t.gap), 0.0, 0.0
+    usual = 0.5 * find_reach(t, slot)
+    find_gaps(t, slot)
+    for j in range(m):
+        gap, widest, slope[j] = t.gap[j], t.common * reach[j], 0.0
+        if not widest > 0.0:
+            continue
+        most = psi_at_most(gap, widest)
+        total += most
+        s = max(gap / STEEPEST, min(usual, 1.0) * widest)
+        if s >= widest:
+            slope[j] = most / (widest * widest)
+        else:
+            u = gap / s
+            slope[j] = math.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi) / (2.0 * s)
+            base += max(psi(gap, s) - slope[j] * s * s, 0.0)
+    hope = ABOVE * total / m
+    t.hope[slot], t.hoped[slot] = hope - 0.5 * t.drift, t.known
+    t.base[slot] = ROUGHLY * base / m + 1e-6 * hope
+    return hope
+
+
+@compiled
+def find_form(t: Table, slot: int) -> None:
+    """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `hope` must be up to date."""
+    rows, form, m, d = t.reservoir, t.form[slot], len(t.gap), t.theta.shape[1]
+    z, slope, noise = t.vectors[0], t.slope[slot], t.common * t.common
+    for i in range(len(form)):
+        form[i] = 0.0
+    for j in range(m):
+        weight, k = ROUGHLY * slope[j] * noise * thinned(t) / m, 0
+        if not weight > 0.0:
+            continue
+        times(t.inverse[slot], rows[j], z)
+        for i in range(d):
+            scaled = weight * z[i]
+            for more in range(d - i):
+                form[k + more] += scaled * z[i + more]
+            k += d - i
+    t.floor[slot], t.since[slot], t.formed[slot] = t.base[slot], t.drift, t.known
+
+
+@compiled
+def thinned(t: Table) -> float:
+    """The share of a reward's variance that is not misfit."""
+    noise = t.common * t.common
+    return noise / (noise + t.misfit * t.misfit)
+
+
+@compiled
+def find_moves(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
+    """Write `move`, |x_jᵀΣx|; xᵀΣx, and Σ slope_j·move_j²."""
+    rows, move, slope = t.reservoir, t.move, t.slope[slot]
+    y, noise, total = t.vectors[0], t.common * t.common, 0.0
+    times(t.inverse[slot], x, y)
+    for j in range(len(move)):
+        move[j] = noise * abs(dot(rows[j], y))
+        total += slope[j] * move[j] * move[j]
+    return noise * max(dot(x, y), 0.0), total
+
+
+@compiled
+def gain(t: Table, square: float, enough: float) -> float:
+    """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: what a call betters the rounds to come by.
+
+    s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. Exact where it is
+    above `enough`, else some number that is not. ψ grows with n, so that the mean for n bounds those for fewer.
+    """
+    gap, move, m, left = t.gap, t.move, len(t.gap), t.left
+    noise = t.common * t.common + t.misfit * t.misfit
+    n = 1
+    while 2 * n <= AHEAD and 2 * n <= left / 2:
+        n *= 2
+    most, bound = -math.inf, math.inf
+    while n >= 1:
+        if (left - n + 1) * bound / n > max(most, enough):
+            factor, total = math.sqrt(n / (noise + n * square)), 0.0
+            for j in range(m):
+                total += psi(gap[j], move[j] * factor)
+            most = max(most, (left - n + 1) * (total / m) / n)
+            bound = ABOVE * total / m
+        n //= 2
+    return most
+
+
+@compiled
+def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> float:
+    """Gain less price and what playing the action loses in this round; −∞ where bounds show that it is not above `beaten`.
+
+    `products` must hold those of x.
+    """
+    enough = (t.price + loss + beaten) * (1.0 - 1e-12)
+    if t.left * (t.hope[slot] + 0.5 * t.drift) <= enough:
+        return -math.inf
+    if t.formed[slot] >= 0:
+        shape = max(dot(t.form[slot], t.products), 0.0)
+        if t.left * ABOVE * (t.floor[slot] + 0.5 * (t.drift - t.since[slot]) + shape) <= enough:
+            return -math.inf
+    if t.hoped[slot] < t.known and t.left * find_hope(t, slot) <= enough:
+        return -math.inf
+    square, total = find_moves(t, slot, x)
+    share = ROUGHLY * thinned(t) / (t.common * t.common * len(t.move))
+    if t.weighed[slot] == t.known and t.formed[slot] < t.known:
+        find_form(t, slot)  # nothing has changed since it was last asked about: it may be asked about often
+    t.weighed[slot] = t.known
+    if t.left * ABOVE * (t.base[slot] + total * share) <= enough:
+        return -math.inf
+    find_gaps(t, slot)
+    return gain(t, square, enough) - t.price - loss
