@@ -19,7 +19,7 @@ GREY, BLUE, RED, ORANGE, GREEN, PINK, SKY, BLACK = figures.COLOURS
 INDIGO = "#332288"
 DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.5))
 
-OPTIONAL = ("supported", "clip", "tolerance")
+OPTIONAL = ("supported", "clip", "tolerance", "call_cost", "horizon", "calls")
 """Settings that only some learners take."""
 
 RATIO, UNCLIPPED = "percentile-ratio", "inf"
@@ -46,21 +46,21 @@ class Participant:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _ips(label: str, *, clipped: bool = True, filled: bool = True) -> Participant:
-    """A variant of ε-mOFUL-IPS; clipped to the paper's M unless its setting says another."""
-    look = (RED, "D", "-") if clipped else (GREEN, "d", "-.")
-    takes = ("supported", "clip") if clipped else ("supported",)
-    fixed = {} if clipped else {"clip": UNCLIPPED}
-    return Participant(label, *look, filled, "eps_moful_ips", takes, fixed)
-
-
 LEARNERS = {
     "opr": Participant("OPR (restriction)", PINK, "v"),
     "opr-dlm": Participant("OPR (DLM)", PINK, "^", DOTTED),
     "moful": Participant("mOFUL", GREY, "o", algorithm="moful"),
     "eps_moful": Participant("ε-mOFUL", BLUE, "s", DASHED, algorithm="eps_moful", takes=("supported",)),
-    "eps_moful_ips": _ips("ε-mOFUL-IPS"),
-    "eps_moful_ips_inf": _ips("ε-mOFUL-IPS, M = ∞", clipped=False),
+    "eps_moful_ips": Participant(
+        "ε-mOFUL-IPS", RED, "D", algorithm="eps_moful_ips", takes=("supported", "clip")
+    ),
+    "eps_moful_ips_inf": Participant(
+        "ε-mOFUL-IPS, M = ∞",
+        *(GREEN, "d", "-."),
+        algorithm="eps_moful_ips",
+        takes=("supported",),
+        fixed={"clip": UNCLIPPED},
+    ),
     "eps_moful_ips_limit": Participant(
         "ε-mOFUL-IPS, by limits", RED, "d", DOTTED, True, "eps_moful_ips", ("supported",), {"beats": "limit"}
     ),
@@ -70,17 +70,15 @@ LEARNERS = {
     "warm_started": Participant("warm-started", ORANGE, "P", DASHED, algorithm="warm_started"),
     "certified": Participant("certified", SKY, "o", algorithm="certified", takes=("tolerance",)),
     "confident": Participant("confident", INDIGO, "h", "-.", algorithm="confident", takes=("tolerance",)),
-    "eps_moful_ips_given": _ips("ε-mOFUL-IPS, θ̂ given", filled=False),
-    "eps_moful_ips_inf_given": _ips("ε-mOFUL-IPS, M = ∞, θ̂ given", clipped=False, filled=False),
-    "guaranteed": Participant(
-        "certified, radius_scale 1", SKY, "o", filled=False, algorithm="certified", takes=("tolerance",)
+    "economical": Participant(
+        "economical", GREEN, "o", algorithm="economical", takes=("call_cost", "horizon", "calls")
     ),
+    "log_alone": Participant("the log alone", BLACK, "*", DOTTED, filled=False, algorithm="confident"),
     "linucb": Participant("LinUCB, warm", PINK, ">", algorithm="linucb"),
-    "lints": Participant("LinTS, warm", PINK, "<", algorithm="lints"),
-    "squarecb_warm": Participant("VW SquareCB, warm", BLACK, "X"),
-    "squarecb_cold": Participant("VW SquareCB, cold", BLACK, "X", filled=False),
-    "regcb_warm": Participant("VW RegCB, warm", BLACK, "p"),
-    "regcb_cold": Participant("VW RegCB, cold", BLACK, "p", filled=False),
+    "squarecb": Participant("VW SquareCB", PINK, "X"),
+    "regcb": Participant("VW RegCB", BLUE, "p"),
+    "bayesianbandits": Participant("bayesianbandits", GREY, "s"),
+    "paretobandit": Participant("ParetoBandit LinUCB", RED, "^"),
 }
 """By name, in the order of legends: the paper's (M = P90/P10 where none is named), ours, then others."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from research.bench.environments import PEERS
+from research.environments import PEERS
 
 HOUSE = Path(__file__).parents[1]
 SOURCE = HOUSE / "src" / "sparing"

@@ -48,9 +48,9 @@ def bench(
     from dataclasses import replace
 
     from research.bench import report
-    from research.bench.environments import install
     from research.bench.running import bench as measure
     from research.bench.setting import PARTS, BenchmarkSetting, check_parts
+    from research.environments import install
     from sparing.archive import check_folder
     from sparing.cli import terminal
     from sparing.errors import FileError, MissingExtraError

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from research.bench.children import Child, ContenderError, Field
+from research.bench.field import Field
 from research.bench.measuring import Failure, Measurement, Outcome
+from research.children import Child, ContenderError
 
 MOST = 20_000
 """Repetitions that a round has at most."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from research.bench.children import Field, open_field
-from research.bench.environments import Installed
+from research.bench.field import Field, open_field
 from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
 from research.bench.parts import batch, encoding, growth, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
+from research.environments import Installed
 
 Measure = Callable[[BenchmarkSetting, Field], Outcome]
 

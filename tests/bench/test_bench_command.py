@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from research.__main__ import app, main
 from research.bench import report
-from research.bench.children import Field
+from research.bench.field import Field
 from research.bench.parts import startup
 from research.bench.setting import BenchmarkSetting
 from sparing.errors import FileError
@@ -127,7 +127,7 @@ def test_an_unknown_part_is_refused_before_anything_is_installed(monkeypatch, ca
         raise AssertionError("peers were installed for a part that does not exist")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("research.bench.environments.install", install)
+    monkeypatch.setattr("research.environments.install", install)
     monkeypatch.setattr(sys, "argv", ["research", "bench", "--only", "step,foo"])
     with pytest.raises(SystemExit) as stopped:
         main()

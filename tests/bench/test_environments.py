@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from research.bench import environments, running
-from research.bench.environments import PEERS, Peer, install
+from research import environments
+from research.bench import running
 from research.bench.measuring import Measurement, Outcome
 from research.bench.setting import BenchmarkSetting
+from research.environments import PEERS, Peer, install
 
 PEER = Peer("someone", "Someone", "someone==1.0", ("numpy==2.0",), ("--ignore-requires-python",))
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from research.bench import children
-from research.bench.children import SERVER, Child, ContenderError, open_field
+from research import children
+from research.bench.field import SERVER, open_field
 from research.bench.racing import Entry, race
+from research.children import Child, ContenderError
 
 SPINNER = """
 import os, time

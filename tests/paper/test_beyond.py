@@ -1,130 +1,205 @@
-"""The comparison beyond the paper, tiny: orderings against ε-mOFUL-IPS, Vowpal Wabbit on equal terms."""
+"""The comparison beyond the paper, tiny: totals by hand, budgets, worlds that are not as told, outsiders on equal terms."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from vowpalwabbit import Workspace
 
-from research.paper.beyond import EXPERIMENT, tuning, vowpal
-from research.paper.beyond.comparing import MISSING
-from research.paper.beyond.meeting import start
-from research.paper.beyond.setting import QUICK, Size
+from research.learners import LEARNERS
+from research.paper.beyond import EXPERIMENT, data, guests, outsiders, tuning, vowpal, worlds
+from research.paper.beyond.meeting import Meeting, lost
+from research.paper.beyond.setting import FULL, PLAIN, QUICK, VARIANTS, Size, Variant
 from research.paper.beyond.vowpal import TUNED, Tuned, Vowpal
 from research.paper.intervals import difference
 from research.paper.report import beyond as drawing
 from research.paper.synthetic import Synthetic
-from sparing import simulate
+from sparing import confident, simulate
 from sparing.simulation import LinearWorld, draw_log
 
+SIZE = Size(20, 5, 6000)
 TINY = replace(
     QUICK,
-    seeds=tuple(range(6)),
-    sizes=(Size(5, 6000, outside=False),),
-    supports=("per-context", "never-logged"),
+    seeds=(100, 101, 102, 103),
+    sizes=(SIZE,),
+    supports=("per-context", "never-logged", "sharpened"),
     rounds=500,
-    held_out=200,
+    prices=(0.05, 0.2),
+    budgets=(20,),
+    budget_supports=("never-logged",),
+    variants=(PLAIN, *(one for one in VARIANTS if one.shift), Variant("late", delay=50)),
     data=(),
+    weights=(),
+    outside_seeds=0,
+    bayesian_seeds=0,
 )
-OUTSIDE = replace(TINY, seeds=(0,), sizes=(Size(4, 600, outside=True),), rounds=60, guaranteed=())
 SQUARE = Tuned("squarecb", 0.5, 100.0)
+
+
+def played(setting):
+    """Pairs of units and results."""
+    return [(unit, EXPERIMENT.run(unit)) for unit in EXPERIMENT.units(setting)]
 
 
 @pytest.fixture(scope="module")
 def found():
-    """The tiny comparison without Vowpal Wabbit: pairs of units and results."""
-    return [(unit, EXPERIMENT.run(unit)) for unit in EXPERIMENT.units(TINY)]
+    return played(TINY)
 
 
-def over_seeds(found, support, name, tolerance=None):
-    """Values (seeds, 3) of one learner: calls, regret, final loss."""
-    rows = [
-        list(result.values())
-        for unit, results in found
-        if unit["support"] == support
-        for record, result in zip(unit["learners"] + unit["outside"], results["runs"], strict=True)
-        if (record["name"], record.get("tolerance")) == (name, tolerance)
-    ]
-    return np.array(rows)
+def over_seeds(found, place, name, metric, kind="world", part=SIZE.name, **settings):
+    """Values (seeds,) of one learner."""
+    return np.array(
+        [
+            run[metric]
+            for unit, result in found
+            if (unit["kind"], unit["place"], unit["part"]) == (kind, place, part)
+            for record, run in zip(unit["learners"], result["runs"], strict=True)
+            if record["name"] == name
+            and all(record.get(key) == settings.get(key) for key in ("tolerance", "price", "budget"))
+        ]
+    )
 
 
-@pytest.mark.parametrize("support", TINY.supports)
-@pytest.mark.parametrize("ours", ["certified", "confident"])
-@pytest.mark.parametrize("points", ["", "_given"])
-def test_ours_need_fewer_calls_than_ips_and_have_less_regret(found, support, ours, points):
-    sparing = over_seeds(found, support, ours, 0.3)
-    ips = over_seeds(found, support, f"eps_moful_ips{points}")
-    assert difference(sparing[:, 1], ips[:, 1]).high < 0
-    assert sparing[:, 0].mean() < ips[:, 0].mean()
+def rows(table):
+    return [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
 
 
-def test_a_larger_tolerance_never_asks_more_by_much(found):
-    """Calls fall with the tolerance; only the paths of two runs that differ may add a few."""
-    for ours in ("certified", "confident"):
-        small, large = (over_seeds(found, "per-context", ours, value)[:, 0] for value in (0.3, 1.0))
-        assert large.mean() < small.mean()
-
-
-def test_the_log_alone_calls_nobody(found):
-    assert not over_seeds(found, "never-logged", "greedy")[:, 0].any()
-
-
-def test_the_analysis_pairs_seeds_and_says_where_ours_lose(found):
+def test_totals_and_their_differences_by_hand(found):
     analysis = EXPERIMENT.analyse(TINY, found)
-    expected = difference(
-        over_seeds(found, "never-logged", "confident", 0.3)[:, 1],
-        over_seeds(found, "never-logged", "linucb")[:, 1],
-    )
-    (row,) = (
-        row
-        for row in analysis.numbers["differences"]
-        if (row["place"], row["ours"], row["other"], row["metric"])
-        == ("never-logged", "confident", "linucb", "regret")
-    )
-    assert {key: row[key] for key in ("value", "low", "high")} == expected.to_dict()
+    for price, other, settings in ((0.05, "log_alone", {}), (0.2, "confident", {"tolerance": 0.3})):
+        mine, theirs = (
+            over_seeds(found, "never-logged", name, "regret", **at)
+            + price * 2.0 * over_seeds(found, "never-logged", name, "calls", **at)
+            for name, at in (("economical", {"price": price}), (other, settings))
+        )
+        expected = difference(mine, theirs).to_dict()
+        (row,) = (
+            row
+            for row in rows(analysis.numbers["differences"]["totals"])
+            if (row["kind"], row["place"], row["price"]) == ("world", "never-logged", price)
+            and (row["other"], row["at"]) == (other, settings.get("tolerance"))
+        )
+        assert {key: row[key] for key in expected} == pytest.approx(expected)
+        (row,) = (
+            row
+            for row in rows(analysis.tables["totals"])
+            if (row["kind"], row["place"], row["price"]) == ("world", "never-logged", price)
+            and row["name"] == "economical"
+        )
+        assert row["total"] == pytest.approx(mine.mean())
+
+
+def test_the_sentences_say_where_ours_lose_and_only_there(found):
+    analysis = EXPERIMENT.analyse(TINY, found)
+    for figure, table, kind in (("totals", "totals", "world"), ("budgets", "budgets", "budget")):
+        worse = [
+            row
+            for row in rows(analysis.numbers["differences"][table])
+            if row["kind"] == kind and row["low"] > 0
+        ]
+        told = analysis.numbers["losses"][figure]
+        assert ("nowhere" in told) == (not worse)
+        assert all(LEARNERS[row["other"]].label in told for row in worse)
+    counts = [note for note in analysis.numbers["notes"] if note.startswith("Totals")]
+    assert counts
     assert analysis.verdicts == ()
-    told = analysis.numbers["losses"]["d = 5, 6,000 logged rows"]
-    surely = any(row["low"] > 0 for row in analysis.numbers["differences"] if row["metric"] == "regret")
-    assert told.startswith("Where ours lose") == surely
-    cold = [row for row in zip(*analysis.tables["frontier"].values(), strict=True) if "moful" in row]
-    assert len(cold) == len(TINY.supports), "who starts cold stands in every panel"
 
 
-def test_who_starts_cold_does_not_hear_of_the_logging_policy():
-    """One run a seed serves every panel, because contexts and luck do not depend on the policy."""
-    streams, regrets = [], []
-    for support in ("per-context", "never-logged", "region", "sharpened"):
-        base = Synthetic(features=4, rows=300, rounds=80, support=support, seed=3)
-        world = base.world()
-        log = base.log(world)
-        streams.append(base.live_stream(world, log))
-        learner = start({"name": "moful"}, base, world, log)
-        trace = simulate(learner, world, rounds=80, seed=3, stream="in-log", log=log)
-        regrets.append(trace.regret[-1])
-    assert len(set(regrets)) == 1
-    for stream in streams[1:]:
-        assert np.array_equal(stream.contexts, streams[0].contexts)
-        assert np.array_equal(stream.draws, streams[0].draws)
+def test_the_log_alone_is_the_posterior_that_ours_begin_with(found):
+    assert not over_seeds(found, "never-logged", "log_alone", "calls").any()
+    base = Synthetic(features=5, rows=6000, rounds=500, support="never-logged", seed=100)
+    world = base.world()
+    log = base.log(world)
+    stream = base.live_stream(world, log)
+    actions = confident(log, noise=2.0, seed=100).policy().actions(stream.contexts)
+    expected = lost(stream.means, actions).sum()
+    assert over_seeds(found, "never-logged", "log_alone", "regret")[0] == pytest.approx(expected)
+
+
+def test_a_learner_that_is_cut_plays_its_best_mean_when_its_calls_are_spent(found):
+    base = Synthetic(features=5, rows=6000, rounds=500, support="never-logged", seed=100)
+    world = base.world()
+    log = base.log(world)
+    stream = base.live_stream(world, log)
+    learner = base.start("confident", world, log, tolerance=0.3)
+    calls, actions = 0, []
+    for t, x in enumerate(stream.contexts):
+        if calls == 20:
+            actions.append(int(learner.policy().actions(x[None])[0]))
+            continue
+        decision = learner.decide(x)
+        actions.append(decision.action)
+        if decision.needs_reward:
+            calls += 1
+            learner.update(decision, stream.reward(t, decision.action))
+    assert calls == 20
+    cut = {"kind": "budget", "budget": 20}
+    assert over_seeds(found, "never-logged", "confident", "calls", tolerance=0.3, **cut)[0] == 20
+    regret = over_seeds(found, "never-logged", "confident", "regret", tolerance=0.3, **cut)[0]
+    assert regret == pytest.approx(lost(stream.means, np.array(actions)).sum())
+    assert (over_seeds(found, "never-logged", "economical", "calls", **cut) <= 20).all()
+
+
+def test_ours_cost_less_in_all_than_ips(found):
+    for place in TINY.supports:
+        for price in TINY.prices:
+            mine, ips = (
+                over_seeds(found, place, name, "regret", **at)
+                + price * 2.0 * over_seeds(found, place, name, "calls", **at)
+                for name, at in (("economical", {"price": price}), ("eps_moful_ips", {}))
+            )
+            assert difference(mine, ips).high < 0
+
+
+def test_never_logged_actions_are_shifted_and_the_log_is_not():
+    base = Synthetic(features=5, rows=300, support="never-logged", seed=3)
+    (plain, log), (moved, same) = worlds.shifted(base, 0.0), worlds.shifted(base, 2.0)
+    never = log.counts == 0
+    assert never.any()
+    assert np.array_equal(log.rewards, same.rewards)
+    gained = (moved.theta - plain.theta) @ np.full(5, 0.5)  # E[x] = 1/2
+    np.testing.assert_allclose(gained, np.where(never, 2.0 * np.sqrt(5) / 2, 0.0))
+
+
+def test_what_is_told_and_what_comes_late_reach_the_learner(found):
+    record = {"name": "economical", "price": 0.05}
+    assert worlds.asked(record, 2.0, 300) == {"call_cost": 0.1, "calls": None, "horizon": 300}
+    budget = worlds.asked({"name": "economical", "budget": 20}, 2.0, 300)
+    assert budget == {"call_cost": None, "calls": 20, "horizon": 300}
+    settings = {"place": "never-logged", "metric": "regret", "kind": "robust"}
+    plain, late = (
+        over_seeds(found, name="confident", part=part, tolerance=0.3, **settings)
+        for part in ("as told", "late")
+    )
+    assert np.array_equal(plain, over_seeds(found, "never-logged", "confident", "regret", tolerance=0.3))
+    assert (plain != late).any()
+    base = Synthetic(features=5, rows=6000, rounds=500, support="never-logged", seed=100)
+    world = base.world()
+    log = base.log(world)
+    learner = base.start("confident", world, log, tolerance=0.3)
+    trace = simulate(learner, world, rounds=500, seed=100, stream="in-log", log=log, delay=50)
+    assert late[0] == pytest.approx(trace.regret[-1])
 
 
 def test_classes_that_were_never_logged_are_learnt_with_fewer_calls_than_rounds():
-    """The log alone cannot name a class it never saw (its estimate for it is 0, not the best), so it errs
-    on all of them; a learner that asks where the log is blind errs on fewer."""
-    setting = replace(TINY, seeds=(0,), sizes=(), data=("digits",))
-    pairs = [(unit, EXPERIMENT.run(unit)) for unit in EXPERIMENT.units(setting)]
-    ((unit, result),) = pairs
-    records = [*unit["learners"], *unit["outside"]]
+    """The log alone does not know the classes it never saw; a learner that asks where the log is blind does."""
+    setting = replace(
+        TINY, seeds=(100,), supports=(), budget_supports=(), variants=(), data=("digits",), outside_seeds=1
+    )
+    (unit, result), *outside = played(setting)
     runs = {
         (record["name"], record.get("tolerance")): run
-        for record, run in zip(records, result["runs"], strict=True)
+        for record, run in zip(unit["learners"], result["runs"], strict=True)
     }
-    alone, asked = runs["greedy", None], runs["confident", 0.1]
+    alone, asked = runs["log_alone", None], runs["confident", 0.05]
     assert alone["calls"] == 0
-    assert alone["final"] > 0.2, "three of the ten classes were never logged"
-    assert asked["final"] < alone["final"] / 2
+    assert alone["error"] > 0.2, "three of the ten classes were never logged"
+    assert asked["error"] < alone["error"] / 2
     assert asked["calls"] < result["rounds"]
-    assert runs["squarecb_warm", None]["calls"] == runs["regcb_warm", None]["calls"] == result["rounds"]
-    drawn = drawing.draw(setting, EXPERIMENT.analyse(setting, pairs))
+    for _, theirs in outside:
+        assert all(run is None or run["calls"] == result["rounds"] for run in theirs["runs"])
+    drawn = drawing.draw(setting, EXPERIMENT.analyse(setting, [(unit, result), *outside]))
     assert list(drawn) == ["classes"]
 
 
@@ -136,23 +211,68 @@ class Recording(LinearWorld):
         return self.given
 
 
-def test_vowpal_wabbit_meets_the_same_contexts_and_luck():
+def test_all_meet_the_rounds_that_simulate_plays():
     base = Synthetic(features=4, rows=300, rounds=50, seed=5)
     world = Recording(n_actions=base.actions, n_features=4, noise=base.noise, seed=5)
     log = base.log(world)
-    simulate(start({"name": "moful"}, base, world, log), world, rounds=50, seed=5, stream="in-log", log=log)
-    ours = world.given
+    simulate(base.start("moful", world, log), world, rounds=50, seed=5, stream="in-log", log=log)
     theirs = base.live_stream(base.world(), log)
-    assert np.array_equal(ours.contexts, theirs.contexts)
-    assert np.array_equal(ours.means, theirs.means)
-    assert np.array_equal(ours.draws, theirs.draws)
+    for name in ("contexts", "means", "draws"):
+        assert np.array_equal(getattr(world.given, name), getattr(theirs, name))
 
 
-def test_the_same_unit_twice_gives_equal_results():
-    for unit in EXPERIMENT.units(OUTSIDE):
-        first, second = EXPERIMENT.run(unit), EXPERIMENT.run(unit)
-        assert first == second
-        assert all(run["calls"] == OUTSIDE.rounds for run in first["runs"][len(unit["learners"]) :])
+class First:
+    """A library that always plays what the log played most, and remembers what it earned."""
+
+    def __init__(self, meeting):
+        self.meeting, self.earned = meeting, []
+        self.action = int(np.bincount(meeting["actions"]).argmax())
+
+    def step(self, x, earned):
+        self.earned.append(earned[self.action])
+        return self.action
+
+    def final(self, contexts):
+        return np.full(len(contexts), self.action)
+
+
+def test_an_outsider_is_told_the_log_and_earns_what_its_actions_earn(monkeypatch):
+    made = []
+
+    def library(meeting):
+        made.append(First(meeting))
+        return made[-1]
+
+    child = SimpleNamespace(ask=lambda folder: guests.play(library, folder))
+    monkeypatch.setattr(outsiders, "_child", lambda name: child)
+    base = Synthetic(features=4, rows=300, rounds=50, seed=5)
+    world = base.world()
+    log = base.log(world)
+    stream = base.live_stream(world, log)
+    meeting = Meeting(log, stream, log.contexts[:7], 2.0)
+    found = meeting.outsider({"name": "bayesianbandits", "version": "1"}, 5)
+    most = int(log.counts.argmax())
+    assert found.calls == 50
+    assert found.actions.tolist() == [most] * 50
+    assert found.final.tolist() == [most] * 7
+    np.testing.assert_allclose(made[0].earned, stream.rewards(found.actions))
+    assert np.array_equal(made[0].meeting["logged"], log.contexts)
+    assert np.array_equal(made[0].meeting["rewards"], log.rewards)
+
+
+@pytest.mark.parametrize("name", outsiders.NAMES)
+def test_an_installed_outsider_learns_a_clear_log(name):
+    if outsiders.version(name) is None:
+        pytest.skip(f"{name} has no environment here; research.paper.beyond.outsiders.install() makes it")
+    world = LinearWorld(n_actions=3, n_features=2, noise=0.1, seed=1)
+    log = draw_log(world, rows=400, unsupported=0.0, seed=1)
+    stream = world.live_stream(100, np.random.default_rng(0))
+    record = {"name": name, "version": "1"}
+    fresh = world.contexts(200, np.random.default_rng(1))
+    once, again = (Meeting(log, stream, fresh, 0.1).outsider(record, 0) for _ in range(2))
+    assert np.array_equal(once.actions, again.actions)
+    assert lost(stream.means, once.actions).mean() < 0.05
+    assert lost(world.means(fresh), once.final).mean() < 0.05
 
 
 def test_vowpal_wabbit_learns_the_rows_and_plays_its_own_best_at_the_end():
@@ -160,7 +280,7 @@ def test_vowpal_wabbit_learns_the_rows_and_plays_its_own_best_at_the_end():
     world = LinearWorld(n_actions=3, n_features=2, noise=0.0, seed=1)
     log = draw_log(world, rows=400, unsupported=0.0, seed=1)
     scale = np.abs(log.rewards).max()
-    with Vowpal.on(log, SQUARE, warm=True) as learner:
+    with Vowpal(log, SQUARE) as learner:
         weights, fresh = learner.weights(), world.contexts(100, np.random.default_rng(0))
         chosen = learner.actions(fresh)
     low, high = -log.rewards.max() / scale, -log.rewards.min() / scale
@@ -178,31 +298,70 @@ def test_vowpal_wabbit_learns_the_rows_and_plays_its_own_best_at_the_end():
 
 
 def test_the_settings_in_use_stand_in_the_grid_and_its_seeds_stand_in_no_comparison():
-    for where, chosen in (("worlds", TUNED.warm + TUNED.cold), ("classes", TUNED.classes)):
+    for where, chosen in vars(TUNED).items():
         for one in chosen:
             assert one in list(tuning.grid(where, one.algorithm))
-    assert not set(tuning.SEEDS) & set(EXPERIMENT.full.seeds)
-    base = Synthetic(features=3, rows=3000, rounds=30)
-    warm, cold = (tuning.regret(SQUARE, base, warm=begun) for begun in (True, False))
-    assert 0 <= warm < cold
+    assert not set(tuning.SEEDS) & set(FULL.seeds)
+    assert 0 <= tuning.regret(SQUARE, Synthetic(features=3, rows=3000, rounds=30)) < 30
 
 
-def test_without_vowpal_wabbit_the_page_says_so(monkeypatch):
+def test_what_is_not_installed_changes_no_other_piece_and_is_said(monkeypatch):
+    setting = replace(TINY, seeds=(100,), rounds=40, budgets=(5,), variants=(PLAIN,), outside_seeds=1)
+    before = EXPERIMENT.units(setting)
     monkeypatch.setattr(vowpal, "installed", lambda: None)
-    pairs = [(unit, EXPERIMENT.run(unit)) for unit in EXPERIMENT.units(OUTSIDE)]
-    assert not any(unit["outside"] for unit, _ in pairs)
-    analysis = EXPERIMENT.analyse(OUTSIDE, pairs)
-    assert analysis.numbers["outside"] is None
-    assert analysis.numbers["notes"][0] == MISSING
-    (figure,) = drawing.draw(OUTSIDE, analysis).values()
-    assert MISSING in figure.get_label()
+    monkeypatch.setattr(outsiders, "version", lambda name: None)
+    after = EXPERIMENT.units(setting)
+    assert len(before) == len(after)
+    assert "version" not in before[0]["learners"][0]
+    ours = [unit for unit in after if "version" not in unit["learners"][0]]
+    assert ours == before[: len(ours)]
+    analysis = EXPERIMENT.analyse(setting, played(setting))
+    assert set(analysis.numbers["outside"].values()) == {None}
+    drawn = drawing.draw(setting, analysis)
+    assert "Not installed here and left out: VW SquareCB" in drawn["outside"].get_label()
 
 
-def test_figures_come_from_the_tables(found):
+def test_figures_have_six_lines_at_most_and_come_from_the_tables(found):
     analysis = EXPERIMENT.analyse(TINY, found)
-    (figure,) = drawing.draw(TINY, analysis).values()
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == list(TINY.supports)
-    (legend,) = figure.legends
-    assert "confident" in [text.get_text() for text in legend.get_texts()]
-    assert "6 seeds" in figure.get_label()
+    drawn = drawing.draw(TINY, analysis)
+    assert list(drawn) == ["frontier_d5", "outside", "totals", "budgets", "robustness"]
+    for figure in drawn.values():
+        (legend,) = figure.legends
+        names = [text.get_text() for text in legend.get_texts()]
+        assert "economical" in names
+        assert "the log alone" in names
+        assert len(names) <= 6
+        assert "4 seeds" in figure.get_label()
+        assert "Where ours lose" in figure.get_label()
+    titles = [axes.get_title(loc="left") for axes in drawn["frontier_d5"].axes]
+    assert titles[:3] == list(TINY.supports)
+
+
+def test_prompts_are_met_as_logged_and_priced_by_the_logged_rewards(monkeypatch):
+    """A tiny routing: what is earned is quality less the cost, and the unit of prices the logged rewards' deviation."""
+    from sparing.simulation import RoutingWorld, hidden_model_log
+    from sparing.simulation.routing import Routing
+
+    rng = np.random.default_rng(0)
+    n = 120
+    routing = Routing(
+        tuple(f"prompt {word} {number}" for number, word in enumerate(rng.integers(0, 9, n))),
+        ("small", "middle", "large"),
+        rng.uniform(size=(n, 3)),
+        np.tile([0.0, 0.01, 0.1], (n, 1)),
+        np.array(["val"] * 80 + ["test_holdout"] * 40),
+        ("any",) * n,
+        "made up",
+    )
+    world = RoutingWorld(routing, cost_weight=3.0)
+    monkeypatch.setattr(data, "prompts", {3.0: world}.get)
+    unit = {"kind": "routing", "weight": 3.0, "hidden": 2, "seed": 100}
+    unit["learners"] = [{"name": "log_alone"}, {"name": "economical", "price": 1e6}]
+    result = EXPERIMENT.run(unit)
+    log = hidden_model_log(world, hidden="large", seed=100)
+    assert (result["logged"], result["rounds"], result["never"]) == (80, 40, 1)
+    assert result["unit"] == pytest.approx(log.rewards.std())
+    alone, dear = result["runs"]
+    best = world.means[world.live_rows].max(axis=1).mean()
+    assert alone["reward"] == pytest.approx(best - alone["regret"] / 40)
+    assert dear == alone, "at a price that nothing repays, economical is the log alone"

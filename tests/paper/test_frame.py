@@ -83,6 +83,7 @@ def log():
 @pytest.mark.parametrize("name", [name for name, one in LEARNERS.items() if one.algorithm])
 def test_every_learner_takes_what_it_needs_and_no_more(name, log):
     settings = {"supported": top(2), "clip": "percentile-ratio", "tolerance": 0.5, "noise": 1.0}
+    settings |= {"call_cost": 0.1, "horizon": 100, "calls": None}
     learner = learners.start(name, log, **settings)
     assert learner.algorithm == LEARNERS[name].algorithm
     assert isinstance(learner, sparing.Learner)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from research.bench.children import Field
+from research.bench.field import Field
 from research.bench.house.data import write_table
 from research.bench.measuring import COST, Measurement, Outcome, beside, ratio, shown
 from research.bench.racing import Entry, race

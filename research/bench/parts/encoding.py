@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import sparing
-from research.bench.children import Field
+from research.bench.field import Field
 from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, ratio
 from research.bench.setting import BenchmarkSetting
 

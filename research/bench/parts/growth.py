@@ -1,6 +1,6 @@
 """How our time grows with actions, features and rows."""
 
-from research.bench.children import Field
+from research.bench.field import Field
 from research.bench.measuring import Measurement, Outcome
 from research.bench.parts.batch import SUMMING, table_of
 from research.bench.parts.step import COLD, WARM, ours

@@ -5,9 +5,10 @@ import resource
 import subprocess
 import sys
 
-from research.bench.children import ONE_THREAD, Field
+from research.bench.field import Field
 from research.bench.measuring import COST, Measurement, Outcome, ratio
 from research.bench.setting import BenchmarkSetting
+from research.children import ONE_THREAD
 
 BARE, NUMPY, NUMBA = "python", "import numpy", "import numba"
 IMPORT, HELP, DECISION = "ours, import", "ours, --help", "ours, first decision"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from research.bench.children import Field
+from research.bench.field import Field
 from research.bench.measuring import COST, Measurement, Outcome, Ratio, ratio, shown
 from research.bench.racing import MOST, Entry, race
 from research.bench.setting import BenchmarkSetting

@@ -1,43 +1,51 @@
-"""Beyond the paper: calls against regret under four logging policies and on eight data sets, outsiders included."""
+"""Beyond the paper: what calls and regret cost in all, under four logging policies, on nine data sets, outsiders included."""
 
-from research.paper.beyond import comparing
-from research.paper.beyond.meeting import run, units
+from research.paper.beyond import comparing, data, telling, worlds
 from research.paper.beyond.setting import FULL, QUICK, Setting
+from research.paper.beyond.units import CLASSES, ROUTING, WORLD, units
 from research.paper.experiment import Analysis, Experiment, Pairs, Record
 
 
+def run(unit: Record) -> Record:
+    """Calls, regret and what the kind of place measures beside, for each learner in the piece's order."""
+    runs = {CLASSES: data.run_classes, ROUTING: data.run_routing}
+    return runs.get(unit["kind"], worlds.run)(unit)
+
+
 def analyse(setting: Setting, results: Pairs) -> Analysis:
-    """Means over seeds, paired differences, and what they say in words, losses included."""
-    runs = comparing.gather(setting, results)
-    differences = comparing.compared(setting, runs)
-    versions = sorted({record["version"] for unit, _ in results for record in unit["outside"]})
+    """Means over seeds, totals at each price, paired differences, and what they say in words, losses included."""
+    runs = comparing.gather(results)
+    found = comparing.differences(setting, runs)
+    sharpened = comparing.sharpened(setting, runs)
     numbers = {
-        "outside": _outside(setting, ", ".join(versions)) if versions else None,
-        "differences": [comparing.plain(row) for row in differences],
+        "outside": _versions(results),
         "data": {
-            unit["data"]: {key: result[key] for key in ("rounds", "logged", "never")}
+            unit["place"]: {key: result[key] for key in ("rounds", "logged", "never")}
             for unit, result in results
-            if unit["kind"] == "classes"
+            if unit["kind"] in (CLASSES, ROUTING)
         },
-        "losses": comparing.losses(setting, differences),
-        "notes": comparing.notes(setting, differences, outside=bool(versions)),
+        "differences": {name: rows.columns() for name, rows in found.items()},
+        "sharpened": sharpened,
+        "losses": telling.losses(setting, found),
+        "notes": telling.notes(setting, found, sharpened),
     }
     tables = {
-        "frontier": comparing.points(runs, "world"),
-        "classes": comparing.points(runs, "classes"),
+        "totals": comparing.totals(comparing.priced(setting, runs)),
+        "budgets": comparing.budgets(runs),
+        **{kind: comparing.points(runs, kind) for kind in (WORLD, CLASSES, ROUTING)},
     }
     return Analysis(numbers, tables)
 
 
-def _outside(setting: Setting, version: str) -> Record:
-    """Vowpal Wabbit's version and options."""
-    chosen = vars(setting.tuned).items()
-    return {"version": version} | {part: [one.options for one in tuned] for part, tuned in chosen}
+def _versions(results: Pairs) -> dict[str, str | None]:
+    """The version of each outsider; null where it was not installed."""
+    records = (record for unit, _ in results for record in unit["learners"])
+    return {record["name"]: record["version"] for record in records if "version" in record}
 
 
 EXPERIMENT = Experiment(
     name="beyond",
-    title="What the paper does not show: calls against regret for every learner, and Vowpal Wabbit",
+    title="What the paper does not show: what calls and regret cost in all, for every learner and for outsiders",
     quick=QUICK,
     full=FULL,
     units=units,

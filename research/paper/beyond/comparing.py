@@ -1,153 +1,119 @@
-"""Ours against the others, paired by seed, and the outcome in sentences."""
+"""Runs in one table; what they cost in all at each price of a call; and `economical` less the others, paired by seed."""
 
 from collections.abc import Iterator
 
-from research.learners import LEARNERS
-from research.paper.beyond.setting import Setting, Size
+from research.paper.beyond.setting import Setting
+from research.paper.beyond.units import BUDGET, CLASSES, ROBUST, ROUTING, WORLD
 from research.paper.experiment import Columns, Pairs, Record
 from research.paper.frame import Frame
 from research.paper.intervals import Interval
 
-METRICS = ("calls", "regret", "final")
-"""Reward calls; regret (on classes: wrong answers) of the live rounds; the final policy's mean loss a context."""
+OURS, ALONE = "economical", "log_alone"
+PLACE = ("kind", "part", "place")
+"""Where learners met: a size of world and a logging policy, a variant and a logging policy, a data set, a routing."""
 
-PLACE = ("kind", "features", "rows", "place")
-"""Where learners met: a synthetic `world` of some size under a logging policy, or a data set's `classes`."""
+WHO = ("name", "at")
+"""A learner, and its tolerance or the price that it was told."""
 
-OURS = ("certified", "confident")
-OTHERS = (
-    *("greedy", "moful", "eps_moful", "eps_moful_ips", "eps_moful_ips_inf", "eps_moful_ips_given"),
-    *("eps_moful_ips_inf_given", "warm_started", "linucb", "lints"),
-    *("squarecb_warm", "squarecb_cold", "regcb_warm", "regcb_cold"),
-)
-NOTED = ("greedy", "eps_moful_ips", "linucb", "squarecb_warm", "regcb_warm")
-"""The others that sentences tell of; numbers hold them all."""
-
-CLASSES = "classes"
-WORDS = {"calls": "calls", "regret": "regret", "final": "held-out error"}
-MISSING = "Vowpal Wabbit is not installed here and was left out; pip install vowpalwabbit, and run again, to see it."
+METRICS = {WORLD: ("calls", "regret"), CLASSES: ("calls", "error"), ROUTING: ("calls", "reward")}
+"""What the frontiers show of each kind."""
 
 
-def told(name: str) -> str:
-    """A learner's name in a sentence, which says how it begins where that could be mistaken."""
-    more = {"greedy": "the log alone (greedy ridge)", "moful": "mOFUL, cold"}
-    return more.get(name, LEARNERS[name].label)
+def gather(results: Pairs) -> Frame:
+    """A row a run; `unit` is the deviation that prices are multiples of."""
+    return Frame(_rows(results))
 
 
-def gather(setting: Setting, results: Pairs) -> Frame:
-    """A row a run; those who start cold stand in every logging policy's place."""
-    return Frame(_rows(setting, results))
-
-
-def _rows(setting: Setting, results: Pairs) -> Iterator[Record]:
+def _rows(results: Pairs) -> Iterator[Record]:
     for unit, result in results:
-        where = {"kind": unit["kind"], "features": unit.get("features"), "rows": unit.get("rows")}
-        places = [unit["data"]] if unit["kind"] == CLASSES else [unit["support"]]
-        for record, values in zip([*unit["learners"], *unit["outside"]], result["runs"], strict=True):
-            who = {"name": record["name"], "tolerance": record.get("tolerance"), "seed": unit["seed"]}
-            for place in setting.supports if places == ["cold"] else places:
-                yield {**where, "place": place, **who, **values}
+        where = {key: unit[key] for key in (*PLACE, "seed")} | {"unit": result["unit"]}
+        for record, values in zip(unit["learners"], result["runs"], strict=True):
+            if values is not None:
+                at = record.get("tolerance", record.get("price"))
+                who = {"name": record["name"], "at": at, "budget": record.get("budget")}
+                yield where | who | values
 
 
-def plain(row: Record) -> Record:
-    """A row without its kind, and without a size where there is none."""
-    left_out = ("kind", "features", "rows") if row["kind"] == CLASSES else ("kind",)
-    return {name: value for name, value in row.items() if name not in left_out}
+def priced(setting: Setting, runs: Frame) -> Frame:
+    """Each run at each price: total = regret + price·unit·calls. Ours has a run for each price, the others one for all."""
+    return Frame(_priced(setting, runs.only(lambda row: row["kind"] != BUDGET)))
 
 
-def points(runs: Frame, kind: str) -> Columns:
-    """A row for each learner in each place: calls, regret and final loss with their 95 % limits."""
-    names = (*PLACE, "name", "tolerance")
+def _priced(setting: Setting, runs: Frame) -> Iterator[Record]:
+    for row in runs:
+        prices = (setting.variant_price,) if row["kind"] == ROBUST else setting.prices
+        for price in (row["at"],) if row["name"] == OURS else prices:
+            total = row["regret"] + price * row["unit"] * row["calls"]
+            yield {key: row[key] for key in (*PLACE, *WHO, "seed")} | {"price": price, "total": total}
+
+
+def totals(totalled: Frame) -> Columns:
+    """A row a place, price and learner: its total, and that as a share of the log alone's, with 95 % limits."""
+    names = (*PLACE, "price", *WHO)
     rows = []
-    for where, found in runs.where(kind=kind).by(*names).items():
-        row: Record = {**dict(zip(names, where, strict=True)), "seeds": len(found)}
-        for metric in METRICS:
-            row |= found.mean(metric).named(metric)
-        rows.append(plain(row))
+    for where, there in totalled.by(*PLACE, "price").items():
+        alone = there.where(name=ALONE)
+        for who, found in there.by(*WHO).items():
+            both = alone.among("seed", set(found["seed"]))
+            scale, apart = both.mean("total").value, found.less(both, "total")
+            share = Interval(*(1 + end / scale for end in (apart.value, apart.low, apart.high)))
+            row = dict(zip(names, (*where, *who), strict=True)) | {"seeds": len(found)}
+            rows.append(row | found.mean("total").named("total") | share.named("share"))
     return Frame(rows).columns()
 
 
-def compared(setting: Setting, runs: Frame) -> Frame:
-    """Both of ours, at the tolerance to compare at, less each of the others, by place and metric."""
-    return Frame(_differences(setting, runs))
+def points(runs: Frame, kind: str) -> Columns:
+    """A row for each learner in each place of a kind: calls and what they bought, with 95 % limits."""
+    rows = []
+    for where, found in runs.where(kind=kind).by("part", "place", *WHO).items():
+        row: Record = dict(zip(("part", "place", *WHO), where, strict=True)) | {"seeds": len(found)}
+        for metric in METRICS[kind]:
+            row |= found.mean(metric).named(metric)
+        rows.append(row)
+    return Frame(rows).columns()
 
 
-def _differences(setting: Setting, runs: Frame) -> Iterator[Record]:
-    for where, there in runs.by(*PLACE).items():
-        place: Record = dict(zip(PLACE, where, strict=True))
-        tolerance = setting.class_compared if place["kind"] == CLASSES else setting.compared
-        for name in OURS:
-            ours = there.where(name=name, tolerance=tolerance)
-            for other in OTHERS:
-                theirs = there.where(name=other)
-                if len(ours) and len(theirs):
-                    for metric in METRICS:
-                        pair = {"ours": name, "tolerance": tolerance, "other": other, "metric": metric}
-                        yield {**place, **pair, **ours.less(theirs, metric).to_dict()}
+def budgets(runs: Frame) -> Columns:
+    """A row for each budget, learner and place: the regret, and the calls that were made of it."""
+    rows = []
+    for where, found in runs.where(kind=BUDGET).by("part", "place", "name", "budget").items():
+        row: Record = dict(zip(("part", "place", "name", "budget"), where, strict=True))
+        rows.append(row | found.mean("calls").named("calls") | found.mean("regret").named("regret"))
+    return Frame(rows).columns()
 
 
-def notes(setting: Setting, differences: Frame, *, outside: bool) -> list[str]:
-    """What the differences say, sentence by sentence; what is not told apart by its 95 % interval is said."""
-    sentences = [] if outside else [MISSING]
-    for where, part in parts(setting, differences).items():
-        for (ours, tolerance, other), found in part.by("ours", "tolerance", "other").items():
-            if other in NOTED:
-                measured = "; ".join(
-                    f"{WORDS[metric]} {_outcome(found.where(metric=metric))}"
-                    for metric in ("calls", _loss(where))
-                )
-                who = f"{told(ours)} (tolerance {tolerance:g}) less {told(other)}"
-                sentences.append(f"{where}: {who}: {measured}.")
-    return sentences
+def against(frame: Frame, by: tuple[str, ...], metric: str, ours: Frame | None = None) -> Frame:
+    """`economical` less each of the others, in each of the groups that these settings make; a row each."""
+    rows = []
+    for where, there in frame.by(*by).items():
+        mine = there.where(name=OURS) if ours is None else ours.by(*by)[where]
+        for (name, at), theirs in there.by(*WHO).items():
+            if name != OURS:
+                apart = mine.less(theirs, metric)
+                rows.append(dict(zip(by, where, strict=True)) | {"other": name, "at": at} | apart.to_dict())
+    return Frame(rows)
 
 
-def losses(setting: Setting, differences: Frame) -> dict[str, str]:
-    """For each part, to whom ours surely lose in regret or held-out error, at whatever calls."""
-    return {where: _lost(where, part) for where, part in parts(setting, differences).items()}
+def differences(setting: Setting, runs: Frame) -> dict[str, Frame]:
+    """All that is compared: totals by price, what the least price buys, calls and regret within a budget."""
+    found = {"totals": against(priced(setting, runs), (*PLACE, "price"), "total")}
+    for kind, (_, metric) in METRICS.items():
+        there = runs.where(kind=kind)
+        least = there.where(name=OURS, at=setting.prices[0])
+        found[f"{kind} at the least price"] = against(there, PLACE, metric, least)
+    found["budgets"] = against(runs.where(kind=BUDGET), (*PLACE, "budget"), "regret")
+    return found
 
 
-def parts(setting: Setting, differences: Frame) -> dict[str, Frame]:
-    """The synthetic worlds of each size in turn, then the data sets."""
-    found = {
-        where(size): differences.where(kind="world", features=size.features, rows=size.rows)
-        for size in setting.sizes
-    }
-    return found | ({CLASSES: differences.where(kind=CLASSES)} if setting.data else {})
-
-
-def where(size: Size) -> str:
-    """A size of synthetic world in words."""
-    return f"d = {size.features}, {size.rows:,} logged rows"
-
-
-def _loss(part: str) -> str:
-    return "final" if part == CLASSES else "regret"
-
-
-def _interval(row: Record) -> Interval:
-    """A difference again; its ends are null where one seed is all there is."""
-    ends = (row[name] if row[name] is not None else float("nan") for name in ("value", "low", "high"))
-    return Interval(*ends)
-
-
-def _lost(where: str, part: Frame) -> str:
-    metric = _loss(where)
-    surely = part.where(metric=metric).only(lambda row: _interval(row).low > 0)
-    if not len(surely):
-        return f"Nobody here has surely less {WORDS[metric]} than certified or confident at the compared tolerance."
-    sentences = [
-        f"{told(ours)} ({tolerance:g}) than {told(other)} on "
-        + ", ".join(f"{row['place']} +{_interval(row).text()}" for row in found)
-        for (ours, tolerance, other), found in surely.by("ours", "tolerance", "other").items()
-    ]
-    return f"Where ours lose (more {WORDS[metric]}, paired, 95 %): {'; '.join(sentences)}."
-
-
-def _outcome(found: Frame) -> str:
-    """Which differences are surely below zero, which above, which neither."""
-    groups: dict[str, list[str]] = {"lower": [], "higher": [], "not told apart": []}
-    for row in found:
-        one = _interval(row)
-        word = "lower" if one.high < 0 else "higher" if one.low > 0 else "not told apart"
-        groups[word].append(f"{row['place']} {one.text()}")
-    return ", ".join(f"{word} on {', '.join(group)}" for word, group in groups.items() if group)
+def sharpened(setting: Setting, runs: Frame) -> list[Record]:
+    """Under `sharpened` logging, ours less ε-mOFUL-IPS in calls, and its regret as a share of theirs."""
+    rows = []
+    there = runs.where(kind=WORLD, place="sharpened")
+    for (part,), found in there.by("part").items():
+        ips = found.where(name="eps_moful_ips")
+        for price in setting.prices if len(ips) else ():
+            ours = found.where(name=OURS, at=price)
+            share = ours.mean("regret").value / ips.mean("regret").value
+            fewer = ours.less(ips, "calls").to_dict()
+            rows.append({"part": part, "price": price, "regret_share": share} | fewer)
+    return rows

@@ -53,17 +53,17 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Chosen:
-    """How Vowpal Wabbit is set in the synthetic worlds, warm-started and cold, and on classes."""
+    """How Vowpal Wabbit is set in the synthetic worlds, on classes and on prompts."""
 
-    warm: tuple[Tuned, ...]
-    cold: tuple[Tuned, ...]
+    worlds: tuple[Tuned, ...]
     classes: tuple[Tuned, ...]
+    routing: tuple[Tuned, ...]
 
 
 TUNED = Chosen(
-    warm=(Tuned("squarecb", 0.25, 1000.0), Tuned("regcb", 0.25, 1e-6)),
-    cold=(Tuned("squarecb", 1.0, 100.0), Tuned("regcb", 2.0, 1e-5)),
+    worlds=(Tuned("squarecb", 0.25, 1000.0), Tuned("regcb", 0.25, 1e-6)),
     classes=(Tuned("squarecb", 4.0, 30.0), Tuned("regcb", 2.0, 1e-2)),
+    routing=(Tuned("squarecb", 0.25, 1000.0), Tuned("regcb", 0.25, 1e-4)),
 )
 """The best of the grid in `research.paper.beyond.tuning`, by regret and, for classes, by held-out error, on seeds 1000 and 1001."""
 
@@ -78,63 +78,43 @@ def installed() -> str | None:
         return "of unknown version"
 
 
-def record(tuned: Tuned, version: str, start: str) -> Record:
-    """All that a run of Vowpal Wabbit depends on; `start` is `warm` or `cold`."""
+def record(tuned: Tuned, version: str | None) -> Record:
+    """All that a run of Vowpal Wabbit depends on."""
     return {
-        "name": f"{tuned.algorithm}_{start}",
+        "name": tuned.algorithm,
         "rate": tuned.rate,
         "exploration": tuned.exploration,
         "version": version,
     }
 
 
-def tuned(record: Record) -> Tuned:
-    """How the record says that Vowpal Wabbit is set."""
-    return Tuned(record["name"].partition("_")[0], record["rate"], record["exploration"])
+def meet(
+    record: Record, log: Log, stream: Stream, fresh: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Let it learn the log and play every round; its actions (T,), and its policy's on the fresh contexts, (n,)."""
+    with Vowpal(log, Tuned(record["name"], record["rate"], record["exploration"])) as learner:
+        return learner.play(stream, rng), learner.actions(fresh)
 
 
 class Vowpal:
-    """One Vowpal Wabbit learner, warm-started from a log if one is given; close it, or use it in a `with`.
+    """One Vowpal Wabbit learner, warm-started from a log; close it, or use it in a `with`.
 
-    `rewards` are the least and the greatest reward to expect; costs are scaled and bounded by them.
+    Costs are scaled and bounded by the log's least and greatest reward.
     """
 
-    def __init__(
-        self,
-        tuned: Tuned,
-        *,
-        n_actions: int,
-        n_features: int,
-        rewards: tuple[float, float],
-        log: Log | None = None,
-    ) -> None:
-        low, high = rewards
+    def __init__(self, log: Log, tuned: Tuned) -> None:
+        low, high = float(log.rewards.min()), float(log.rewards.max())
         self.scale = max(abs(low), abs(high))
-        self.n_features = n_features
-        self.lines = [f"|a {action}" for action in range(n_actions)]
-        self.context = "shared |x " + " ".join(f"{i}:%.7g" for i in range(n_features))
+        self.n_features = log.n_features
+        self.lines = [f"|a {action}" for action in range(log.n_actions)]
+        self.context = "shared |x " + " ".join(f"{i}:%.7g" for i in range(log.n_features))
         module = require("vowpalwabbit", extra="dev", purpose="comparing with Vowpal Wabbit")
         with tempfile.TemporaryDirectory() as folder:
             bounds = f"--cb_min_cost {-high / self.scale:.7g} --cb_max_cost {-low / self.scale:.7g}"
-            options = f"{tuned.options} {bounds}"
-            if log is not None:
-                path = Path(folder, "log.txt")
-                path.write_text(self._text(log), encoding="ascii")
-                options += f" --data {path}"
-            self.workspace: Any = module.Workspace(options)
-            if log is not None:
-                self.workspace.run_parser()
-
-    @classmethod
-    def on(cls, log: Log, tuned: Tuned, *, warm: bool) -> "Vowpal":
-        """For the actions, features and rewards of a log, which it learns first if `warm`."""
-        return cls(
-            tuned,
-            n_actions=log.n_actions,
-            n_features=log.n_features,
-            rewards=(float(log.rewards.min()), float(log.rewards.max())),
-            log=log if warm else None,
-        )
+            path = Path(folder, "log.txt")
+            path.write_text(self._text(log), encoding="ascii")
+            self.workspace: Any = module.Workspace(f"{tuned.options} {bounds} --data {path}")
+            self.workspace.run_parser()
 
     def __enter__(self) -> "Vowpal":
         return self

@@ -1,21 +1,17 @@
-"""Contenders live in child processes, one a library, and are timed there."""
+"""Another library lives in a child process, in an environment of its own: JSON lines there and back."""
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparing.errors import SparingError
 
-SERVER = Path(__file__).parent / "peers" / "serve.py"
 ONE_THREAD = {
     name: "1"
     for name in (
@@ -39,7 +35,7 @@ class ContenderError(SparingError):
 
 @dataclass
 class Child:
-    """A process that serves contenders; see peers/serve.py for what is said."""
+    """A process that answers each line with a line, and first of all says its library's version."""
 
     name: str
     command: list[str]
@@ -117,57 +113,3 @@ class Child:
             self.process.kill()
             self.process.wait()
         self.complaints.close()
-
-
-@dataclass
-class Field:
-    """Who can run: our own modules in this interpreter, and peers in theirs.
-
-    `peers` maps a peer's name to its interpreter. Children are started when first asked for and live
-    until the field is closed. `say` tells people how far it is.
-    """
-
-    peers: Mapping[str, Path]
-    say: Callable[[str], None] = lambda text: None
-    children: dict[str, Child] = field(default_factory=dict)
-
-    def child(self, name: str) -> Child:
-        """The child that serves `ours`, `plain` or a peer."""
-        if name not in self.children:
-            self.children[name] = self._start(name)
-        return self.children[name]
-
-    def _start(self, name: str) -> Child:
-        environment = dict(os.environ)
-        if name in self.peers:
-            script = SERVER.with_name(f"{name}.py")
-            return Child.start(name, [str(self.peers[name]), "-I", str(SERVER), str(script)], environment)
-        module = f"research.bench.house.{name}"
-        environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
-        return Child.start(name, [sys.executable, "-P", str(SERVER), module], environment)
-
-    def died(self, name: str) -> bool:
-        """Whether a child has ended of itself, or never came up."""
-        child = self.children.get(name)
-        return child is None or child.process.poll() is not None
-
-    def forget(self, name: str) -> None:
-        """End a child, so that its memory is free or a broken one is started anew."""
-        child = self.children.pop(name, None)
-        if child is not None:
-            child.close()
-
-    def close(self) -> None:
-        """End all children."""
-        for name in list(self.children):
-            self.forget(name)
-
-
-@contextlib.contextmanager
-def open_field(peers: Mapping[str, Path], say: Callable[[str], None] = lambda text: None) -> Iterator[Field]:
-    """A field whose children end with the block."""
-    ready = Field(peers, say)
-    try:
-        yield ready
-    finally:
-        ready.close()

@@ -128,11 +128,20 @@ def install(
     return [_ready(peer, base / peer.name, reinstall, say) for peer in peers]
 
 
+def interpreter(peer: Peer, *, folder: Path | None = None) -> Path | None:
+    """The Python of a peer's environment; None where there is none, or it was made from other pins."""
+    place = (cache_directory() / "bench" if folder is None else folder) / peer.name
+    python = _python(place)
+    return python if python.exists() and _read(place / RECEIPT) == _receipt(peer) else None
+
+
+def _python(place: Path) -> Path:
+    return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
 def _ready(peer: Peer, place: Path, reinstall: bool, say: Callable[[str], None]) -> Installed:
-    python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    receipt = _receipt(peer)
-    with_receipt = place / RECEIPT
-    if not reinstall and python.exists() and _read(with_receipt) == receipt:
+    python = _python(place)
+    if not reinstall and interpreter(peer, folder=place.parent) is not None:
         return Installed(peer, python)
     say(f"installing {peer.pin} in an environment of its own …")
     try:
@@ -142,8 +151,8 @@ def _ready(peer: Peer, place: Path, reinstall: bool, say: Callable[[str], None])
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
         _run([*pip, *peer.beside])
         _run([*pip, *peer.options, peer.pin])
-        with replacing(with_receipt) as part:
-            part.write_text(json.dumps(receipt, indent=1), encoding="utf-8")
+        with replacing(place / RECEIPT) as part:
+            part.write_text(json.dumps(_receipt(peer), indent=1), encoding="utf-8")
     except (subprocess.SubprocessError, OSError) as error:
         reason = _why(error).replace(str(place), peer.name)
         say(f"{peer.title} is left out: {reason}")
