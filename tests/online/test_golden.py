@@ -22,6 +22,9 @@ ALGORITHMS = {
     "warm_started": lambda log: sparing.warm_started(log, **GIVEN),
     "certified": lambda log: sparing.certified(log, tolerance=0.1, **SCALED),
     "confident": lambda log: sparing.confident(log, tolerance=0.05, spot_check=0.1, noise=0.5, seed=4),
+    "economical": lambda log: sparing.economical(
+        log, call_cost=0.002, horizon=400, calls=12, noise=0.5, seed=4
+    ),
     "linucb": lambda log: sparing.linucb(log, **GIVEN),
     "lints": lambda log: sparing.lints(log, **GIVEN),
 }
@@ -55,4 +58,5 @@ def test_decisions_are_those_recorded(name, golden):
 def test_the_recorded_runs_see_every_reason(golden):
     assert set(golden) == set(ALGORITHMS)
     reasons = {reason for run in golden.values() for reason in run["reasons"]}
-    assert reasons == {"explore", "spot-check", "supported", "log-beats", "certified", "confident"}
+    priced = {"not-worth-it", "spent"}
+    assert reasons == {"explore", "spot-check", "supported", "log-beats", "certified", "confident"} | priced

@@ -12,7 +12,8 @@ from reference.cases import make_log, parameters
 from sparing.errors import SettingError
 from sparing.online import rules
 from sparing.online.engine import doubting
-from sparing.online.learner import Learner, seeded
+from sparing.online.engine.luck import seeded
+from sparing.online.learner import Learner
 
 
 def view(scores, eligible, priority):

@@ -16,6 +16,10 @@ ASKING = {"tolerance": 0.0, "confidence": 1 - 1e-9, "noise": 2.0, "prior_scale":
 """`confident` calls wherever a doubt of 10⁻⁹ is left."""
 
 
+PRICED = {"horizon": 10**6, "noise": 2.0, "prior_scale": 1.0}
+"""`economical` over so many rounds that nearly every one is worth a tiny price."""
+
+
 class Step:
     """decide and update; `spec["regime"]` says what the learner knows when it begins."""
 
@@ -27,6 +31,27 @@ class Step:
         decision = self.learner.decide(x)
         if decision.needs_reward:
             self.learner.update(decision, means[decision.action] + noise)
+
+
+class Skip:
+    """decide in rounds that ask for nothing, after so many that were learnt from."""
+
+    def __init__(self, rounds: Any) -> None:
+        self.learner = _begin(rounds, rounds.spec["regime"])
+        world = sparing.simulation.LinearWorld(
+            n_actions=rounds.n_actions, n_features=rounds.n_features, noise=2.0, seed=int(rounds.spec["seed"])
+        )
+        sparing.simulate(self.learner, world, rounds=int(rounds.spec["lived"]), seed=1)
+        contexts = world.contexts(4096, np.random.default_rng(2))
+        self.contexts = contexts[~self.learner.decide_many(contexts).needs_reward][:512]
+        self.place = 0
+        for x in self.contexts:  # what is kept of a state that does not change is found once
+            self.learner.decide(x)
+
+    def step(self, x: Any, means: Any, noise: float) -> None:
+        """Decide."""
+        self.place = (self.place + 1) % len(self.contexts)
+        self.learner.decide(self.contexts[self.place])
 
 
 class CompiledStep:
@@ -51,11 +76,17 @@ REGIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "certified": ("certified", {"tolerance": -np.inf, "radius_scale": 0.2, "noise": 2.0, "theta_bound": 1.0}),
     "confident": ("confident", ASKING),
     "unchecked": ("confident", {**ASKING, "spot_check": 0.0}),
+    "economical": ("economical", {**PRICED, "call_cost": 1e-6}),
+    "confident, skipping": (
+        "confident",
+        {"tolerance": 1.0, "noise": 2.0, "prior_scale": 1.0, "spot_check": 0.0},
+    ),
+    "economical, skipping": ("economical", {**PRICED, "call_cost": 0.2}),
 }
 """Which learner, and how: `cold` has seen nothing, the others a log with `rows_an_action` rows of every action.
 
 In `worst` radii have their full width over few, equally many rows: nothing can be ruled out. The learners that we
-recommend meet rounds that they ask about, `confident` with its spot checks and without.
+recommend meet rounds that they ask about, `confident` with its spot checks and without; and, `skipping`, rounds that they do not.
 """
 
 
@@ -149,6 +180,7 @@ def _warmed(once: Any) -> Repeated:
 
 CONTENDERS = {
     "step": Step,
+    "skip": Skip,
     "compiled step": CompiledStep,
     "simulate": simulation,
     "statistics": statistics,

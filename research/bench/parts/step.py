@@ -11,6 +11,8 @@ from research.bench.setting import BenchmarkSetting
 COLD, WARM, WORST = "ours, cold", "ours, warm", "ours, worst regime"
 COMPILED = "ours, worst regime, compiled part"
 CERTIFIED, CONFIDENT, UNCHECKED = "ours, certified", "ours, confident", "ours, confident without spot checks"
+ECONOMICAL = "ours, economical"
+SURE, THRIFTY = "ours, confident, skipping", "ours, economical, skipping"
 OBP, SQUARE_CB = "OBP LinUCB", "VW SquareCB"
 NUMPY, NUMBA = "NumPy, one product", "Numba, all arms"
 SCAN, PACKED = "limit: read every θ once", "limit: read every V⁻¹ once"
@@ -38,6 +40,9 @@ TARGETS = {
 
 CHECK_TARGET = 1.5
 """Times the cost of a called round that spot checks may bring it to."""
+
+SKIP_TARGET, LIVED, WEIGHED = 2.0, 2000, 1000
+"""Times the cost of a skipped round that weighing may bring it to; rounds lived through before; and the most actions tried with."""
 
 COLD_TARGETS = {NUMPY: {"10000 × 64": 1000.0}}
 WORST_TARGETS = {NUMBA: {"20 × 10": 1.0, "26 × 17": 1.0, "1000 × 32": 2.0, "10000 × 64": 1.0}}
@@ -103,6 +108,24 @@ def _ours(setting: BenchmarkSetting, spec: dict[str, Any]) -> list[Entry]:
         ours(CERTIFIED, "certified", called, warm, patience, most=4000),
         ours(CONFIDENT, "confident", f"1 % spot checks, {asked}", warm, patience, most=4000),
         ours(UNCHECKED, "unchecked", asked, warm, patience, most=4000),
+        *(_weighing(warm, patience, log) if spec["actions"] <= WEIGHED else ()),
+    ]
+
+
+def _weighing(spec: dict[str, Any], patience: float, log: str) -> list[Entry]:
+    """`economical` in rounds that it asks about and in rounds that it does not, these beside `confident`."""
+    lived = f"{log}, σ = 2; {LIVED:,} rounds lived through before, no spot checks"
+    asked = f"price 10⁻⁶, 10⁶ rounds to come: nearly every round called; {log}, σ = 2"
+    skipping = {**spec, "lived": LIVED}
+    return [
+        ours(ECONOMICAL, "economical", asked, spec, patience, most=1000),
+        *(
+            Entry("ours", "skip", title, f"{told}; {lived}", {**skipping, "regime": regime}, patience, 4000)
+            for title, regime, told in (
+                (SURE, "confident, skipping", "tolerance 1"),
+                (THRIFTY, "economical, skipping", "price .2, 10⁶ rounds to come"),
+            )
+        ),
     ]
 
 
@@ -115,11 +138,15 @@ def _peer_regime(child: str) -> str:
 def ratios(measured: Sequence[Measurement], size: str) -> list[Ratio]:
     """Everyone beside ours, in the regimes that compare."""
     regimes = {COLD: {**TARGETS, **COLD_TARGETS}, WARM: TARGETS, WORST: {}, COMPILED: WORST_TARGETS}
-    others = [m for m in measured if m.contender not in (*regimes, CERTIFIED, CONFIDENT, UNCHECKED)]
+    apart = (CERTIFIED, CONFIDENT, UNCHECKED, ECONOMICAL, SURE, THRIFTY)
+    others = [m for m in measured if m.contender not in (*regimes, *apart)]
     found = []
     checked, unchecked = shown(CONFIDENT, measured), shown(UNCHECKED, measured)
     if checked is not None and unchecked is not None:
         found.append(ratio(checked, unchecked, of=COST, target=CHECK_TARGET))
+    thrifty, sure = shown(THRIFTY, measured), shown(SURE, measured)
+    if thrifty is not None and sure is not None:
+        found.append(ratio(thrifty, sure, of=COST, target=SKIP_TARGET))
     for mine, targets in regimes.items():
         ours = shown(mine, measured)
         if ours is None:

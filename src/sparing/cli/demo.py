@@ -14,16 +14,17 @@ def demo(
     never: Annotated[
         str, typer.Option(help="Classes the log never tries, with commas; default: the last three.")
     ] = "",
-    tolerance: Annotated[
-        float, typer.Option(help="Loss a skipped round may have, for certified and confident.")
-    ] = 0.1,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeded runs to average.")] = 5,
+    call_cost: Annotated[
+        float, typer.Option(help="What a reward costs economical, as a share of a right answer.")
+    ] = 0.05,
+    tolerance: Annotated[float, typer.Option(help="Loss a skipped round may have, for confident.")] = 0.1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeded runs to average.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder for the figure and the page.")] = Path("sparing-demo"),
     as_json: reading.AsJson = False,
 ) -> None:
     """Learn from a log that never tried some classes, live, and see what each reward call bought.
 
-    Example: sparing demo --data satimage --tolerance 0.05
+    Example: sparing demo --data satimage --call-cost 0.2
     """
     from sparing.archive import check_folder
     from sparing.errors import MissingExtraError
@@ -34,7 +35,7 @@ def demo(
     check_folder(out)
     dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
     classes = tuple(reading.words(never))
-    setting = DemoSetting(data=data, never=classes, tolerance=tolerance, seeds=tuple(range(seeds)))
+    setting = DemoSetting(data, classes, call_cost, tolerance, seeds=tuple(range(seeds)))
     with terminal.progress_bar("learning live") as progress:
         result = demonstrate(setting, dataset, progress=progress)
     try:

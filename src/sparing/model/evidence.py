@@ -13,7 +13,6 @@ column 0 of W is nearly flat, the others are N(0, slope²) by blocks. With x sca
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from sparing.model.statistics import Statistics
 
@@ -25,9 +24,6 @@ REGULAR = 1e-12
 
 AT_ONCE = 128
 """Actions whose matrices are worked on at a time."""
-
-WIDE = 64
-"""Features from which on matrices are inverted one by one: LAPACK then makes use of their symmetry."""
 
 CACHED = 2**18
 """Cells of matrices that are worked on at a time where that is done often."""
@@ -165,20 +161,9 @@ def _doubted(share: np.ndarray, doubt: np.ndarray, z: np.ndarray) -> tuple[float
 
 
 def _inverses(matrices: np.ndarray) -> tuple[np.ndarray, float]:
-    """The inverse of each of many (m, d, d), exactly symmetric, and the sum of their log det; they may be overwritten."""
-    d = matrices.shape[1]
-    if d < WIDE:
-        root = np.linalg.cholesky(matrices)
-        return inverses(root), 2 * float(np.log(np.einsum("kii->ki", root)).sum())
-    volume = 0.0
-    for each in matrices:
-        _, failed = lapack.dpotrf(each.T, overwrite_a=True, clean=False)
-        if failed:
-            raise np.linalg.LinAlgError("matrix is not positive definite")
-        volume += 2 * float(np.log(each.diagonal()).sum())
-        lapack.dpotri(each.T, overwrite_c=True)
-    below = np.tril(matrices, -1)
-    return below + np.swapaxes(below, 1, 2) + np.einsum("kii->ki", matrices)[:, :, None] * np.eye(d), volume
+    """The inverse of each of many (m, d, d), exactly symmetric, and the sum of their log det."""
+    root = np.linalg.cholesky(matrices)
+    return inverses(root), 2 * float(np.log(np.einsum("kii->ki", root)).sum())
 
 
 def regular(noise: float, gram: np.ndarray) -> float:

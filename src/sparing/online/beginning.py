@@ -12,7 +12,8 @@ from sparing.log.labels import action_names
 from sparing.model.assumptions import Assumptions
 from sparing.model.lack_of_fit import sample
 from sparing.model.statistics import Statistics, Summary
-from sparing.online.learner import Learner, seeded
+from sparing.online.engine.luck import seeded
+from sparing.online.learner import Learner
 from sparing.online.rules import SkipRule
 from sparing.online.sets import ConfidenceSets
 from sparing.settings import reward_range as known_range

@@ -21,7 +21,7 @@ from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core
 from sparing.online.decision import Chances, Decision, Drawn, OpenDecision
 from sparing.online.engine import choosing, luck
 from sparing.online.engine.memory import NoiseMonitor
-from sparing.online.rules import REASONS, Economical, SkipRule
+from sparing.online.rules import REASONS, SkipRule
 from sparing.online.sets import UNLIMITED, ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 
@@ -58,8 +58,7 @@ class Learner(Core):
         **settings: Any,
     ) -> None:
         """`fit` is a log to test for linearity, or what such a test has said. Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
-        self.rounds = 0
-        self.calls = 0
+        self.rounds = self.calls = 0
         super().__init__(action_names, sets, rules, **settings)
         self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
         self._fit = fit
@@ -93,11 +92,11 @@ class Learner(Core):
 
     def _keep_time(self) -> None:
         """Tell a rule that weighs calls how many rounds and calls are left."""
-        rule = self.rules[-1] if self.rules else None
-        if isinstance(rule, Economical):
-            arrays = self.sets.arrays
-            arrays.left = rule.left(self.rounds)
-            arrays.purse = UNLIMITED if rule.calls is None else rule.calls - self.calls
+        if self.weighs:
+            rule: Any = self.rules[-1]
+            numbers = self.sets.arrays.numbers
+            numbers["left"] = rule.left(self.rounds)
+            numbers["purse"] = UNLIMITED if rule.calls is None else rule.calls - self.calls
 
     def set_time(self, *, rounds: int, calls: int) -> None:
         """Go on as one that has made so many decisions, and asked for so many rewards."""
@@ -319,7 +318,7 @@ class Learner(Core):
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw luck as another seed would."""
-        priority, self.key = seeded(seed, self.n_actions)
+        priority, self.key = luck.seeded(seed, self.n_actions)
         self.sets.prioritise(priority)
 
     def restore(self, waiting: Sequence[OpenDecision]) -> None:
@@ -327,10 +326,8 @@ class Learner(Core):
         calls = self.open_calls()
         for _, action, x, predicted in waiting:
             if predicted is not None:
-                place = [a == action and p == predicted and np.array_equal(c, x) for a, c, p in calls].index(
-                    True
-                )
-                del calls[place]
+                same = [a == action and p == predicted and np.array_equal(c, x) for a, c, p in calls]
+                del calls[same.index(True)]
         self.open = {one.decision.id: one for one in waiting}
         fresh = [number for number, one in self.open.items() if one.predicted is None]
         if len(self.open) != len(waiting) or len(fresh) > 1:
@@ -346,10 +343,8 @@ class Learner(Core):
     def policy(self) -> GreedyPolicy:
         """What has been learnt so far: argmax_a x·θ̂_a."""
         left = np.flatnonzero(self.active())
-        names = tuple(self.action_names[action] for action in left)
-        return GreedyPolicy(
-            names, self.sets.theta[left], self.priority[left].argsort().argsort(), encoder=self.encoder
-        )
+        names, order = [self.action_names[action] for action in left], self.priority[left].argsort().argsort()
+        return GreedyPolicy(tuple(names), self.sets.theta[left], order, encoder=self.encoder)
 
     def copy(self) -> "Learner":
         """An independent copy, open decisions included."""
@@ -403,10 +398,3 @@ class Learner(Core):
             f"Learner({self.algorithm}, {self.n_actions} actions, {self.n_features} features, "
             f"{self.calls} calls in {self.rounds} rounds, {len(self.open)} open)"
         )
-
-
-def seeded(seed: int | Sequence[int], n_actions: int) -> tuple[np.ndarray, int]:
-    """Who wins ties (K,), and the key of a learner's luck, both drawn from one seed."""
-    ties, play = np.random.SeedSequence(seed).spawn(2)
-    priority = np.random.default_rng(ties).permutation(n_actions)
-    return priority, int(play.generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -19,6 +19,7 @@ LEARNERS = (
     "warm_started",
     "certified",
     "confident",
+    "economical",
     "linucb",
     "lints",
 )
@@ -92,6 +93,8 @@ def _settings(name: str, log: "Log") -> dict[str, Any]:
     settings: dict[str, Any] = {"noise": 1.0, "theta_bound": 1.0, "context_bound": 1.0}
     if name.startswith("eps"):
         settings["supported"] = given({log.action_names[0]: np.zeros(log.n_features)})
-    if name == "confident":
+    if name in ("confident", "economical"):
         settings["prior_scale"] = 1.0
+    if name == "economical":
+        settings |= {"call_cost": 0.01, "horizon": 10_000}
     return settings

@@ -1,6 +1,7 @@
 """Luck that is a function of a key, so that equal rounds draw alike wherever and whenever they are played."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -61,3 +62,10 @@ def checks(key: int, share: float, others: bool) -> int:
     if not uniform(key, CHECKED) < share:
         return AS_PLANNED
     return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN
+
+
+def seeded(seed: int | Sequence[int], n_actions: int) -> tuple[np.ndarray, int]:
+    """Who wins ties (K,), and the key of a learner's luck, both drawn from one seed."""
+    ties, play = np.random.SeedSequence(seed).spawn(2)
+    priority = np.random.default_rng(ties).permutation(n_actions)
+    return priority, int(play.generate_state(1, np.uint64)[0] >> np.uint64(1))
