@@ -15,6 +15,7 @@ LEARNERS = (
     "eps_moful_ips policy",
     "certified",
     "confident spot checks",
+    "economical budget",
     "lints",
     "linucb cold",
 )

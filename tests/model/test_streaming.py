@@ -290,6 +290,7 @@ LEARNERS = {
     "certified": lambda log: sparing.certified(log, tolerance=0.1, **GIVEN),
     "estimated": lambda log: sparing.certified(log, tolerance=0.1),
     "confident": lambda log: sparing.confident(log, tolerance=0.05, spot_check=0.1, seed=4),
+    "economical": lambda log: sparing.economical(log, call_cost=0.001, seed=4),
     "linucb": lambda log: sparing.linucb(log, **GIVEN),
     "lints": lambda log: sparing.lints(log, **GIVEN),
     "moful": lambda log: sparing.moful(log, **GIVEN),

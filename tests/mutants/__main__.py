@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from faults import FAULTS, KILLERS, Fault  # noqa: E402
 
 AT_ONCE = 2
-QUICK = "not million and not thousand and not large and not memory and not 40-6 and not certificates and not no_compile"
+QUICK = "not million and not thousand and not large and not memory and not 40-6 and not certificates and not no_compile and not own_worlds and not budget_finds and not rollout"
 """Tests that end in reasonable time where the engine is interpreted."""
 
 
@@ -47,6 +47,7 @@ def killer(fault: Fault | None, place: Path) -> str:
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE), str(Path(__file__).parent)]),
         "NUMBA_CACHE_DIR": str(place / "kernels"),
+        "SPARING_STEPS": "1500",
     }
     tests = [str(HOUSE / "tests" / name) for name in (*(fault.first if fault else ()), *KILLERS)]
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "interpreted", "-W", "ignore", "-k", QUICK]

@@ -18,6 +18,7 @@ KILLERS = (
 
 AGREEMENT, RANDOM, CORE, ENGINE = KILLERS[1:5]
 GROWING = KILLERS[-1]
+ECONOMICAL = "online/test_economical.py"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Fault:
 
 
 CHOOSING, SEARCH, DOUBTING = "engine/choosing.py", "engine/search.py", "engine/doubting.py"
+WORTH, RUNNING = "engine/worth.py", "engine/running.py"
 SAMPLING, LEARNING, OPENING = "engine/sampling.py", "engine/learning.py", "engine/opening.py"
 
 FAULTS = (
@@ -497,5 +499,34 @@ FAULTS = (
         "if number != self._fresh:\n                self._settle_fresh()\n            self._finish",
         "self._settle_fresh()\n            self._finish",
         first=(CORE, "online/test_contract.py"),
+    ),
+    # What a call is worth.
+    *(
+        Fault(f"worth: {name}", file, right, wrong, first=(ECONOMICAL,))
+        for name, file, right, wrong in (
+            ("the price forgotten", WORTH, "enough) - t.price - loss", "enough) - loss"),
+            ("the loss forgotten", WORTH, "enough) - t.price - loss", "enough) - t.price"),
+            ("one call ahead", WORTH, "AHEAD = 128", "AHEAD = 1"),
+            ("calls of the past", WORTH, "(left - n + 1) * (total / m) / n", "left * (total / m) / n"),
+            ("its own rival", WORTH, "rival[j] if who[j] == slot else best[j]", "best[j]"),
+            ("untried actions without rivals", WORTH, "if blanks > 1 else", "if False else"),
+            ("means stand still", WORTH, "t.drift += moved / m", "pass"),
+            (
+                "a chord too low",
+                WORTH,
+                "slope[j] = most / (widest * widest)",
+                "slope[j] = 0.1 * most / (widest * widest)",
+            ),
+            ("a tail forgotten", WORTH, " - gap * tail, 0.0)", ", 0.0)"),
+            (
+                "misfit forgotten",
+                WORTH,
+                "noise = t.common * t.common + t.misfit * t.misfit",
+                "noise = t.common * t.common",
+            ),
+            ("retired actions count", WORTH, "(len(t.everyone) and not t.everyone[t.action[slot]])", "False"),
+            ("never spent", CHOOSING, "if t.purse > 0 and t.left > 0.0:", "if t.left > 0.0:"),
+            ("time stands still", RUNNING, "t.left -= t.passing", "t.left -= 0.0"),
+        )
     ),
 )

@@ -17,6 +17,7 @@ LEARNERS = {
     "limit": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), beats="limit", **GIVEN),
     "certified": lambda: sparing.certified(LOG, tolerance=0.5, **GIVEN),
     "confident": lambda: sparing.confident(LOG, tolerance=0.3, spot_check=0, noise=0.5),
+    "economical": lambda: sparing.economical(LOG, call_cost=0.002, horizon=5000, noise=0.5),
     "lints": lambda: sparing.lints(LOG, **GIVEN),
 }
 

@@ -22,6 +22,8 @@ def learner_of(name, k, d, seed=0):
     settings = {"tolerance": 0.3, "noise": 0.5, "prior_scale": 1.0} if name == "confident" else {**GIVEN}
     if name == "certified":
         settings["tolerance"] = 0.5
+    if name == "economical":
+        settings |= {"call_cost": 0.002, "horizon": 10_000, "prior_scale": 1.0}
     return getattr(sparing, name)(log, **settings), world
 
 
@@ -51,7 +53,7 @@ def together(work, count=THREADS):
 
 
 @pytest.mark.parametrize(("k", "d"), [(20, 10), (300, 24)])
-@pytest.mark.parametrize("name", ["linucb", "certified", "confident", "lints"])
+@pytest.mark.parametrize("name", ["linucb", "certified", "confident", "economical", "lints"])
 def test_proposals_from_four_threads_are_those_of_one(name, k, d):
     """With bounds and without, eligible masks among them, under free garbage collection."""
     learner, world = learner_of(name, k, d)
@@ -89,7 +91,13 @@ def test_decide_many_beside_decide():
 
 @pytest.mark.parametrize(
     ("name", "k", "d"),
-    [("certified", 20, 10), ("confident", 20, 10), ("linucb", 400, 16), ("moful", 3000, 6)],
+    [
+        ("certified", 20, 10),
+        ("confident", 20, 10),
+        ("economical", 20, 10),
+        ("linucb", 400, 16),
+        ("moful", 3000, 6),
+    ],
 )
 def test_deciding_and_learning_from_four_threads_loses_nothing(name, k, d):
     """Rewards late, forgotten and at once, sets that grow: every round is counted once, every matrix is sound."""

@@ -50,6 +50,12 @@ FACTORIES = {
     "confident spot checks": lambda log, **s: sparing.confident(
         log, tolerance=0.1, prior_scale=1.0, spot_check=0.4, **s
     ),
+    "economical": lambda log, **s: sparing.economical(
+        log, call_cost=0.01, horizon=3000, prior_scale=1.0, **s
+    ),
+    "economical budget": lambda log, **s: sparing.economical(
+        log, call_cost=0.0001, calls=150, discount=0.999, prior_scale=1.0, spot_check=0.2, misfit=0.1, **s
+    ),
     "linucb": lambda log, **s: sparing.linucb(log, alpha=0.5, **s),
     "linucb cold": lambda log, **s: sparing.linucb(**_cold(log), **s),
     "lints": lambda log, **s: sparing.lints(log, **s),

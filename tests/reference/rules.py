@@ -7,6 +7,7 @@ from scipy.special import ndtri
 
 from reference.kernels import best, doubts
 from reference.luck import Luck, uniform
+from reference.worth import expected
 from sparing.online.core import SPOT_CHECK
 from sparing.online.decision import Chances, Drawn, Rival
 
@@ -107,6 +108,16 @@ def other_than(seen, action, tolerance, chance):
     return other, odds[other] / total
 
 
+def priced(learner, x, eligible, ahead):
+    """What a learner that weighs calls does: action and reason; nothing for others."""
+    if not learner.weighs:
+        return None
+    action, called, _ = expected(learner, x, eligible, ahead=ahead)
+    budget = learner.rules[0].calls
+    skipped = "spent" if budget is not None and learner.calls >= budget else "not-worth-it"
+    return action, "explore" if called else skipped
+
+
 def take_over(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
@@ -124,7 +135,9 @@ def take_over(learner):
             mean, spread = sets.evaluate(x, ahead=ahead)
             bold = optimism(learner.rules, learner.explore, learner.optimism, eligible)
             seen = Round(mean, spread, bold, eligible, learner.priority, sets.frozen, known[0], known[1])
-            action, reason = planned(learner.rules, learner.explore, seen, normals)
+            action, reason = priced(learner, x, eligible, ahead) or planned(
+                learner.rules, learner.explore, seen, normals
+            )
             if reason != "explore":
                 break
         drawn = known[2] if reason == "log-beats" else 1.0
@@ -134,7 +147,7 @@ def take_over(learner):
             rivals = eligible & (np.arange(len(mean)) != action)
             own = Rival(float(mean[action]), float(spread[action]), int(learner.priority[action]))
             chances = Drawn(own, mean[rivals], spread[rivals], learner.priority[rivals])
-        elif spot_check:
+        elif spot_check and reason != "spent":
             others = eligible.sum() > 1
             apart = APART if others else 0.0
             kept = 1 - spot_check * apart

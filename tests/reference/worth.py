@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 def psi(gap, s):
     """E[(s·Z − gap)⁺]."""
-    u = gap / np.maximum(s, 1e-300)
+    u = np.minimum(gap / np.maximum(s, 1e-300), 1e3)
     return np.where(s > 0, s * np.exp(-0.5 * u * u) / np.sqrt(2 * np.pi) - gap * ndtr(-u), 0.0)
 
 
@@ -29,3 +29,43 @@ def worths(theta, inverse, noise, reservoir, x, *, left, cost, eligible, active=
     loss = mean[eligible].max() - mean
     found = ((left - n + 1) * gains / n).max(axis=1) - cost - loss
     return np.where(eligible, found, -np.inf)
+
+
+def expected(learner, x, eligible=None, *, ahead=False):
+    """Who is played and whether it is called, by the definition; and what the call is worth."""
+    sets, rule = learner.sets, learner.rules[0]
+    slots = sets.arrays.ahead if ahead else sets.arrays.settled
+    inverse = np.array([unpacked(sets.arrays.inverse[slot], sets.shape[1]) for slot in slots])
+    allowed = learner.active() if eligible is None else eligible
+    found = worths(
+        sets.arrays.theta[slots],
+        inverse,
+        sets.arrays.common,
+        sets.arrays.reservoir,
+        x,
+        left=rule.left(learner.rounds),
+        cost=rule.call_cost,
+        eligible=allowed,
+        active=learner.active(),
+        misfit=sets.misfit,
+    )
+    spent = rule.calls is not None and learner.calls >= rule.calls
+    first = -learner.priority
+    if found.max() > 0 and not spent and rule.left(learner.rounds) > 0:
+        # Actions without rows of their own are exactly alike; rounding in the definition may part them.
+        near = found >= found.max() * (1 - 1e-9)
+        return int(np.where(near, first, -np.inf).argmax()), True, found.max()
+    mean, _ = sets.evaluate(x, ahead=ahead)
+    return first_of(np.where(allowed, mean, -np.inf), first), False, 0.0
+
+
+def first_of(scores, first):
+    """The largest, of equals the one with priority."""
+    return int(np.where(scores == scores.max(), first, -np.inf).argmax())
+
+
+def unpacked(triangle, d):
+    full = np.empty((d, d))
+    rows, columns = np.triu_indices(d)
+    full[rows, columns] = full[columns, rows] = triangle[: len(rows)]
+    return full

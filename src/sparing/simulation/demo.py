@@ -185,7 +185,7 @@ def draw(result: DemoResult) -> "Figure":
     with figures.styled():
         for number, outcome in enumerate(result.outcomes):
             colour = figures.COLOURS[number % len(figures.COLOURS)]
-            _curve(left, outcome, colour, dashed=number % 4 == 3)
+            _curve(left, outcome, colour, dashed=number == 2)
             _point(right, outcome, colour)
         left.set(xlabel="live rounds", ylabel="reward calls so far", title="Calls paid for")
         right.set(xlabel="reward calls", ylabel="share wrong on held-out contexts")
