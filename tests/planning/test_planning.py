@@ -3,12 +3,13 @@
 import itertools
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from sparing import confident
+from sparing import confident, economical
 from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
 from sparing.planning.planning import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
@@ -90,32 +91,46 @@ def test_a_long_log_lends_a_part_of_its_contexts():
 
 def test_intervals_hold_what_really_happens():
     """Worlds drawn from the prior: the truth is one more draw from the posterior, so it falls into the
-    interval of W = 19 worlds with probability (W − 1)/(W + 1) = 0.9 (more for calls, which tie).
+    interval of W = 19 worlds with probability (W − 1)/(W + 1) = 0.9 (more for calls, which tie), and the gain
+    that is expected is on average the one that comes.
     """
-    trials = 60
-    calls = regret = 0
+    trials, held, off = 40, Counter(), []
+    spare = {name: value for name, value in BELIEFS.items() if name != "spot_check"}
     for trial in range(trials):
         world, log = drawn_from_the_prior(trial)
+        terms = {"call_cost": 0.2, "horizon": 200}
         planned = plan(
             log,
-            horizon=200,
+            **terms,
             worlds=19,
             tolerances=[0.2],
-            learners=["confident"],
+            learners=["economical", "confident"],
             seed=trial,
             workers=1,
             **BELIEFS,
         )
         assert planned.coverage == pytest.approx(0.9)
-        real = simulate(
-            confident(log, tolerance=0.2, seed=1000 + trial, **BELIEFS), world, rounds=200, seed=500 + trial
+        live = (
+            economical(log, **{**terms, "calls": 0}, **spare),
+            economical(log, **terms, seed=1000 + trial, **spare),
+            confident(log, tolerance=0.2, seed=1000 + trial, **BELIEFS),
         )
-        _, option = planned.options
-        calls += option.calls_at().low <= real.calls[-1] <= option.calls_at().high
-        regret += option.regret_at().low <= real.regret[-1] <= option.regret_at().high
+        alone, *real = (simulate(learner, world, rounds=200, seed=500 + trial) for learner in live)
+        for option, trace in zip(planned.options[1:], real, strict=True):
+            came = alone.regret[-1] - trace.regret[-1]
+            held[option.name, "calls"] += within(trace.calls[-1], option.calls_at())
+            held[option.name, "regret"] += within(trace.regret[-1], option.regret_at())
+            held[option.name, "gain"] += within(came, planned.gain(option))
+            off.append(came - planned.gain(option).mean)
     low, high = stats.binom.ppf([0.001, 0.999], trials, 0.9)
-    assert low <= regret <= high
-    assert calls >= low
+    for (_, what), count in held.items():
+        assert low <= count <= (trials if what == "calls" else high)
+    for found in (off[::2], off[1::2]):
+        assert abs(np.mean(found)) < 3.5 * np.std(found, ddof=1) / math.sqrt(trials)
+
+
+def within(value, summary):
+    return summary.low <= value <= summary.high
 
 
 def test_frontier_buys_less_regret_with_more_calls(planned):

@@ -1,6 +1,7 @@
 """A plan's figure and page: what to ask for, and the frontier of calls against regret."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-AROUND = np.array([[0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1], [1, 0], [-1, 0], [0, 2], [0, -2]])
+AROUND = np.array([[0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1], [1, 0], [-1, 0]])
 """Where a name may stand, seen from its point; of equally free places the first is taken."""
 
 POINT = np.array([0.014, 0.018])
@@ -22,6 +23,9 @@ POINT = np.array([0.014, 0.018])
 
 LETTER = np.array([0.0076, 0.017])
 """and what a letter of a name does."""
+
+DOTS = 20
+"""Dots that stand for a line between two points."""
 
 WIDE = 8.0
 """An axis whose numbers span more than this factor is logarithmic,"""
@@ -50,9 +54,10 @@ def draw(plan: Plan) -> "Figure":
             axes.errorbar(*_means(options), yerr=_errors(options), label=shown, linewidth=1.3, **look)
         if plan.chosen is not None:
             axes.plot(*_means([plan.chosen]), "o", color=COLOURS[0], fillstyle="none", markersize=14)
-        calls, regret = _means(plan.options)
-        _scale(axes, "x", calls, "rewards asked for")
-        _scale(axes, "y", regret, f"regret after {plan.horizon:,} rounds, in reward units")
+        (calls, regret), errors = _means(plan.options), _errors(plan.options)
+        _scale(axes, "x", calls, calls, "rewards asked for")
+        top = [mean + error for mean, error in zip(regret, errors, strict=True)]
+        _scale(axes, "y", regret, top, f"regret after {plan.horizon:,} rounds, in reward units")
         figure.legend(loc="outside lower center", ncols=3)
         _name_points(axes, plan, dict(zip(series(plan), COLOURS, strict=False)))
     return figure
@@ -66,18 +71,18 @@ def series(plan: Plan) -> dict[str, list[Option]]:
     return found
 
 
-def _means(options: Any) -> tuple[list[float], list[float]]:
+def _means(options: Sequence[Option]) -> tuple[list[float], list[float]]:
     return [option.calls_at().mean for option in options], [option.regret_at().mean for option in options]
 
 
-def _errors(options: list[Option]) -> list[float]:
+def _errors(options: Sequence[Option]) -> list[float]:
     return [option.regret_at().error for option in options]
 
 
-def _scale(axes: "Axes", which: str, values: list[float], label: str) -> None:
-    """Choose a scale that shows the small and the large, zero included, and say which."""
+def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], label: str) -> None:
+    """Choose a scale that shows the small and the large up to their tops, zero included, and say which."""
     positive = [value for value in values if value > 0]
-    top = max(positive, default=1.0)
+    top = max(tops) or 1.0
     least = max(min(positive, default=1.0), top / 10**DECADES)
     limits = (-0.03 * top, 1.1 * top)
     axis: Any = getattr(axes, f"{which}axis")
@@ -100,16 +105,20 @@ def _scale(axes: "Axes", which: str, values: list[float], label: str) -> None:
 
 def _name_points(axes: "Axes", plan: Plan, colours: dict[str, str]) -> None:
     """Write beside each point what it is, where it is in the way of as little as may be."""
-    shares = (axes.transScale + axes.transLimits).transform(np.column_stack(_means(plan.options)))
-    centres, halves = shares, np.broadcast_to(POINT, shares.shape)
-    for option, share in zip(plan.options, shares, strict=True):
+    low, shares, high = _bars(axes, plan)
+    middles, bars = (low + high) / 2, np.maximum((high - low) / 2, POINT)
+    names = [option.name for option in plan.options]
+    ends = [place for place in range(1, len(names)) if names[place] == names[place - 1]]
+    lines = np.array([np.linspace(shares[end - 1], shares[end], DOTS) for end in ends]).reshape(-1, 2)
+    centres, halves = np.vstack([middles, lines]), np.vstack([bars, np.tile(POINT / 4, (len(lines), 1))])
+    for option, share, middle, bar in zip(plan.options, shares, middles, bars, strict=True):
         text = option.label if option is plan.alone else option.setting  # the legend names the learner
         half = LETTER * (len(text), 1)
-        spots = share + AROUND * (half + POINT)
+        spots = np.where(AROUND[:, :1], share + AROUND * (half + POINT), middle + AROUND * (half + bar))
         common = half + halves - np.abs(spots[:, None] - centres)  # how far boxes reach into each other
         covered = np.clip(common, 0, None).prod(axis=2).sum(axis=1)
         outside = np.clip(np.abs(spots - 0.5) + half - 0.5, 0, None).sum(axis=1)
-        best = spots[(covered + outside).round(6).argmin()]
+        best = spots[(covered + outside).round(4).argmin()]
         centres, halves = np.vstack([centres, best]), np.vstack([halves, half])
         look: Any = {
             "ha": "center",
@@ -119,6 +128,16 @@ def _name_points(axes: "Axes", plan: Plan, colours: dict[str, str]) -> None:
             "zorder": 6,
         }
         axes.annotate(text, best, xycoords="axes fraction", **look)
+
+
+def _bars(axes: "Axes", plan: Plan) -> Any:
+    """The lower ends, the points and the upper ends of the bars, as shares of the axes, (n, 2) each."""
+    (calls, regret), errors = map(np.array, _means(plan.options)), np.array(_errors(plan.options))
+    inside, placed = axes.get_ylim()[0], axes.transScale + axes.transLimits
+    return (
+        placed.transform(np.column_stack([calls, (regret + side * errors).clip(inside)]))
+        for side in (-1, 0, 1)
+    )
 
 
 def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
