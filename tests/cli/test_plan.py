@@ -116,6 +116,7 @@ def test_page_can_be_read_on_a_phone(shown, tmp_path):
     ("words", "message"),
     [
         (["--horizon", "0"], "--horizon 0; must be a whole number"),
+        (["--budget", "-5"], "--budget -5; must be a whole number, 0 or more"),
         (["--call-cost", "-1"], "--call-cost -1.0; must be a finite number, 0 or more"),
         (["--worlds", "3"], "needs 19 or more"),
         (["--tolerances", "0.1,x"], "--tolerances 0.1,x; must be numbers"),

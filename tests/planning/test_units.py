@@ -129,6 +129,14 @@ def test_with_nothing_said_prices_and_tolerances_are_shares_of_the_noise(log):
     assert found.net(by_name["confident"][0]) is None
 
 
+@pytest.mark.parametrize("said", [{"call_cost": 0.0}, {"budget": 10}, {}])
+def test_where_there_is_nothing_to_choose_nothing_is_asked_for(said):
+    x = np.random.default_rng(0).random((50, 2))
+    found = plan(Log.from_arrays(x, [0] * 50, x.sum(axis=1)), noise=1.0, **said, **QUICK)
+    assert all((option.calls == 0).all() for option in found.options if option.name == "economical")
+    assert found.chosen is (found.alone if said else None)
+
+
 def test_machines_get_all_of_it(priced):
     result = json.loads(json.dumps(priced.to_dict(), allow_nan=False))
     assert result["sentence"] == priced.sentence

@@ -9,9 +9,6 @@ from sparing.cli import reading, terminal
 
 
 @reading.reads_log(
-    horizon=(int, "How many live rounds to plan for; default: as many as the log has rows."),
-    call_cost=(float, "What a reward costs, in the reward's units."),
-    budget=(int, "How many rewards may be asked for."),
     regret=(float, "Find the cheapest way to at most this regret."),
     worlds=(40, "How many worlds to draw from the log's posterior."),
     confidence=(0.9, "Of the prediction intervals."),
@@ -24,6 +21,16 @@ from sparing.cli import reading, terminal
 )
 def plan(
     log: reading.GivenLog,
+    call_cost: Annotated[
+        float | None, typer.Option(help="What a reward costs, in the reward's units; default: try a few.")
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(help="How many live rounds there will be; default: as many as the log has rows."),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="How many rewards may be asked for; default: no limit.")
+    ] = None,
     tolerances: Annotated[
         str,
         typer.Option(
@@ -57,7 +64,8 @@ def plan(
     settings["learners"] = reading.words(learners) or COMPARED
     rows = log.read()
     with terminal.progress_bar("simulating worlds") as progress:
-        found = make_plan(rows, progress=progress, **settings)
+        said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
+        found = make_plan(rows, **said, **settings, progress=progress)
     files = "Figure: {}\nPage:   {}".format(*report.write(found, out)) if out is not None else ""
     if as_json:
         terminal.print_json(found.to_dict())

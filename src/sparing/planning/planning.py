@@ -101,10 +101,10 @@ def plan(
     length = log.n_rows if horizon is None else whole("horizon", horizon, least=1)
     seed, names = whole("seed", seed), _names(learners)
     cost, bound = (
-        None if value is None else number(name, value, least=0, hint=", or None")
+        None if value is None else number(name, value, least=0)
         for name, value in (("call_cost", call_cost), ("regret", regret))
     )
-    calls = None if budget is None else whole("budget", budget, hint=", or None")
+    calls = None if budget is None else whole("budget", budget)
     levels = None if tolerances is None else _levels(tolerances)
     for name in settings:
         among("setting", name, PlanSettings.__annotations__)

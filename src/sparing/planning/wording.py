@@ -18,6 +18,11 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
+def counted(count: int, thing: str) -> str:
+    """So many things."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def price(value: float) -> str:
     """A price with three digits."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
@@ -36,7 +41,7 @@ def sentence(plan: "Plan") -> str:
         return f"Ask for none: {_why_none(plan, option)}."
     of_budget = "" if plan.budget is None else f" of at most {plan.budget:,}"
     parts = [
-        f"Ask for about {number(calls.mean)}{of_budget} rewards ({calls.between}) in {plan.horizon:,} rounds",
+        f"Ask for about {number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}",
         f"expected gain over the log alone {gain}",
     ]
     spend, net = plan.spend(option), plan.net(option)
@@ -65,7 +70,7 @@ def _why_none(plan: "Plan", option: "Option") -> str:
         return "the budget is 0 calls"
     terms = f"{option.setting} each" if plan.call_cost is not None else "whatever they cost"
     if not calls:
-        return f"{terms}, no reward is expected to repay itself in {plan.horizon:,} rounds"
+        return f"{terms}, no reward is expected to repay itself in {counted(plan.horizon, 'round')}"
     cost = "" if spend is None else f", and to cost {number(spend.mean)}"
     return f"the {number(calls)} that would be asked for, {terms}, are expected to gain {plan.gain(option)} over the log alone{cost}"
 
@@ -96,7 +101,11 @@ def _for_budget(plan: "Plan") -> list[str]:
     if plan.budget is None:
         return []
     best = plan.best_within(plan.budget)
-    return [f"At most {plan.budget:,} calls at the upper limit: least regret has {best}."] if best else []
+    return (
+        [f"At most {counted(plan.budget, 'call')} at the upper limit: least regret has {best}."]
+        if best
+        else []
+    )
 
 
 def _better(plan: "Plan") -> list[str]:
@@ -141,7 +150,7 @@ def table(plan: "Plan") -> list[str]:
     """The table's lines for a terminal, under what it shows."""
     cells = [header(plan), *rows(plan)]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
-    title = f"{plan.horizon:,} rounds in {plan.worlds} worlds drawn from the log's posterior; {plan.coverage:.0%} intervals"
+    title = f"{counted(plan.horizon, 'round')} in {plan.worlds} worlds drawn from the log's posterior; {plan.coverage:.0%} intervals"
     lines = []
     for name, *row in cells:
         numbers = (f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))
