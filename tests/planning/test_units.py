@@ -87,10 +87,8 @@ def test_a_budget_lasts_at_its_price(log):
     option = found.options[1]
     assert (option.calls <= budget).all()
     learner = economical(log, call_cost=option.price, horizon=HORIZON, **BELIEFS)
-    assert pricing.wanted(learner, option.price, budget) <= budget
-    assert (
-        pricing.wanted(learner, option.price / pricing.CLOSE, budget) > budget
-    )  # it is the smallest such price
+    assert pricing.lasts(learner, option.price, budget)
+    assert not pricing.lasts(learner, option.price / pricing.CLOSE, budget)  # it is the smallest such price
     assert f"priced at {option.price:.3g} each, the budget lasts" in found.sentence
     assert found.to_dict()["options"][1]["spend"] is None
     both = plan(log, horizon=HORIZON, budget=5, call_cost=0.01, learners="economical", **QUICK, **BELIEFS)
