@@ -25,7 +25,7 @@ LABELS = [
     "\x07\x00",
 ]
 ODD_NAMES = ["[/x]{0}", "[red]\x1b[31m\x9bé", os.fsdecode(b"\xff")]
-PLAN = ["plan", "LOG", "--rounds", "15", "--worlds", "20", "--learners", "moful", "--workers", "1"]
+PLAN = ["plan", "LOG", "--horizon", "15", "--worlds", "20", "--learners", "moful", "--workers", "1"]
 COMMANDS = {
     "audit": ["audit", "LOG", "--html", "OUT.html", "--policy", "uniform"],
     "learn": ["learn", "LOG", "--option", "ridge=1", "--out", "OUT"],

@@ -108,7 +108,7 @@ def test_csv_says_what_it_cannot_carry(tmp_path):
         (["learn", "LOG", "--option", "ridge"], "expected NAME=VALUE"),
         (["learn", "LOG", "--option", "colour=1"], "has no option 'colour'"),
         (["evaluate", "LOG", "--policy", "uniform", "--clip", "nope"], "--clip nope"),
-        (["plan", "LOG", "--rounds", "10", "--out", "log.parquet/sub"], "is a file"),
+        (["plan", "LOG", "--horizon", "10", "--out", "log.parquet/sub"], "is a file"),
         (["demo", "--data", "digits", "--out", "log.parquet"], "is a file"),
         (["convert", "LOG", "out.xyz"], "unknown ending"),
         (["convert", "LOG", "out.vw", "--to", "magic"], "unknown format 'magic'"),

@@ -9,12 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 import sparing
-from reference.browser import assert_self_contained
+from reference.browser import assert_self_contained, look
 from sparing.cli import app
-from sparing.planning.page import draw
-from sparing.planning.planning import plan
+from sparing.cli.terminal import in_options
+from sparing.planning.page import draw, series
+from sparing.planning.planning import LEARNERS, plan
 
-QUICK = ["--rounds", "80", "--worlds", "19", "--workers", "1", "--radius-scale", "0.2"]
+QUICK = ["--horizon", "80", "--worlds", "19", "--workers", "1", "--radius-scale", "0.2"]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,8 @@ def path(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shown(path, tmp_path_factory):
     folder = tmp_path_factory.mktemp("out") / "new"
-    words = ["plan", str(path), *QUICK, "--regret", "0.001", "--budget", "60", "--out", str(folder), "--json"]
+    asked = ["--call-cost", "0.1", "--regret", "0.001", "--budget", "60"]
+    words = ["plan", str(path), *QUICK, *asked, "--out", str(folder), "--json"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     return folder, json.loads(result.stdout)
@@ -38,7 +40,8 @@ def shown(path, tmp_path_factory):
 def test_json_is_what_the_library_says(path, shown):
     _, result = shown
     log = sparing.read_log(path)
-    expected = plan(log, rounds=80, worlds=19, workers=1, radius_scale=0.2, regret=0.001, budget=60.0)
+    asked = {"call_cost": 0.1, "regret": 0.001, "budget": 60}
+    expected = plan(log, horizon=80, worlds=19, workers=1, radius_scale=0.2, **asked)
     assert result == json.loads(json.dumps(expected.to_dict()))
 
 
@@ -54,67 +57,78 @@ def test_page_is_self_contained(shown):
     folder, result = shown
     html = (folder / "plan.html").read_text(encoding="utf-8")
     assert_self_contained(html)
-    for text in (*result["frontier"], "What this rests on", "exchangeable"):
+    for text in (result["sentence"], *result["frontier"], "What this rests on", "exchangeable"):
         assert text in html
+    assert html.index(result["sentence"]) < html.index("<svg")  # first of all, what to do
     assert (folder / "plan.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(file.name for file in folder.iterdir()) == ["plan.html", "plan.png"]
 
 
 def test_table_for_people_and_no_files_unasked(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["plan", str(path), *QUICK, "--tolerance", "0.1, 0.3", "--learners", "greedy,confident"]
+    words = ["plan", str(path), *QUICK, "--tolerances", "0.1, 0.3", "--learners", "economical,confident"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    for label in ("greedy", "confident, τ 0.1", "confident, τ 0.3", "What this rests on"):
+    assert result.stdout.startswith("How many rewards to ask for")
+    for label in ("the log alone", "confident, τ 0.1", "confident, τ 0.3", "What this rests on"):
         assert label in result.stdout
     assert "certified" not in result.stdout
     assert not list(tmp_path.iterdir())
 
 
-def test_figure_shows_every_mean_and_interval(path):
-    planned = plan(sparing.read_log(path), rounds=60, worlds=19, workers=1, tolerances=[0.1, 0.3])
+def test_figure_shows_every_mean_and_names_it(path):
+    planned = plan(
+        sparing.read_log(path),
+        horizon=60,
+        call_cost=0.1,
+        worlds=19,
+        workers=1,
+        tolerances=[0.1, 0.3],
+        learners=LEARNERS,
+    )
     figure = draw(planned)
-    above, calls, regret = figure.axes
-    for axes, found in (
-        (calls, [option.calls_at() for option in planned.options]),
-        (regret, [option.regret_at() for option in planned.options]),
-    ):
-        drawn = [line.get_xydata() for line in axes.lines]
-        for place, summary in enumerate(found):
-            bar, mean, median = drawn[3 * place : 3 * place + 3]
-            np.testing.assert_allclose(bar, [[summary.low, place], [summary.high, place]])
-            np.testing.assert_allclose(mean, [[summary.mean, place]])
-            np.testing.assert_allclose(median, [[summary.median, place]])
-    low, high = above.get_ylim()
-    assert low < min(option.regret_at().low for option in planned.options)
-    assert high > max(option.regret_at().high for option in planned.options)
-    numbers = [
-        int(number) for text in above.texts for run in text.get_text().split(", ") for number in spread(run)
-    ]
-    assert sorted(numbers) == list(range(1, len(planned.options) + 1))
+    (axes,) = figure.axes
+    drawn = [container.lines[0].get_xydata() for container in axes.containers]
+    for line, options in zip(drawn, series(planned).values(), strict=True):
+        means = [(option.calls_at().mean, option.regret_at().mean) for option in options]
+        np.testing.assert_allclose(line, means)
+    (low, high), (left, right) = axes.get_ylim(), axes.get_xlim()
+    for option in planned.options:
+        assert low < option.regret_at().mean < high
+        assert left < option.calls_at().mean < right
+    named = [text.get_text() for text in axes.texts]
+    assert named[:4] == ["the log alone", "at 0.1", "τ 0.1", "τ 0.3"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(LEARNERS)  # six at most
+    assert "reward units" in axes.get_ylabel()
 
 
-def spread(run):
-    first, _, last = run.partition("–")
-    return range(int(first), int(last or first) + 1)
+def test_page_can_be_read_on_a_phone(shown, tmp_path):
+    folder, _ = shown
+    seen = look(folder / "plan.html", tmp_path, width=500)
+    assert seen["wide"] <= 0
+    assert not seen["requests"]
+    ((width, *_),) = seen["figures"]
+    assert width <= 500
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rounds", "0"], "rounds=0"),
+        (["--horizon", "0"], "--horizon 0; must be a whole number"),
+        (["--budget", "-5"], "--budget -5; must be a whole number, 0 or more"),
+        (["--call-cost", "-1"], "--call-cost -1.0; must be a finite number, 0 or more"),
         (["--worlds", "3"], "needs 19 or more"),
-        (["--tolerance", "0.1,x"], "tolerance='0.1,x'"),
-        (["--tolerance", "-0.1"], "tolerances=-0.1"),
-        (["--learners", "oracle"], "'oracle'; must be one of"),
-        (["--budget", "-5"], "budget=-5"),
-        (["--noise", "-1"], "noise=-1"),
+        (["--tolerances", "0.1,x"], "--tolerances 0.1,x; must be numbers"),
+        (["--tolerances", "-0.1"], "--tolerances -0.1"),
+        (["--learners", "oracle"], "--learners oracle; must be one of"),
+        (["--noise", "-1"], "--noise -1"),
     ],
 )
 def test_bad_numbers_are_one_line(path, tmp_path, words, message):
     result = CliRunner().invoke(app, ["plan", str(path), *QUICK, *words, "--out", str(tmp_path / "o")])
     assert isinstance(result.exception, sparing.errors.SettingError)
-    assert message in str(result.exception)
+    assert message in in_options(str(result.exception), ["plan"])
     assert not (tmp_path / "o").exists()
 
 

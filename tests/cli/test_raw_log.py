@@ -116,7 +116,7 @@ def test_convert_keeps_the_encoder(folder, tmp_path):
 
 
 def test_plan_and_a_live_loop(folder):
-    words = ["--rounds", "200", "--worlds", "20", "--workers", "1", "--tolerance", "0.05", "--json"]
+    words = ["--horizon", "200", "--worlds", "20", "--workers", "1", "--tolerances", "0.05", "--json"]
     done = run("plan", folder / "clicks.csv", *ROLES, *words)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)

@@ -3,15 +3,16 @@
 import itertools
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from sparing import certified, confident
+from sparing import confident, economical
 from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
-from sparing.planning.planning import LEARNERS, MOST_CONTEXTS, context_pool, draw_world, plan
+from sparing.planning.planning import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0
@@ -32,7 +33,16 @@ def log():
 
 @pytest.fixture(scope="module")
 def planned(log):
-    return plan(log, rounds=200, worlds=29, tolerances=(0, 0.1, 0.3), radius_scale=0.2, workers=1, **BELIEFS)
+    return plan(
+        log,
+        horizon=200,
+        worlds=29,
+        tolerances=(0, 0.1, 0.3),
+        learners=LEARNERS,
+        radius_scale=0.2,
+        workers=1,
+        **BELIEFS,
+    )
 
 
 def test_worlds_have_the_posterior_mean_and_covariance(log):
@@ -81,32 +91,46 @@ def test_a_long_log_lends_a_part_of_its_contexts():
 
 def test_intervals_hold_what_really_happens():
     """Worlds drawn from the prior: the truth is one more draw from the posterior, so it falls into the
-    interval of W = 19 worlds with probability (W − 1)/(W + 1) = 0.9 (more for calls, which tie).
+    interval of W = 19 worlds with probability (W − 1)/(W + 1) = 0.9 (more for calls, which tie), and the gain
+    that is expected is on average the one that comes.
     """
-    trials = 60
-    calls = regret = 0
+    trials, held, off = 40, Counter(), []
+    spare = {name: value for name, value in BELIEFS.items() if name != "spot_check"}
     for trial in range(trials):
         world, log = drawn_from_the_prior(trial)
+        terms = {"call_cost": 0.2, "horizon": 200}
         planned = plan(
             log,
-            rounds=200,
+            **terms,
             worlds=19,
             tolerances=[0.2],
-            learners=["confident"],
+            learners=["economical", "confident"],
             seed=trial,
             workers=1,
             **BELIEFS,
         )
         assert planned.coverage == pytest.approx(0.9)
-        real = simulate(
-            confident(log, tolerance=0.2, seed=1000 + trial, **BELIEFS), world, rounds=200, seed=500 + trial
+        live = (
+            economical(log, **{**terms, "calls": 0}, **spare),
+            economical(log, **terms, seed=1000 + trial, **spare),
+            confident(log, tolerance=0.2, seed=1000 + trial, **BELIEFS),
         )
-        (option,) = planned.options
-        calls += option.calls_at().low <= real.calls[-1] <= option.calls_at().high
-        regret += option.regret_at().low <= real.regret[-1] <= option.regret_at().high
+        alone, *real = (simulate(learner, world, rounds=200, seed=500 + trial) for learner in live)
+        for option, trace in zip(planned.options[1:], real, strict=True):
+            came = alone.regret[-1] - trace.regret[-1]
+            held[option.name, "calls"] += within(trace.calls[-1], option.calls_at())
+            held[option.name, "regret"] += within(trace.regret[-1], option.regret_at())
+            held[option.name, "gain"] += within(came, planned.gain(option))
+            off.append(came - planned.gain(option).mean)
     low, high = stats.binom.ppf([0.001, 0.999], trials, 0.9)
-    assert low <= regret <= high
-    assert calls >= low
+    for (_, what), count in held.items():
+        assert low <= count <= (trials if what == "calls" else high)
+    for found in (off[::2], off[1::2]):
+        assert abs(np.mean(found)) < 3.5 * np.std(found, ddof=1) / math.sqrt(trials)
+
+
+def within(value, summary):
+    return summary.low <= value <= summary.high
 
 
 def test_frontier_buys_less_regret_with_more_calls(planned):
@@ -137,28 +161,32 @@ def test_a_smaller_tolerance_is_not_cheaper(planned, name):
 
 def test_limits_of_the_learners(planned):
     by_name = {option.name: option for option in planned.options}
-    assert set(by_name) == set(LEARNERS)
-    assert (by_name["greedy"].calls == 0).all()
+    assert set(by_name) == {LOG_ALONE, *LEARNERS}
+    assert planned.alone is by_name[LOG_ALONE]
+    assert (planned.alone.calls == 0).all()
     for name in ("moful", "warm_started"):
         assert (by_name[name].calls == np.array(planned.checkpoints)).all()
     for option in planned.options:
         assert (np.diff(option.calls, axis=1) >= 0).all()
         assert (np.diff(option.regret, axis=1) >= 0).all()
         assert (option.calls <= np.array(planned.checkpoints)).all()
-    assert planned.checkpoints[-1] == planned.rounds == 200
+    assert planned.checkpoints[-1] == planned.horizon == 200
 
 
-def test_greedy_is_the_ridge_policy_of_the_log(log):
-    planned = plan(log, rounds=50, worlds=19, learners=["greedy"], seed=3, workers=1, **BELIEFS)
-    policy = certified(log, noise=NOISE).policy()
+def test_the_log_alone_is_the_best_mean_of_the_posterior(log):
+    planned = plan(log, horizon=50, worlds=19, learners=["moful"], seed=3, workers=1, **BELIEFS)
+    sums, pull = Statistics.of(log), NOISE**2 / PRIOR_SCALE**2
+    mean = np.linalg.solve(sums.gram + pull * np.eye(3), (sums.response + pull * PRIOR_MEAN)[..., None])[
+        ..., 0
+    ]
     believed = confident(log, **BELIEFS)
+    np.testing.assert_allclose(believed.sets.theta, mean)
     for number in range(19):
         world = draw_world(believed, log.contexts, np.random.default_rng([3, 1, number]))
         stream = world.live_stream(50, np.random.default_rng([3, 2, number]))
-        chosen = stream.means[np.arange(50), policy.actions(stream.contexts)]
+        chosen = stream.means[np.arange(50), (stream.contexts @ mean.T).argmax(axis=1)]
         expected = (stream.means.max(axis=1) - chosen).sum()
-        # Action 0 is unlogged, its estimate 0: it may tie with none, so the tie order does not matter.
-        assert planned.options[0].regret[number, -1] == pytest.approx(expected)
+        assert planned.alone.regret[number, -1] == pytest.approx(expected)
 
 
 def test_the_same_for_a_seed_in_any_number_of_processes(log):
@@ -166,7 +194,7 @@ def test_the_same_for_a_seed_in_any_number_of_processes(log):
         chosen = ["confident", "eps_moful"]
         return plan(
             log,
-            rounds=40,
+            horizon=40,
             worlds=19,
             learners=chosen,
             tolerances=[0.1],
@@ -181,9 +209,9 @@ def test_the_same_for_a_seed_in_any_number_of_processes(log):
     assert first.to_dict() != run(5, 1).to_dict()
     plan(
         log,
-        rounds=5,
+        horizon=5,
         worlds=19,
-        learners="greedy",
+        learners="moful",
         workers=1,
         progress=lambda done, total: seen.append((done, total)),
         **BELIEFS,
@@ -196,7 +224,7 @@ def test_the_same_for_a_seed_in_any_number_of_processes(log):
 )
 def test_coverage_is_exact_and_at_least_what_was_asked(log, worlds, confidence, coverage):
     found = plan(
-        log, rounds=2, worlds=worlds, confidence=confidence, learners=["greedy"], workers=1, **BELIEFS
+        log, horizon=2, worlds=worlds, confidence=confidence, learners=["moful"], workers=1, **BELIEFS
     )
     assert found.coverage == pytest.approx(coverage)
     assert found.coverage >= confidence - 1e-12
@@ -204,7 +232,7 @@ def test_coverage_is_exact_and_at_least_what_was_asked(log, worlds, confidence, 
 
 def test_what_is_printed_and_what_machines_get(planned):
     shown = str(planned)
-    for label in ("greedy", "confident, τ 0.1", "certified, τ 0.3", "moful"):
+    for label in ("the log alone", "economical at 0.01", "confident, τ 0.1", "certified, τ 0.3", "moful"):
         assert label in shown
     for word in (
         "exchangeable",
@@ -214,7 +242,7 @@ def test_what_is_printed_and_what_machines_get(planned):
     ):
         assert word in shown
     result = json.loads(json.dumps(planned.to_dict(), allow_nan=False))
-    assert len(result["options"]) == len(planned.options) == 10
+    assert len(result["options"]) == len(planned.options) == 14
     assert result["options"][0]["checkpoints"][-1]["calls"] == result["options"][0]["calls"]
     marked = {option["label"] for option in result["options"] if option["frontier"]}
     assert set(result["frontier"]) == marked
@@ -222,7 +250,7 @@ def test_what_is_printed_and_what_machines_get(planned):
 
 def test_bounded_rewards_do_not_stop_a_plan(log):
     wide = (float(log.rewards.min()), float(log.rewards.max()))
-    found = plan(log, rounds=60, worlds=19, reward_range=wide, workers=1, prior_scale=0.8)
+    found = plan(log, horizon=60, worlds=19, reward_range=wide, workers=1, prior_scale=0.8)
     assert found.noise < (wide[1] - wide[0]) / 2  # a deviation, not half of the range
 
 
@@ -240,7 +268,7 @@ def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
     monkeypatch.setattr(planning, "play", noting)
     world = LinearWorld(n_actions=6, n_features=3, seed=1)
     log = draw_log(world, rows=300, seed=1)
-    plan(log, rounds=20, worlds=20, seed=0, workers=1)
+    plan(log, horizon=20, worlds=20, seed=0, workers=1)
     orders = {priority for priority, _, _ in seen}
     assert len(orders) >= 7
     assert len({key for *_, key in seen}) >= 7

@@ -21,18 +21,21 @@ def log():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"rounds": 0}, "rounds=0; must be a whole number"),
-        ({"rounds": 2.5}, "rounds=2.5"),
+        ({"horizon": 0}, "horizon=0; must be a whole number"),
+        ({"horizon": 2.5}, "horizon=2.5"),
+        ({"call_cost": -0.1}, "call_cost=-0.1; must be a finite number, 0 or more"),
+        ({"call_cost": math.nan}, "call_cost=nan"),
         ({"worlds": 18}, "needs 19 or more"),
         ({"confidence": 1.0}, "confidence=1.0"),
         ({"tolerances": [0.1, -1]}, "tolerances="),
         ({"tolerances": []}, "tolerances="),
         ({"tolerances": [math.nan]}, "tolerances="),
         ({"learners": []}, "learners is empty"),
-        ({"learners": ["nosuch"]}, "'nosuch'; must be one of greedy"),
+        ({"learners": ["nosuch"]}, "'nosuch'; must be one of economical"),
         ({"learners": ["eps_moful_ips"]}, "Plan with 'eps_moful'"),
         ({"regret": -1}, "regret=-1"),
-        ({"budget": math.inf}, "budget=inf"),
+        ({"budget": math.inf}, "budget=inf; must be a whole number, 0 or more"),
+        ({"budget": 2.5}, "budget=2.5"),
         ({"seed": -1}, "seed=-1"),
         ({"workers": 0}, "workers=0"),
         ({"nosuch": 1}, "setting='nosuch'; must be one of noise"),
@@ -42,21 +45,21 @@ def log():
 )
 def test_bad_numbers_are_refused(log, given, message):
     with pytest.raises(SettingError, match=message):
-        plan(log, **{"rounds": 10, **given})
+        plan(log, **{"horizon": 10, **given})
 
 
 def test_logs_that_teach_no_posterior():
     with pytest.raises(SettingError, match="no rows"):
-        plan(Log.empty(action_names=["a", "b"], n_features=2), rounds=10)
+        plan(Log.empty(action_names=["a", "b"], n_features=2), horizon=10)
     with pytest.raises(SettingError, match="expected a Log"):
-        plan([1, 2], rounds=10)
+        plan([1, 2], horizon=10)
     one = Log.from_arrays(
         np.random.default_rng(0).random((40, 2)), [0] * 40, np.zeros(40), action_names=[0, 1]
     )
     with pytest.raises(SettingError, match="all 0"):
-        plan(one, rounds=10, worlds=19, workers=1)
+        plan(one, horizon=10, worlds=19, workers=1)
     assert (
-        plan(one, rounds=10, worlds=19, prior_scale=1.0, noise=1.0, theta_bound=1.0, workers=1).prior_scale
+        plan(one, horizon=10, worlds=19, prior_scale=1.0, noise=1.0, theta_bound=1.0, workers=1).prior_scale
         == 1.0
     )
 
@@ -66,7 +69,7 @@ import numpy as np, sparing
 from sparing.planning.planning import plan
 x = np.random.default_rng(0).random((60, 2))
 log = sparing.Log.from_arrays(x, np.arange(60) % 3, x.sum(axis=1))
-plan(log, rounds=5, worlds=19, prior_scale=1.0, workers=2)
+plan(log, horizon=5, worlds=19, prior_scale=1.0, workers=2)
 """
 
 

@@ -8,12 +8,12 @@ import pytest
 from sparing.planning.result import Option, Plan, Summary
 
 
-def option(name, calls, regret):
-    return Option(name, None, "", np.array(calls)[:, None], np.array(regret)[:, None], 1)
+def option(name, calls, regret, price=None):
+    return Option(name, price, None, "", np.array(calls)[:, None], np.array(regret)[:, None], 1)
 
 
 def made_up(**asked):
-    """Three options whose answers can be read off: none cheap and good at once."""
+    """Options whose answers can be read off: none cheap and good at once."""
     options = (
         option("free", [0, 0, 0], [80, 100, 120]),
         option("middling", [40, 50, 60], [10, 50, 90]),
@@ -21,6 +21,13 @@ def made_up(**asked):
         option("foolish", [100, 110, 120], [90, 90, 90]),
     )
     return Plan(200, 3, 0.5, 0.5, (200,), options, 1.0, 1.0, ("assumed",), **asked)
+
+
+def offered(*offers, **said):
+    """The log alone with regret 500, 510, 520, and economical at some prices: (price, calls, regret)."""
+    alone = option("the log alone", [0, 0, 0], [500, 510, 520])
+    options = (alone, *(option("economical", calls, regret, price) for price, calls, regret in offers))
+    return Plan(1000, 3, 0.5, 0.5, (1000,), options, 1.0, 1.0, ("assumed",), **said)
 
 
 def test_answers_follow_from_means_and_limits():
@@ -44,11 +51,63 @@ def test_answers_follow_from_means_and_limits():
     assert asked["budget"] == {"at_most": 60, "option": "middling"}
 
 
-def test_a_budget_below_all_options_says_so():
-    plan = made_up(budget=5)
-    dear = Plan(**{**plan.__dict__, "options": plan.options[1:]})
-    assert dear.best_within(5) is None
-    assert "none of these stays within it" in dear.answers[0]
+def test_a_budget_below_all_options_is_the_log_alone():
+    assert made_up(budget=5).best_within(5).name == "free"
+    assert made_up(budget=5).best_within(-1) is None
+
+
+def test_the_sentence_says_what_to_ask_for_and_what_that_brings():
+    """Gains 300, 310, 320 with 36, 40, 44 calls at .5: spend 20, net 282, 290, 298; errors 10/√3 and 8/√3."""
+    plan = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5)
+    assert plan.sentence == (
+        "Ask for about 40 rewards (36–44) in 1,000 rounds; expected gain over the log alone 310 ± 5.8; "
+        "expected spend 20; net 290 ± 4.6."
+    )
+    assert str(plan).startswith(plan.sentence)
+    assert plan.chosen is plan.options[1]
+    kept = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5, budget=50).sentence
+    assert kept.startswith("Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; ")
+    last = offered((0.5, [36, 40, 44], [200, 200, 200]), budget=50)
+    assert last.sentence == (
+        "Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; expected gain over the log alone 310 ± 5.8; "
+        "priced at 0.5 each, the budget lasts; worth it while a reward costs less than 7.8."
+    )
+    assert last.spend(last.options[1]) is last.net(last.options[1]) is None
+
+
+def test_the_sentence_asks_for_none_where_calls_do_not_repay_themselves():
+    dear = offered((10.0, [36, 40, 44], [200, 200, 200]), call_cost=10.0)
+    assert dear.chosen is dear.alone
+    assert dear.sentence == (
+        "Ask for none: the 40 that would be asked for, at 10 each, are expected to gain 310 ± 5.8 over the log alone, "
+        "and to cost 400."
+    )
+    same = [500, 510, 520]
+    silent = offered((2000.0, [0, 0, 0], same), call_cost=2000.0)
+    assert silent.sentence == (
+        "Ask for none: at 2,000 each, no reward is expected to repay itself in 1,000 rounds."
+    )
+    assert offered((1.0, [0, 0, 0], same), budget=0).sentence == "Ask for none: the budget is 0 calls."
+    vain = offered((1.0, [4, 5, 6], same), budget=9).sentence
+    assert vain.startswith(
+        "Ask for none: the 5 that would be asked for, whatever they cost, are expected to gain 0"
+    )
+
+
+def test_without_a_price_the_sentence_goes_through_some():
+    plan = offered((0.1, [40, 40, 40], [200, 200, 200]), (9.0, [40, 40, 40], [200, 200, 200]))
+    assert plan.chosen is None
+    assert plan.sentence.endswith("at 0.1 each, about 40 for 310 ± 5.8; at 9 each, none.")
+    assert plan.spend(plan.options[2]).mean == 360
+    assert made_up().sentence == ("On the frontier, by mean calls and mean regret: free; middling; dear.")
+
+
+def test_a_learner_that_nets_clearly_more_is_named():
+    plan = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5)
+    rival = option("rival", [20, 20, 20], [100, 110, 120])
+    better = Plan(**{**plan.__dict__, "options": (*plan.options, rival)})
+    assert better.answers == ("In these worlds rival nets 100 ± 4.6 more.",)  # 108, 100 and 92
+    assert plan.answers == ()
 
 
 def test_summary_is_order_statistics():

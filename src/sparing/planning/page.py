@@ -1,4 +1,4 @@
-"""A plan's figure and page: what the calls buy, and how sure that is."""
+"""A plan's figure and page: what to ask for, and the frontier of calls against regret."""
 
 import os
 from collections.abc import Sequence
@@ -6,20 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
-from sparing.planning.result import HEADER, Plan, Summary
+from sparing.planning import wording
+from sparing.planning.result import Option, Plan
 from sparing.report import figures, page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NEAR = (0.016, 0.045)
-"""Points closer than these shares of the axes have their numbers written together."""
+AROUND = np.array([[0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1], [1, 0], [-1, 0]])
+"""Where a name may stand, seen from its point; of equally free places the first is taken."""
 
-OFFSETS = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0, 1.6], [0, -1.6]])
-"""Where numbers may stand beside a point, in units of their size; the first free one is taken."""
+POINT = np.array([0.014, 0.018])
+"""Half the width and height that a point takes, as shares of the axes,"""
+
+LETTER = np.array([0.0076, 0.017])
+"""and what a letter of a name does."""
+
+DOTS = 20
+"""Dots that stand for a line between two points."""
 
 WIDE = 8.0
 """An axis whose numbers span more than this factor is logarithmic,"""
@@ -27,64 +33,58 @@ WIDE = 8.0
 DECADES = 4
 """over at most about so many powers of ten; below them it is linear down to zero."""
 
+MARKS = "*os^Dvp"
+"""A mark for the log alone and for each learner, so that colour is not all that tells them apart."""
+
+COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2f86b8")
+"""As figures.COLOURS, dark enough for words on white."""
+
 
 def draw(plan: Plan) -> "Figure":
-    """Mean regret against mean calls, every option numbered; below, the intervals of both by number."""
-    figure = figures.blank(width=10, height=5 + 0.23 * len(plan.options))
+    """Mean regret against mean calls, a line for each learner through its prices or tolerances, the log alone a point.
+
+    Narrow, so that it can be read on a phone too.
+    """
+    figure = figures.blank(width=5.6, height=5.0)
     with figures.styled():
-        rows = figure.subplot_mosaic(
-            [["map", "map"], ["calls", "regret"]], height_ratios=[4, 0.8 + 0.23 * len(plan.options)]
-        )
-        calls = [option.calls_at() for option in plan.options]
-        regret = [option.regret_at() for option in plan.options]
-        _map(rows["map"], plan, calls, regret)
-        _intervals(rows["calls"], plan, calls, "reward calls")
-        _intervals(rows["regret"], plan, regret, "regret")
-        rows["regret"].tick_params(labelleft=False)
+        axes = figure.add_subplot()
+        for place, (name, options) in enumerate(series(plan).items()):
+            look: Any = {"color": COLOURS[place], "marker": MARKS[place], "markersize": 6 if place else 11}
+            shown = name if place else None  # the log alone is named on the spot
+            axes.errorbar(*_means(options), yerr=_errors(options), label=shown, linewidth=1.3, **look)
+        if plan.chosen is not None:
+            axes.plot(*_means([plan.chosen]), "o", color=COLOURS[0], fillstyle="none", markersize=14)
+        (calls, regret), errors = _means(plan.options), _errors(plan.options)
+        _scale(axes, "x", calls, calls, "rewards asked for")
+        top = [mean + error for mean, error in zip(regret, errors, strict=True)]
+        _scale(axes, "y", regret, top, f"regret after {plan.horizon:,} rounds, in reward units")
+        figure.legend(loc="outside lower center", ncols=3)
+        _name_points(axes, plan, dict(zip(series(plan), COLOURS, strict=False)))
     return figure
 
 
-def colours(plan: Plan) -> list[str]:
-    """A colour for each option, the same for all tolerances of a learner."""
-    names = list(dict.fromkeys(option.name for option in plan.options))
-    palette = figures.COLOURS
-    return [palette[names.index(option.name) % len(palette)] for option in plan.options]
+def series(plan: Plan) -> dict[str, list[Option]]:
+    """The options of each learner, by growing price or tolerance; the log alone comes first."""
+    found: dict[str, list[Option]] = {}
+    for option in plan.options:
+        found.setdefault(option.name, []).append(option)
+    return found
 
 
-def _map(axes: "Axes", plan: Plan, calls: Sequence[Summary], regret: Sequence[Summary]) -> None:
-    for number, (x, y, colour) in enumerate(zip(calls, regret, colours(plan), strict=True)):
-        axes.plot([x.low, x.high], [y.mean, y.mean], color=colour, alpha=0.35, linewidth=1, zorder=2)
-        axes.plot([x.mean, x.mean], [y.low, y.high], color=colour, alpha=0.35, linewidth=1, zorder=2)
-        axes.plot(x.mean, y.mean, "o", color=colour, markersize=6, zorder=4 - number / 100)
-    path = [(option.calls_at().mean, option.regret_at().mean) for option in plan.frontier]
-    axes.plot(*zip(*path, strict=True), "k:", drawstyle="steps-post", linewidth=1.3, zorder=3)
-    axes.plot(*zip(*path, strict=True), "o", markersize=11, fillstyle="none", color="black", zorder=3)
-    _scale(axes, "x", calls, "reward calls")
-    _scale(axes, "y", regret, f"regret after {plan.rounds:,} rounds")
-    axes.set_title("What the calls buy: means (numbered below), intervals as bars, the frontier ringed")
-    _numbers(axes, np.array([(x.mean, y.mean) for x, y in zip(calls, regret, strict=True)]))
+def _means(options: Sequence[Option]) -> tuple[list[float], list[float]]:
+    return [option.calls_at().mean for option in options], [option.regret_at().mean for option in options]
 
 
-def _intervals(axes: "Axes", plan: Plan, found: Sequence[Summary], label: str) -> None:
-    labels, stars = [], {option: " ◂ frontier" for option in plan.frontier}
-    for place, (option, summary, colour) in enumerate(zip(plan.options, found, colours(plan), strict=True)):
-        axes.plot([summary.low, summary.high], [place, place], color=colour, linewidth=2.5, alpha=0.5)
-        axes.plot(summary.mean, place, "o", color=colour, markersize=6)
-        axes.plot(summary.median, place, "|", color="black", markersize=9)
-        labels.append(f"{option.label}{stars.get(option, '')}  {place + 1}")
-    axes.set_yticks(range(len(found)), labels)
-    axes.set_ylim(len(found) - 0.4, -0.6)
-    axes.set_title(f"{label.capitalize()}: mean, median, {plan.coverage:.0%} interval")
-    _scale(axes, "x", found, label)
+def _errors(options: Sequence[Option]) -> list[float]:
+    return [option.regret_at().error for option in options]
 
 
-def _scale(axes: "Axes", which: str, found: Sequence[Summary], label: str) -> None:
-    """Choose a scale that shows the small and the large, zero included, and say which."""
-    values = [value for summary in found for value in (summary.low, summary.mean, summary.high)]
+def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], label: str) -> None:
+    """Choose a scale that shows the small and the large up to their tops, zero included, and say which."""
     positive = [value for value in values if value > 0]
-    top = max(positive, default=1.0)
+    top = max(tops) or 1.0
     least = max(min(positive, default=1.0), top / 10**DECADES)
-    limits = (-0.03 * top, 1.05 * top)
+    limits = (-0.03 * top, 1.1 * top)
     axis: Any = getattr(axes, f"{which}axis")
     if top > WIDE * least:
         label += ", log scale"
@@ -92,10 +92,10 @@ def _scale(axes: "Axes", which: str, found: Sequence[Summary], label: str) -> No
         if min(values) < least:
             start = 10 ** np.floor(np.log10(least))
             set_scale("symlog", linthresh=start, linscale=0.5)
-            limits = (-0.3 * start, 1.3 * top)
+            limits = (-0.3 * start, 1.6 * top)
         else:
             set_scale("log")
-            limits = (least / 1.3, 1.3 * top)
+            limits = (least / 1.6, 1.6 * top)
         few = top < 100 * least  # powers of ten: one or two, too few to read the others from
         axis.get_major_locator().set_params(subs=(1, 2, 5) if few else (1,))
         axis.set_minor_formatter("")
@@ -103,52 +103,64 @@ def _scale(axes: "Axes", which: str, found: Sequence[Summary], label: str) -> No
     axis.set_major_formatter("{x:,.10g}")
 
 
-def _numbers(axes: "Axes", points: np.ndarray) -> None:
-    """Write the options' numbers beside their points (n, 2), once where several stand together."""
-    shares = (axes.transScale + axes.transLimits).transform(points)
-    near = (np.abs(shares[:, None] - shares) < NEAR).all(axis=2)
-    groups, group_of = connected_components(near)
-    taken = shares
-    for group in range(groups):
-        members = np.flatnonzero(group_of == group)
-        last = max(members, key=lambda number: tuple(shares[number]))
-        text = _listed((members + 1).tolist())
-        size = np.array([0.012 + 0.004 * len(text), 0.03])
-        spots = shares[last] + OFFSETS * size * (1, 4 / 3)
-        gaps = (np.abs(spots[:, None] - taken) / size).max(axis=2).min(axis=1)
-        best = spots[np.minimum(gaps, 2.0).argmax()]
-        taken = np.vstack([taken, best])
-        axes.annotate(text, best, xycoords="axes fraction", ha="center", va="center", fontsize=9, zorder=6)
+def _name_points(axes: "Axes", plan: Plan, colours: dict[str, str]) -> None:
+    """Write beside each point what it is, where it is in the way of as little as may be."""
+    low, shares, high = _bars(axes, plan)
+    middles, bars = (low + high) / 2, np.maximum((high - low) / 2, POINT)
+    names = [option.name for option in plan.options]
+    ends = [place for place in range(1, len(names)) if names[place] == names[place - 1]]
+    lines = np.array([np.linspace(shares[end - 1], shares[end], DOTS) for end in ends]).reshape(-1, 2)
+    centres, halves = np.vstack([middles, lines]), np.vstack([bars, np.tile(POINT / 4, (len(lines), 1))])
+    for option, share, middle, bar in zip(plan.options, shares, middles, bars, strict=True):
+        text = option.label if option is plan.alone else option.setting  # the legend names the learner
+        half = LETTER * (len(text), 1)
+        spots = np.where(AROUND[:, :1], share + AROUND * (half + POINT), middle + AROUND * (half + bar))
+        common = half + halves - np.abs(spots[:, None] - centres)  # how far boxes reach into each other
+        covered = np.clip(common, 0, None).prod(axis=2).sum(axis=1)
+        outside = np.clip(np.abs(spots - 0.5) + half - 0.5, 0, None).sum(axis=1)
+        best = spots[(covered + outside).round(4).argmin()]
+        centres, halves = np.vstack([centres, best]), np.vstack([halves, half])
+        look: Any = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": 9,
+            "color": colours[option.name],
+            "zorder": 6,
+        }
+        axes.annotate(text, best, xycoords="axes fraction", **look)
 
 
-def _listed(numbers: list[int]) -> str:
-    """1, 2, 3, 5 as 1–3, 5."""
-    starts = [number for number in numbers if number - 1 not in numbers]
-    ends = [number for number in numbers if number + 1 not in numbers]
-    return ", ".join(f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True))
-
-
-def headline(plan: Plan) -> str:
-    """The plan in a sentence or two, from its numbers."""
-    if plan.answers:
-        return " ".join(plan.answers)
-    return f"On the frontier, by mean calls and mean regret: {'; '.join(o.label for o in plan.frontier)}."
+def _bars(axes: "Axes", plan: Plan) -> Any:
+    """The lower ends, the points and the upper ends of the bars, as shares of the axes, (n, 2) each."""
+    (calls, regret), errors = map(np.array, _means(plan.options)), np.array(_errors(plan.options))
+    inside, placed = axes.get_ylim()[0], axes.transScale + axes.transLimits
+    return (
+        placed.transform(np.column_stack([calls, (regret + side * errors).clip(inside)]))
+        for side in (-1, 0, 1)
+    )
 
 
 def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
     drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
-        f"Above: mean regret against mean reward calls after {plan.rounds:,} rounds; lower and further left is "
-        f"better; bars are prediction intervals ({plan.coverage:.0%}) over {plan.worlds} worlds drawn from the log's "
-        "posterior. Below: the same intervals option by option; a dot is a mean, a stroke a median."
+        f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over {plan.worlds} worlds drawn "
+        "from the log's posterior; lower and further left is better. Beside a point stands the price of a reward, or the "
+        "tolerance τ; bars are standard errors of the regret."
+        + (" The ring is what is advised." if plan.chosen else "")
     )
     parts = [
-        page.paragraph(headline(plan), kind="lead"),
-        page.table(HEADER, plan.rows(), emphasised=best),
+        page.paragraph(plan.sentence, kind="headline"),
         page.figure(figures.to_svg(drawn), caption),
+        page.table(wording.header(plan), wording.rows(plan), emphasised=best, numbers=True),
+        page.paragraph(
+            f"Means and {plan.coverage:.0%} prediction intervals of calls and regret; gain over the log alone ± its standard "
+            "error. Rewards, regret, gain and price have the same unit.",
+            kind="note",
+        ),
+        *(page.paragraph(text) for text in plan.answers),
         page.heading("What this rests on"),
         *(page.paragraph(text, kind="note") for text in plan.assumptions),
     ]
-    title = "sparing: how many reward calls it will take"
+    title = "sparing: how many rewards to ask for"
     return page.write_report(folder, "plan", drawn, title=title, parts=parts)

@@ -1,4 +1,4 @@
-"""How many reward calls will it take? Simulate what the log leaves possible, and count."""
+"""How many rewards are worth asking for? Simulate what the log leaves possible, count and weigh."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
-from sparing.model.supported import Supported, better_half, elbow, find_elbow, given, top
+from sparing.model.supported import Supported, better_half, elbow, find_elbow, top
 from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
@@ -19,11 +19,20 @@ from sparing.simulation.loop import Progress, play
 from sparing.simulation.many import run_many
 from sparing.simulation.worlds import LinearWorld
 
-LEARNERS = ("greedy", "confident", "certified", "eps_moful", "warm_started", "moful")
-"""What a plan can compare; `greedy` plays the log's ridge estimates and never asks."""
+LOG_ALONE = "the log alone"
+"""Plays the best mean of the posterior and never asks: what all others are compared with."""
 
-TOLERANT = ("confident", "certified")
-"""Learners that take a tolerance: compared once for each."""
+LEARNERS = ("economical", "confident", "certified", "eps_moful", "warm_started", "moful")
+"""What a plan can compare with the log alone,"""
+
+COMPARED = LEARNERS[:3]
+"""and what it does unless told."""
+
+PRICES = (0.01, 0.05, 0.2, 1.0)
+"""What a reward may cost where nothing is said, in deviations of the noise,"""
+
+TOLERANCES = (0.05, 0.2, 0.5)
+"""and the losses that a skipped round may have."""
 
 MOST_CONTEXTS = 20_000
 """Of a longer log, a random part of this many rows stands for its contexts: each process gets a copy."""
@@ -53,72 +62,75 @@ class PlanSettings(algorithms.Believed, total=False):
     supported: Supported
 
 
-OF_CONFIDENT = ("prior_scale", "prior_mean", "spot_check", "misfit")
-"""Settings that only `confident` takes, under the same name."""
+OF_POSTERIORS = ("prior_scale", "prior_mean", "spot_check", "misfit")
+"""Settings that `economical` and `confident` take, under the same name."""
 
 
 def plan(
     log: Log,
     *,
-    rounds: int,
-    tolerances: Sequence[float] = (0.05, 0.1, 0.2, 0.5),
-    learners: Sequence[str] = LEARNERS,
+    horizon: int | None = None,
+    call_cost: float | None = None,
+    budget: int | None = None,
+    regret: float | None = None,
+    tolerances: Sequence[float] | None = None,
+    learners: Sequence[str] = COMPARED,
     worlds: int = 40,
     confidence: float = 0.9,
-    regret: float | None = None,
-    budget: float | None = None,
     seed: int = 0,
     workers: int | None = None,
     progress: Progress | None = None,
     **settings: Unpack[PlanSettings],
 ) -> Plan:
-    """Predict how many reward calls, and how much regret, each learner will need over `rounds` rounds.
+    """Predict how many rewards to ask for over `horizon` rounds (as many as the log has rows), and what that gains and costs.
 
-    Each of the `worlds` draws θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹) from the posterior that `confident` starts
+    `call_cost` is what a reward costs, in the reward's own units: `economical` is planned at that price. Without it, `budget` is how
+    many calls may be made: it is planned at the price that makes them last. With neither it is tried at a few prices.
+
+    Each of the `worlds` draws θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹) from the posterior that `economical` and `confident` start
     with, and its contexts from the log's, with replacement; every learner starts from the real log and
-    meets the same worlds. Intervals are order statistics: a further world falls between the k-th
-    smallest and the k-th largest of W with probability (W + 1 − 2k)/(W + 1) ≥ `confidence`.
+    meets the same worlds, and so does the log alone: the best mean in every round, and no calls. Intervals are order statistics:
+    a further world falls between the k-th smallest and the k-th largest of W with probability (W + 1 − 2k)/(W + 1) ≥ `confidence`.
 
-    `regret` asks for the cheapest option with at most so much regret, `budget` for the least regret
-    within so many calls. `settings` are those of the learners. In a script, call this under
-    `if __name__ == "__main__":`, or with `workers=1`, because the other processes import the script.
+    `regret` asks for the cheapest option with at most so much regret, `budget` also for the least regret
+    within so many calls. `tolerances` are those of `confident` and `certified`. `settings` are those of the learners. In a script,
+    call this under `if __name__ == "__main__":`, or with `workers=1`, because the other processes import the script.
     """
     _check_log(log)
     rank = _rank(whole("worlds", worlds, least=1), share("confidence", confidence, hint=", such as 0.9"))
-    coverage = (worlds + 1 - 2 * rank) / (worlds + 1)
-    horizon, seed = whole("rounds", rounds, least=1), whole("seed", seed)
-    for name, value in (("regret", regret), ("budget", budget)):
-        if value is not None:
-            number(name, value, least=0, hint=", or None")
-    chosen = [(name, level) for name in _names(learners) for level in _levels(name, tolerances)]
+    length = log.n_rows if horizon is None else whole("horizon", horizon, least=1)
+    seed, names = whole("seed", seed), _names(learners)
+    cost, bound = (
+        None if value is None else number(name, value, least=0)
+        for name, value in (("call_cost", call_cost), ("regret", regret))
+    )
+    calls = None if budget is None else whole("budget", budget)
+    levels = None if tolerances is None else _levels(tolerances)
     for name in settings:
         among("setting", name, PlanSettings.__annotations__)
-    believed = _started("confident", log, settings)
+    terms = {"call_cost": cost, "calls": calls, "horizon": length}
+    starts = _starts(log, names, settings, terms, levels)
     pool = context_pool(log.contexts, np.random.default_rng([seed, 0]))
-    starts = tuple(_started(name, log, settings, tolerance=level) for name, level in chosen)
-    checkpoints = np.unique(np.ceil(horizon * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
-    if workers is None and worlds * len(starts) * horizon < SMALL:
+    checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
+    if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
-    run = partial(_try, partial(draw_world, believed, pool), starts, checkpoints, seed)
+    run = partial(_try, partial(draw_world, starts[0], pool), starts, checkpoints, seed)
     results = np.array(run_many(run, range(worlds), workers=workers, progress=progress))
-    options = tuple(
-        Option(name, level, _detail(name, start), calls, lost, rank)
-        for (name, level), start, calls, lost in zip(
-            chosen, starts, *results.transpose(2, 1, 0, 3), strict=True
-        )
-    )
+    options = tuple(map(partial(_option, rank), starts, *results.transpose(2, 1, 0, 3)))
+    coverage = (worlds + 1 - 2 * rank) / (worlds + 1)
     return Plan(
-        rounds=horizon,
+        horizon=length,
         worlds=worlds,
         confidence=float(confidence),
         coverage=coverage,
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
-        noise=believed.assumptions.noise,
-        prior_scale=float(np.sqrt((believed.prior.spread**2).mean())) if believed.prior else 0.0,
-        assumptions=(*_assumptions(log, believed), _reading(options, worlds, coverage)),
-        regret=regret,
-        budget=budget,
+        noise=starts[0].assumptions.noise,
+        prior_scale=float(np.sqrt((starts[0].prior.spread ** 2).mean())) if starts[0].prior else 0.0,
+        assumptions=(*_assumptions(log, starts), _reading(options, worlds, coverage)),
+        call_cost=cost,
+        budget=calls,
+        regret=bound,
         seed=seed,
     )
 
@@ -131,7 +143,7 @@ def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
-    """A world of θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what `confident` believes at its start.
+    """A world of θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what a posterior believes at its start.
 
     A live context that looks like a logged one is a new round, with new luck.
     """
@@ -161,38 +173,63 @@ def _try(
     return found
 
 
-def _started(name: str, log: Log, settings: PlanSettings, *, tolerance: float | None = None) -> Learner:
-    """A learner at its start on the log."""
-    taken = algorithms.Believed.__annotations__
-    own: Any = {key: value for key, value in settings.items() if key in taken}
-    if name == "greedy":  # ε-mOFUL that trusts the log for all actions, and so never asks
-        theta = algorithms.warm_started(log, center="zero", **own).sets.theta
-        own["supported"] = given(dict(zip(log.action_names, theta, strict=True)))
-        name = "eps_moful"
-    elif name == "eps_moful":
-        own["supported"] = settings.get("supported") or _supported(log)
-    elif name == "confident":
-        own |= {key: value for key, value in settings.items() if key in OF_CONFIDENT}
-        if "skip_confidence" in settings:
-            own["confidence"] = settings["skip_confidence"]
-    if name in TOLERANT:
-        own["tolerance"] = tolerance or 0.0
+def _starts(
+    log: Log,
+    names: Sequence[str],
+    settings: PlanSettings,
+    terms: dict[str, Any],
+    tolerances: Sequence[float] | None,
+) -> tuple[Learner, ...]:
+    """The log alone, then every learner, with each price or each tolerance that it is compared with.
+
+    The log alone is `economical` with nothing to spend: it answers every round with the best mean of the posterior.
+    """
+    nothing = {**terms, "call_cost": 0.0, "calls": 0, "spot_check": 0.0}
+    alone = _started("economical", log, settings, nothing)
+    alone.algorithm, noise = LOG_ALONE, alone.assumptions.noise
+    said = terms["call_cost"] is not None or terms["calls"] is not None
+    prices = [terms["call_cost"]] if said else _shares(PRICES, noise)
+    tolerant = [{"tolerance": level} for level in tolerances or _shares(TOLERANCES, noise)]
+    own: dict[str, list[dict[str, Any]]] = {"confident": tolerant, "certified": tolerant}
+    own["economical"] = [{**terms, "call_cost": price} for price in prices]
+    chosen = [(name, each) for name in names for each in own.get(name, [{}])]
+    return alone, *(_started(name, log, settings, each) for name, each in chosen)
+
+
+def _started(name: str, log: Log, settings: PlanSettings, own: dict[str, Any]) -> Learner:
+    """A learner at its start on the log, with settings of its `own`."""
+    given: Any = {key: value for key, value in settings.items() if key in algorithms.Believed.__annotations__}
+    if name in ("economical", "confident"):
+        given |= {key: value for key, value in settings.items() if key in OF_POSTERIORS}
+    if name == "confident" and "skip_confidence" in settings:
+        given["confidence"] = settings["skip_confidence"]
+    if name == "eps_moful":
+        given["supported"] = settings.get("supported") or _supported(log)
     with warnings.catch_warnings():  # large tolerances are tried on purpose
         warnings.simplefilter("ignore", UnitWarning)
-        learner: Learner = getattr(algorithms, name)(log, **own)
+        learner: Learner = getattr(algorithms, name)(log, **{**given, **own})
     # Simulated rewards are normal: a learner that refuses those out of range could not go on.
     learner.reward_range = None
     return learner
+
+
+def _shares(shares: Sequence[float], unit: float) -> list[float]:
+    """Shares of a unit, as round numbers."""
+    return [float(f"{share * unit:.2g}") for share in shares]
+
+
+def _option(rank: int, start: Learner, calls: np.ndarray, regret: np.ndarray) -> Option:
+    """A learner as it started, and what became of it."""
+    name, rule = start.algorithm, start.rules[0].header() if start.rules else {}
+    price = rule["call_cost"] if name == "economical" else None
+    detail = f"L = {int(start.sets.frozen.sum())}" if name == "eps_moful" else ""
+    return Option(name, price, rule.get("tolerance"), detail, calls, regret, rank)
 
 
 def _supported(log: Log) -> Supported:
     if find_elbow(log.counts, log.n_features) is not None:
         return elbow()
     return top(better_half(log.counts))
-
-
-def _detail(name: str, learner: Learner) -> str:
-    return f"L = {int(learner.sets.frozen.sum())}" if name == "eps_moful" else ""
 
 
 def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
@@ -204,29 +241,42 @@ def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
     )
     return (
         f"Intervals run from rank {rank} to rank {worlds + 1 - rank} of {worlds} worlds: a further world falls "
-        f"inside with probability {coverage:.1%}, for each learner alone, not for all at once. The standard errors "
-        f"of the means are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them: means closer than that "
-        "may be in either order, on the frontier too. More worlds tell them apart."
+        f"inside with probability {coverage:.1%}, for each learner alone, not for all at once. ± is one standard error "
+        f"over worlds, of a gain that of the differences world by world. The means' own are up to {calls:.0%} (calls) "
+        f"and {regret:.0%} (regret) of them. More worlds tell options apart."
     )
 
 
-def _assumptions(log: Log, believed: Learner) -> tuple[str, ...]:
+def _assumptions(log: Log, starts: tuple[Learner, ...]) -> tuple[str, ...]:
     """What the plan rests on, a sentence each."""
-    given = believed.assumptions
-    estimated = "noise" in given.estimated
+    believed, given = starts[0], starts[0].assumptions
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
+    told = "estimated from the log" if "noise" in given.estimated else "given"
     return (
         f"Rewards are linear in the context, and actions, logged or not, are exchangeable: their parameters "
         f"vary between actions ({believed.prior}).",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
-        f"Noise is normal with deviation {given.noise:.3g} everywhere ("
-        + ("estimated from the log, upper 95 % limit" if estimated else "given")
-        + "). The intervals do not count the uncertainty of the noise and of the prior themselves.",
-        f"Learners: radius {given.radius} × {given.radius_scale:g}"
+        f"Noise is normal with deviation {given.noise:.3g} everywhere ({told}). The intervals do not count the "
+        "uncertainty of the noise and of the prior themselves.",
+        *dict.fromkeys(filter(None, map(_setting, starts))),
+    )
+
+
+def _setting(start: Learner) -> str:
+    """How a learner was set, in a sentence; nothing where that stands elsewhere."""
+    given = start.assumptions
+    checked = f" and spot-checks {start.spot_check:g} of the rounds" if start.spot_check else ""
+    if start.algorithm == "economical":
+        return f"economical weighs a call against its price over the rounds to come{checked}."
+    if start.algorithm == "confident":
+        return f"confident skips at {start.rules[0].header()['confidence']:g}{checked}."
+    if start.algorithm == LOG_ALONE:
+        return ""
+    return (
+        f"The others have radius {given.radius} × {given.radius_scale:g}"
         + (" (below 1: no worst-case guarantee)" if given.radius_scale < 1 else "")
-        + f", ridge {given.ridge:g}, δ {given.delta:g}; confident skips at "
-        f"{believed.rules[0].header()['confidence']:g} and spot-checks {believed.spot_check:g} of the rounds.",
+        + f", ridge {given.ridge:g}, δ {given.delta:g}."
     )
 
 
@@ -261,9 +311,9 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(among("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
 
 
-def _levels(name: str, tolerances: Sequence[float]) -> tuple[float | None, ...]:
-    """The tolerances to try a learner with, growing; None for one that takes none."""
+def _levels(tolerances: Sequence[float]) -> list[float]:
+    """The tolerances to compare, growing."""
     listed = {number("tolerances", value, least=0) for value in np.atleast_1d(tolerances)}
     if not listed:
         raise SettingError(f"tolerances={tolerances!r}; must be one at least")
-    return tuple(sorted(listed)) if name in TOLERANT else (None,)
+    return sorted(listed)

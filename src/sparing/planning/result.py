@@ -1,12 +1,11 @@
-"""What a plan says: calls and regret of each learner over the worlds, and what follows from them."""
+"""What a plan says: calls, regret and gain of each learner over the worlds, and what follows from them."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-HEADER = ("learner, * frontier", "calls", "median", "interval", "regret", "median", "interval")
-"""Of the table: the numbers after `calls` and `regret` are theirs; those themselves are means."""
+from sparing.planning import wording
 
 
 @dataclass(frozen=True)
@@ -28,16 +27,23 @@ class Summary:
         return cls(*map(float, found))
 
     @property
-    def cells(self) -> tuple[str, str, str]:
-        """Mean, median and interval, for people."""
-        return _number(self.mean), _number(self.median), f"{_number(self.low)}–{_number(self.high)}"
+    def between(self) -> str:
+        """The interval, for people."""
+        return f"{wording.number(self.low)}–{wording.number(self.high)}"
+
+    def __str__(self) -> str:
+        return f"{wording.number(self.mean)} ± {wording.number(self.error)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """One learner with its tolerance, if it has one: calls and regret (W, C) in each world at each checkpoint."""
+    """One learner with its price or tolerance, if it has one: calls and regret (W, C) in each world at each checkpoint.
+
+    `price` is what `economical` takes a reward to cost.
+    """
 
     name: str
+    price: float | None
     tolerance: float | None
     detail: str
     calls: np.ndarray
@@ -45,11 +51,17 @@ class Option:
     rank: int
 
     @property
+    def setting(self) -> str:
+        """What tells it from other options with the same learner."""
+        if self.price is not None:
+            return f"at {wording.price(self.price)}"
+        return f"τ {self.tolerance:g}" if self.tolerance is not None else self.detail
+
+    @property
     def label(self) -> str:
         """The option's name for people."""
-        if self.tolerance is not None:
-            return f"{self.name}, τ {self.tolerance:g}"
-        return f"{self.name}, {self.detail}" if self.detail else self.name
+        between = " " if self.price is not None else ", "
+        return f"{self.name}{between}{self.setting}" if self.setting else self.name
 
     def calls_at(self, checkpoint: int = -1) -> Summary:
         """Reward calls up to a checkpoint; the horizon is the last."""
@@ -64,19 +76,23 @@ class Option:
         return {"calls": asdict(self.calls_at(checkpoint)), "regret": asdict(self.regret_at(checkpoint))}
 
     def __str__(self) -> str:
-        (calls, _, between), (regret, _, within) = self.calls_at().cells, self.regret_at().cells
-        return f"{self.label} with {calls} calls ({between}) and regret {regret} ({within})"
+        calls, regret = self.calls_at(), self.regret_at()
+        means = wording.number(calls.mean), wording.number(regret.mean)
+        return (
+            f"{self.label} with {means[0]} calls ({calls.between}) and regret {means[1]} ({regret.between})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What each learner is predicted to ask for and to lose; `print` it for people, `to_dict` for machines.
+    """What each learner is predicted to ask for, to lose and to gain; `print` it for people, `to_dict` for machines.
 
-    `checkpoints` (C,) are rounds, the horizon last. `coverage` is the exact probability with which a
-    further world of this kind falls into one interval. `regret` and `budget` are what was asked for.
+    The first of the `options` is the log alone, which never asks. `checkpoints` (C,) are rounds, the horizon last. `coverage` is the
+    exact probability with which a further world of this kind falls into one interval. `call_cost`, `budget` and `regret`
+    are what was said and asked for.
     """
 
-    rounds: int
+    horizon: int
     worlds: int
     confidence: float
     coverage: float
@@ -85,9 +101,50 @@ class Plan:
     noise: float
     prior_scale: float
     assumptions: tuple[str, ...]
+    call_cost: float | None = None
+    budget: int | None = None
     regret: float | None = None
-    budget: float | None = None
     seed: int = 0
+
+    @property
+    def alone(self) -> Option:
+        """The log alone: the best mean of the posterior in every round, and no calls."""
+        return self.options[0]
+
+    @property
+    def chosen(self) -> Option | None:
+        """`economical` where its mean gain exceeds what its calls cost, else the log alone.
+
+        None where neither a price nor a budget was said, or `economical` was not compared.
+        """
+        offered = [option for option in self.options if option.price is not None]
+        if not offered or (self.call_cost is None and self.budget is None):
+            return None
+        net = self.net(offered[0]) or self.gain(offered[0])
+        return offered[0] if net.mean > 0 else self.alone
+
+    def gain(self, option: Option) -> Summary:
+        """What an option earns more than the log alone in the same world: regret(log alone) − regret(option)."""
+        return Summary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.rank)
+
+    def cost(self, option: Option) -> float | None:
+        """What each of its calls costs: as was said; else, unless a budget was, the price it is tried at; or it is unknown."""
+        if self.call_cost is not None or self.budget is not None:
+            return self.call_cost
+        return 0.0 if option is self.alone else option.price
+
+    def spend(self, option: Option) -> Summary | None:
+        """Cost × calls; None where the cost is unknown."""
+        cost = self.cost(option)
+        return None if cost is None else Summary.of(cost * option.calls[:, -1], option.rank)
+
+    def net(self, option: Option) -> Summary | None:
+        """Gain less spend, world by world; None where the cost is unknown."""
+        cost = self.cost(option)
+        if cost is None:
+            return None
+        earned = self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
+        return Summary.of(earned, option.rank)
 
     @property
     def by_calls(self) -> list[Option]:
@@ -121,23 +178,22 @@ class Plan:
         return min(affordable, key=lambda option: option.regret_at().mean, default=None)
 
     @property
-    def answers(self) -> tuple[str, ...]:
-        """What the plan says to the regret and the budget that were asked for, a sentence each."""
-        return (*_for_regret(self), *_for_budget(self))
+    def sentence(self) -> str:
+        """The plan in a sentence: how many rewards to ask for, and what that gains and costs."""
+        return wording.sentence(self)
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """The table's cells, under `HEADER`; an option on the frontier has a star."""
-        stars = {option: " *" for option in self.frontier}
-        return [
-            (option.label + stars.get(option, ""), *option.calls_at().cells, *option.regret_at().cells)
-            for option in self.options
-        ]
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What else follows: for the regret and the budget that were asked for, and if another learner nets more."""
+        return wording.answers(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as values that JSON can carry."""
-        plain = ("rounds", "worlds", "confidence", "coverage", "seed", "noise", "prior_scale")
+        plain = ("horizon", "call_cost", "budget", "worlds", "confidence", "coverage", "seed", "noise")
         return {
-            **{name: getattr(self, name) for name in plain},
+            "sentence": self.sentence,
+            "chosen": self.chosen and self.chosen.label,
+            **{name: getattr(self, name) for name in (*plain, "prior_scale")},
             "options": [self._exported(option) for option in self.options],
             "frontier": [option.label for option in self.frontier],
             "asked": self._asked(),
@@ -146,12 +202,17 @@ class Plan:
         }
 
     def _exported(self, option: Option) -> dict[str, Any]:
+        spend, net = self.spend(option), self.net(option)
         return {
             "label": option.label,
             "learner": option.name,
+            "price": option.price,
             "tolerance": option.tolerance,
             "frontier": option in self.frontier,
             **option.numbers(),
+            "gain": asdict(self.gain(option)),
+            "spend": spend and asdict(spend),
+            "net": net and asdict(net),
             "checkpoints": [{"round": t, **option.numbers(c)} for c, t in enumerate(self.checkpoints)],
         }
 
@@ -168,48 +229,6 @@ class Plan:
         return asked
 
     def __str__(self) -> str:
-        cells = [HEADER, *self.rows()]
-        first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
-        lines = [
-            "  ".join(
-                [f"{name:{first}}", *(f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))]
-            )
-            for name, *row in cells
-        ]
-        title = f"{self.rounds:,} rounds in {self.worlds} worlds drawn from the log's posterior; {self.coverage:.0%} intervals"
         basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]
-        return "\n".join([title, "", *lines, "", *self.answers, *basis])
-
-
-def _number(value: float) -> str:
-    if value.is_integer() or abs(value) >= 9.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
-
-
-def _for_regret(plan: Plan) -> list[str]:
-    if plan.regret is None:
-        return []
-    wanted = f"Regret of at most {plan.regret:,g}"
-    mean, sure = plan.cheapest(plan.regret), plan.cheapest(plan.regret, surely=True)
-    if mean is None:
-        least = min(plan.options, key=lambda option: option.regret_at().mean)
-        return [f"{wanted}: none of these reaches it, even on average. Least regret: {least}."]
-    if sure is mean:
-        return [f"{wanted}, on average and at the upper limit: cheapest is {mean}."]
-    upper = "none of these reaches it" if sure is None else f"cheapest is {sure}"
-    return [
-        f"{wanted} on average: cheapest is {mean}.",
-        f"{wanted} at the upper limit too: {upper}.",
-    ]
-
-
-def _for_budget(plan: Plan) -> list[str]:
-    if plan.budget is None:
-        return []
-    limit = f"At most {plan.budget:,g} calls at the upper limit"
-    best = plan.best_within(plan.budget)
-    if best is None:
-        least = min(plan.options, key=lambda option: option.calls_at().high)
-        return [f"{limit}: none of these stays within it. Fewest calls: {least}."]
-    return [f"{limit}: least regret has {best}."]
+        parts = [self.sentence, "", *wording.table(self), "", *self.answers, *basis]
+        return "\n".join(parts)
