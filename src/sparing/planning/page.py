@@ -96,7 +96,7 @@ def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], lab
         else:
             set_scale("log")
             limits = (least / 1.6, 1.6 * top)
-        few = top < 100 * least  # powers of ten: one or two, too few to read the others from
+        few = top < 30 * least  # powers of ten: one or two, too few to read the others from
         axis.get_major_locator().set_params(subs=(1, 2, 5) if few else (1,))
         axis.set_minor_formatter("")
     axes.set(**{f"{which}lim": limits, f"{which}label": label})
