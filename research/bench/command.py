@@ -15,7 +15,7 @@ def bench(
     only: Annotated[
         str,
         typer.Option(
-            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, growth; "
+            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, growth; "
             "default: all."
         ),
     ] = "",
