@@ -167,6 +167,9 @@ def _robustness(setting: Setting, analysis: Analysis) -> "Figure":
             one.set_title(support)
             one.set_xticks(range(len(names)), names, rotation=30, ha="right")
             one.yaxis.set_major_formatter("{x:g}")
+            low, high = one.get_ylim()
+            if high < 10 * low:  # no other tick may have a number
+                one.yaxis.set_minor_formatter("{x:g}")
         drawing.legend(figure, axes, **LEGEND)
     return captioned(
         figure,
