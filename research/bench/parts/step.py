@@ -41,7 +41,7 @@ TARGETS = {
 CHECK_TARGET = 1.5
 """Times the cost of a called round that spot checks may bring it to."""
 
-SKIP_TARGET, LIVED, WEIGHED = 2.0, 2000, 1000
+SKIP_TARGET, LIVED, WEIGHED = 2.0, 3000, 1000
 """Times the cost of a skipped round that weighing may bring it to; rounds lived through before; and the most actions tried with."""
 
 COLD_TARGETS = {NUMPY: {"10000 × 64": 1000.0}}
@@ -123,7 +123,7 @@ def _weighing(spec: dict[str, Any], patience: float, log: str) -> list[Entry]:
             Entry("ours", "skip", title, f"{told}; {lived}", {**skipping, "regime": regime}, patience, 4000)
             for title, regime, told in (
                 (SURE, "confident, skipping", "tolerance 1"),
-                (THRIFTY, "economical, skipping", "price .2, 10⁶ rounds to come"),
+                (THRIFTY, "economical, skipping", "price .2, 10,000 rounds in all"),
             )
         ),
     ]

@@ -214,6 +214,27 @@ def find_moves(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
 
 
 @compiled
+def at_most(t: Table, square: float) -> float:
+    """No less than mean_j ψ(g_j, s_j(n))/n for every n up to AHEAD, from where so many calls would lead.
+
+    ψ(g, s)/s² grows up to s = g/u*, so that its value at s_j(AHEAD), or at g/u* if that is less, bounds it, and s_j(n)²/n ≤ s_j(1)²; nor is it
+    more than ψ(0, s_j(n))/n ≤ ψ(0, s_j(1)). `gap` and `move` must be those of the action.
+    """
+    gap, move, m = t.gap, t.move, len(t.gap)
+    noise = t.common * t.common + t.misfit * t.misfit
+    factor, once, total = math.sqrt(AHEAD / (noise + AHEAD * square)), math.sqrt(1.0 / (noise + square)), 0.0
+    for j in range(m):
+        if not move[j] > 0.0:
+            continue
+        first, s = move[j] * once, min(move[j] * factor, gap[j] / STEEPEST)
+        most = psi_at_most(0.0, first)
+        if s > 0.0:
+            most = min(most, psi_at_most(gap[j], s) * (first / s) * (first / s))
+        total += most
+    return ROUGHLY * total / m
+
+
+@compiled
 def gain(t: Table, square: float, enough: float) -> float:
     """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: what a call betters the rounds to come by.
 
@@ -261,4 +282,6 @@ def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> flo
     if t.left * ABOVE * (t.base[slot] + total * share) <= enough:
         return -math.inf
     find_gaps(t, slot)
+    if t.left * at_most(t, square) <= enough:
+        return -math.inf
     return gain(t, square, enough) - t.price - loss
