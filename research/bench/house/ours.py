@@ -79,7 +79,7 @@ REGIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "economical": ("economical", {**PRICED, "call_cost": 1e-6}),
     "confident, skipping": (
         "confident",
-        {"tolerance": 1.0, "noise": 2.0, "prior_scale": 1.0, "spot_check": 0.0},
+        {"tolerance": 6.0, "noise": 2.0, "prior_scale": 1.0, "spot_check": 0.0},
     ),
     "economical, skipping": ("economical", {**PRICED, "call_cost": 0.2, "horizon": 10_000}),
 }

@@ -122,7 +122,7 @@ def _weighing(spec: dict[str, Any], patience: float, log: str) -> list[Entry]:
         *(
             Entry("ours", "skip", title, f"{told}; {lived}", {**skipping, "regime": regime}, patience, 4000)
             for title, regime, told in (
-                (SURE, "confident, skipping", "tolerance 1"),
+                (SURE, "confident, skipping", "tolerance 6"),
                 (THRIFTY, "economical, skipping", "price .2, 10,000 rounds in all"),
             )
         ),

@@ -268,13 +268,19 @@ def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> flo
     if t.left * (t.hope[slot] + 0.5 * t.drift) <= enough:
         return -math.inf
     if t.formed[slot] >= 0:
-        shape = max(dot(t.form[slot], t.products), 0.0)
-        if t.left * ABOVE * (t.floor[slot] + 0.5 * (t.drift - t.since[slot]) + shape) <= enough:
+        shape, floor = (
+            max(dot(t.form[slot], t.products), 0.0),
+            t.floor[slot] + 0.5 * (t.drift - t.since[slot]),
+        )
+        if t.left * ABOVE * (floor + shape) <= enough:
+            return -math.inf
+        square = max(dot(t.inverse[slot], t.products), 0.0) / BLURRED
+        if t.left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
             return -math.inf
     if t.hoped[slot] < t.known and t.left * find_hope(t, slot) <= enough:
         return -math.inf
     square, total = find_moves(t, slot, x)
-    share = ROUGHLY * thinned(t) / (t.common * t.common * len(t.move))
+    share = ROUGHLY / ((t.common * t.common + t.misfit * t.misfit + square / BLURRED) * len(t.move))
     t.looks[slot] = t.looks[slot] + 1 if t.weighed[slot] == t.known else 1
     t.weighed[slot] = t.known
     if t.looks[slot] > PATIENCE and t.formed[slot] < t.known:
