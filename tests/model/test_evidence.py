@@ -45,11 +45,10 @@ def joint(log, items, scales, flat):
 
 
 @pytest.mark.parametrize("q", [1, 3])
-def test_a_fit_is_the_same_action_by_action_and_for_wide_matrices(q, monkeypatch):
+def test_a_fit_is_the_same_action_by_action(q, monkeypatch):
     rows = Rows.of(Statistics.of(logged(q)[0]), logged(q)[1], FLAT, None)
     whole = fit(rows, SCALES)
     monkeypatch.setattr(evidence_module, "CACHED", 1)
-    monkeypatch.setattr(evidence_module, "WIDE", 1)
     for one, other in zip(whole, fit(rows, SCALES), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     matrix = np.array([[2.0, 1.0], [1.0, 2.0]])

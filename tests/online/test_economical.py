@@ -15,7 +15,7 @@ from sparing.model.reservoir import SIZE, Reservoir, merged, sampled
 from sparing.online.engine import worth
 from sparing.simulation import LinearWorld, draw_log, simulate
 
-STEPS = int(os.environ.get("SPARING_STEPS", "12000"))
+STEPS = int(os.environ.get("SPARING_STEPS", "9000"))
 """Decisions that are compared with the definition; 100,000 take about a minute."""
 
 
