@@ -79,9 +79,8 @@ def evaluate(
     )
     steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
     of.progress = steps.fold
-    if rows.log.propensities is not None:
-        _ = of.cap  # a wrong clip is refused, whatever the methods
-    _ = of.target  # a policy that is no policy is refused, whatever the methods
+    # A wrong clip and a policy that is no policy are refused, whatever the methods.
+    _ = of.target, rows.log.propensities is not None and of.cap
     limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
     pending, unusable = _pending_all(chosen, of, rows, limits, flag_mass, steps, strict=methods is not None)
     found, bounds = limits.found(), of.reward_range if known else (-np.inf, np.inf)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import optimize
 
 from sparing.model.evidence import Rows, Scales, fit
 from sparing.model.statistics import SMALLEST_NOISE
@@ -68,6 +67,8 @@ class Search:
     def best(self, near: Evidence | None = None) -> Scales:
         """Where the loss is least, sought from a bit below what is expected on; or from where a like model has it, in steps of what the
         rows tell there and only as closely as it takes to compare the two."""
+        from scipy import optimize  # a learner that fits no prior need not wait for it
+
         if not self.free:
             return self.start
         low, high = np.log(self.lowest), -np.log(FLOOR)

@@ -207,20 +207,9 @@ class Learner(Core):
                 choice = self._choose(context, allowed, context_id, key, share)
                 action, reason, mean, spread, chances, worth = choice
             called = reason is EXPLORE or reason is SPOT_CHECK
-            decision: Decision = _new(
-                Decision,
-                (
-                    number,
-                    self.action_names[action],
-                    called,
-                    reason,
-                    mean,
-                    mean - spread,
-                    mean + spread,
-                    chances,
-                    worth,
-                ),
-            )
+            name, low, high = self.action_names[action], mean - spread, mean + spread
+            answer = number, name, called, reason, mean, low, high, chances, worth
+            decision: Decision = _new(Decision, answer)
             self.rounds = number + 1
             if called:
                 self.calls += 1
