@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
 
 from sparing.errors import SettingError
 from sparing.log.features.encoder import CONSTANT, KERNEL
@@ -317,8 +318,6 @@ def reward_deviation(sums: Statistics, blocks: Blocks) -> float:
         constant |= constant_features(sums)
     explained = 0.0
     if constant.any():
-        from scipy import linalg  # a learner that fits no prior need not wait for it
-
         level = linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
         explained = float(level @ response[constant])
     return float(np.sqrt(max(float(sums.squares.sum()) - explained, 0.0) / max(1, sums.n_rows)))

@@ -10,7 +10,6 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.labels import action_names
 from sparing.model.assumptions import Assumptions
-from sparing.model.lack_of_fit import sample
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.luck import seeded
 from sparing.online.learner import Learner
@@ -116,7 +115,7 @@ def begin(
         names = log.action_names
         sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
         about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
-        about["fit"] = sample(log) if isinstance(log, Log) and log.n_rows else ""
+        about["fit"] = _sampled(log) if isinstance(log, Log) and log.n_rows else ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
@@ -135,3 +134,10 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     if n_actions is None or n_actions < 1:
         raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
     return tuple(range(n_actions))
+
+
+def _sampled(log: Log) -> Log:
+    """Rows to test a model's fit by."""
+    from sparing.model.lack_of_fit import sample
+
+    return sample(log)

@@ -13,7 +13,6 @@ from sparing.log.labels import plain
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.model.assumptions import Assumptions
-from sparing.model.lack_of_fit import fit_sentence
 from sparing.model.prior import Prior
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_reward, unfit
@@ -71,6 +70,8 @@ class Learner(Core):
     def fit(self) -> str:
         """Whether the log's rewards are linear in the features, as far as a test can tell: computed when first asked for."""
         if not isinstance(self._fit, str):
+            from sparing.model.lack_of_fit import fit_sentence
+
             self._fit = fit_sentence(self._fit)
         return self._fit
 
