@@ -1,0 +1,236 @@
+"""What is asked and answered over HTTP: one type a message, from which decoding and OpenAPI are made."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Label = bool | int | float | str
+"""An action's label, as JSON can say it."""
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Mode = Literal["live", "shadow", "fallback", "paused"]
+MOST = 1000
+"""Items in a batch."""
+
+
+class DecideRequest(Struct, forbid_unknown_fields=True):
+    """A context to decide in: raw columns by name, or the numbers of an encoded context."""
+
+    context: dict[str, Any] | list[float]
+    eligible: Annotated[list[Label], Meta(min_length=1)] | None = None
+    context_id: Key | int | None = None
+    subject: Key | None = None
+    request_id: Key | None = None
+
+
+class DecideAnswer(Struct):
+    """What to do, whether its reward is wanted, why, and how likely that was."""
+
+    decision_id: str
+    action: Label
+    needs_reward: bool
+    reason: str
+    play_probability: float
+    call_probability: float
+    value: float
+    low: float
+    high: float
+    worth: float | None
+    arm: str
+    model_seq: int
+    reward_by: str | None
+
+
+class RewardRequest(Struct, forbid_unknown_fields=True):
+    """The reward of a decision; `action` is what was played, where that may be another one."""
+
+    value: float
+    action: Label | None = None
+
+
+class RewardAnswer(Struct):
+    """What became of a reward."""
+
+    status: Literal["taken", "duplicate", "part", "unasked"]
+    seq: int
+
+
+class Rewarded(Struct, forbid_unknown_fields=True):
+    """One reward of a batch."""
+
+    decision_id: Key
+    value: float
+    action: Label | None = None
+
+
+class DecideBatch(Struct, forbid_unknown_fields=True):
+    """Contexts to decide in."""
+
+    decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MOST)]
+
+
+class RewardBatch(Struct, forbid_unknown_fields=True):
+    """Rewards of many decisions."""
+
+    rewards: Annotated[list[Rewarded], Meta(min_length=1, max_length=MOST)]
+
+
+class Item(Struct):
+    """One answer of a batch: its own status, and the answer or the problem."""
+
+    status: int
+    answer: DecideAnswer | RewardAnswer | None = None
+    problem: dict[str, Any] | None = None
+
+
+class BatchAnswer(Struct):
+    """An answer an item, in the order asked."""
+
+    items: list[Item]
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an experiment serves: what an operator may change while it runs."""
+
+    reward_window: Annotated[float, Meta(gt=0)] | None = None
+    """Seconds within which a reward counts."""
+    default_reward: float | None = None
+    """Learnt where none came within the window; without one nothing is learnt."""
+    aggregate: Literal["first", "sum"] = "first"
+    learn_unasked: bool = False
+    allow_mismatch: bool = False
+    holdout: Share = 0.0
+    holdout_policy: str = "logged"
+    """Who serves the holdout: `logged` (actions by their share of the log), `uniform` or `action:LABEL`."""
+    check: Share = 0.0
+    explore: Share = 0.0
+    budget_calls: Annotated[int, Meta(ge=0)] | None = None
+    budget_period: Annotated[float, Meta(gt=0)] = 30 * 86400.0
+    most_open: Annotated[int, Meta(ge=0)] | None = None
+    fallback: str = "logged"
+    """Who serves in the modes shadow and fallback, as `holdout_policy`."""
+    price: Annotated[float, Meta(ge=0)] | None = None
+    """What a reward call costs, for the page; the learner's own call_cost if it is not said."""
+    unit: Annotated[str, Meta(max_length=16)] = ""
+
+
+class OptionsPatch(Struct, forbid_unknown_fields=True):
+    """Options to change; those that are left out stay."""
+
+    reward_window: Annotated[float, Meta(gt=0)] | None | UnsetType = UNSET
+    default_reward: float | None | UnsetType = UNSET
+    aggregate: Literal["first", "sum"] | UnsetType = UNSET
+    learn_unasked: bool | UnsetType = UNSET
+    allow_mismatch: bool | UnsetType = UNSET
+    holdout: Share | UnsetType = UNSET
+    holdout_policy: str | UnsetType = UNSET
+    check: Share | UnsetType = UNSET
+    explore: Share | UnsetType = UNSET
+    budget_calls: Annotated[int, Meta(ge=0)] | None | UnsetType = UNSET
+    budget_period: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
+    most_open: Annotated[int, Meta(ge=0)] | None | UnsetType = UNSET
+    fallback: str | UnsetType = UNSET
+    price: Annotated[float, Meta(ge=0)] | None | UnsetType = UNSET
+    unit: Annotated[str, Meta(max_length=16)] | UnsetType = UNSET
+
+
+class CreateRequest(Struct, forbid_unknown_fields=True):
+    """A new experiment: a learner of the library with its settings, warm-started from a log.
+
+    `log` is a file in base64 (Parquet, CSV, Arrow or a peer's format), `columns` says how to read it, as `read_log` does.
+    """
+
+    name: Name
+    log: str
+    learner: str = "economical"
+    settings: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
+    options: Options = Options()
+
+
+class ImportRequest(Struct, forbid_unknown_fields=True):
+    """A log to begin again from; live rewards so far are learnt on top of it."""
+
+    log: str
+    columns: dict[str, Any] = {}
+    settings: dict[str, Any] | None = None
+
+
+class ModeRequest(Struct, forbid_unknown_fields=True):
+    """How to serve from now on."""
+
+    mode: Mode
+
+
+class ActionRequest(Struct, forbid_unknown_fields=True):
+    """An action to add (with its item's features, where the learner has items) or to retire: one of both."""
+
+    add: Label | None = None
+    features: dict[str, Any] | list[float] | None = None
+    retire: Label | None = None
+
+
+class EraseRequest(Struct, forbid_unknown_fields=True):
+    """Whose contexts to erase: one of the three."""
+
+    decision_id: Key | None = None
+    context_id: Key | int | None = None
+    subject: Key | None = None
+
+
+class Erased(Struct):
+    """How many contexts were erased."""
+
+    erased: int
+    replay_floor: int
+
+
+class About(Struct):
+    """An experiment as it is now; `config_seq` is its ETag."""
+
+    name: str
+    mode: str
+    learner: str
+    guarantee: str
+    actions: list[Label]
+    retired: list[Label]
+    features: list[str]
+    options: Options
+    config_seq: int
+    model_seq: int
+    digest: str
+    decisions: int
+    calls: int
+    open: int
+
+
+class Record(Struct):
+    """One stored decision and what became of it."""
+
+    decision_id: str
+    seq: int
+    time: str
+    action: Label
+    needs_reward: bool
+    reason: str
+    arm: str
+    play_probability: float
+    call_probability: float
+    value: float
+    low: float
+    high: float
+    model_seq: int
+    request_id: str | None
+    context_id: Key | int | None
+    reward: float | None
+    outcome: str | None
+    """`reward`, `default`, `expired`, `void`, or nothing while it is open or was never asked for."""
+
+
+class Records(Struct):
+    """Stored decisions in order; pass `next` as `after` for more."""
+
+    decisions: list[Record]
+    next: int | None
