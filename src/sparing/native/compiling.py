@@ -75,11 +75,12 @@ def _stamp(fast: Any, folder: Path) -> None:
     """
     index = getattr(getattr(fast, "_cache", None), "_cache_file", None)
     if index is not None:
-        index._source_stamp = (index._source_stamp, _text_hash(folder))
+        index._source_stamp = (index._source_stamp, text_hash(folder))
 
 
 @functools.cache
-def _text_hash(folder: Path) -> str:
+def text_hash(folder: Path) -> str:
+    """Tells one text of the kernels in a folder, and of what they stand on, from another."""
     digest = hashlib.sha256()
     own = Path(__file__).parent
     shared = (own.parent / name for name in SHARED)

@@ -125,6 +125,7 @@ class Core:
         allowed: np.ndarray | None = None,
         context_id: Hashable | None = None,
         luck: bytes = b"",
+        spot_checks: bool = True,
     ) -> Decision:
         """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
 
@@ -133,7 +134,35 @@ class Core:
         context, mask = self.context(x), self._mask(allowed)
         key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
         with self._turns.looking():
-            return self._proposal(self._choose(context, mask, context_id, key, self.spot_check))
+            share = self.spot_check if spot_checks else 0.0
+            return self._proposal(self._choose(context, mask, context_id, key, share))
+
+    def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
+        """The action with the highest mean in context x (d,), by its index: what is played where nothing is asked."""
+        mask = self._mask(allowed)
+        with self._turns.looking():
+            mean, _ = self.sets.evaluate(x)
+        mean[~(mask if len(mask) else self.active())] = -np.inf
+        return int(np.lexsort((self.priority, -mean))[0])
+
+    def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
+        """The mean and half-width of an action (by its index) in context x (d,)."""
+        with self._turns.looking():
+            mean, spread = entries.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
+        return float(mean), float(spread)
+
+    def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
+        """How likely a draw of a learner that samples favours an action (by its index) in context x (d,), where it asks."""
+        mask = self._mask(allowed)
+        with self._turns.looking():
+            table = self.sets.desk.ahead if self._waiting else self.sets.desk.settled
+            mean, spread = entries.VALUE.call(table, x, action)
+            return self._drawn(table, x, mask, action, mean, spread).play
+
+    def must_learn(self, action: int, x: np.ndarray) -> None:
+        """Refuse a call on an action (by its index) whose reward in context x (d,) could not be learnt exactly."""
+        with self._turns.looking():
+            self._must_fit(x, action)
 
     def _mask(self, allowed: np.ndarray | None) -> np.ndarray:
         if allowed is None:

@@ -46,6 +46,11 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     """Write a learner, open decisions and random streams included."""
+    archive.write(path, KIND, VERSION, *parts(learner))
+
+
+def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """All that a learner is: a header that JSON can hold, and arrays."""
     sets = learner.sets
     waiting = list(learner.open.values())
     header = {
@@ -76,13 +81,18 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     arrays |= _calls(learner) | remembering.arrays(learner.prior, sets.origins)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
-    archive.write(path, KIND, VERSION, header, arrays)
+    return header, arrays
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
     """Read a learner that `Learner.save` wrote; it decides as the saved one would have."""
     with archive.understanding(path, "learner"):
-        learner = _learner(*archive.read(path, KIND, VERSION))
+        return whole(path, *archive.read(path, KIND, VERSION))
+
+
+def whole(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
+    """The learner of these `parts`, which a file held."""
+    learner = _learner(header, arrays)
     if learner.sets.contradiction():
         raise FileError(f"{path} holds matrices that contradict their inverses; it was not saved by sparing")
     return learner
@@ -125,10 +135,10 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         name: None if value is None else _number(value, 0.0) for name, value in header["sets"].items()
     }
     _number(settings["ridge"], SMALLEST)
-    sets = restored(_under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
-    sets.origins = remembering.origins(_under(arrays, "origins/"), *sets.shape)
+    sets = restored(under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
+    sets.origins = remembering.origins(under(arrays, "origins/"), *sets.shape)
     rules = [
-        RULES[name](settings, _under(arrays, f"rules/{number}/"))
+        RULES[name](settings, under(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
     ]
     names = tuple(map(labels.from_json, header["action_names"]))
@@ -165,10 +175,10 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         fit=str(header["fit"]),
         encoder=_encoder(header, sets.shape[1]),
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
-        prior=remembering.prior(header["prior"], _under(arrays, "prior/"), *sets.shape),
+        prior=remembering.prior(header["prior"], under(arrays, "prior/"), *sets.shape),
     )
     learner.set_time(rounds=_whole(header["rounds"], 2**62), calls=_whole(header["calls"], 2**62))
-    learner.reopen(_called(_under(arrays, "calls/"), learner))
+    learner.reopen(_called(under(arrays, "calls/"), learner))
     learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
 
@@ -247,5 +257,6 @@ def _number(value: Any, least: float = -LARGEST, most: float = LARGEST) -> float
     return float(value)
 
 
-def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+def under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

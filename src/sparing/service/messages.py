@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
 Label = bool | int | float | str
 """An action's label, as JSON can say it."""
@@ -116,24 +116,12 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     unit: Annotated[str, Meta(max_length=16)] = ""
 
 
-class OptionsPatch(Struct, forbid_unknown_fields=True):
-    """Options to change; those that are left out stay."""
-
-    reward_window: Annotated[float, Meta(gt=0)] | None | UnsetType = UNSET
-    default_reward: float | None | UnsetType = UNSET
-    aggregate: Literal["first", "sum"] | UnsetType = UNSET
-    learn_unasked: bool | UnsetType = UNSET
-    allow_mismatch: bool | UnsetType = UNSET
-    holdout: Share | UnsetType = UNSET
-    holdout_policy: str | UnsetType = UNSET
-    check: Share | UnsetType = UNSET
-    explore: Share | UnsetType = UNSET
-    budget_calls: Annotated[int, Meta(ge=0)] | None | UnsetType = UNSET
-    budget_period: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
-    most_open: Annotated[int, Meta(ge=0)] | None | UnsetType = UNSET
-    fallback: str | UnsetType = UNSET
-    price: Annotated[float, Meta(ge=0)] | None | UnsetType = UNSET
-    unit: Annotated[str, Meta(max_length=16)] | UnsetType = UNSET
+OptionsPatch: Any = defstruct(
+    "OptionsPatch",
+    [(each.name, each.type | UnsetType, UNSET) for each in structs.fields(Options)],
+    namespace={"__doc__": "Options to change; those that are left out stay."},
+    forbid_unknown_fields=True,
+)
 
 
 class CreateRequest(Struct, forbid_unknown_fields=True):

@@ -1,0 +1,140 @@
+"""The experiments of a store, each with its state: read from the disk, and kept up with what is committed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import FileError
+from sparing.service import events, states
+from sparing.service.events import Change, Event
+from sparing.service.model import Model
+from sparing.service.problems import not_found
+from sparing.service.store import Store
+
+
+@dataclass
+class Experiment:
+    """An experiment: its number and name, how its learner is made (`config`), the replay's floor, its state."""
+
+    number: int
+    name: str
+    config: dict[str, Any]
+    floor: int
+    model: Model
+
+
+class Book:
+    """All experiments; every event up to `seq` is in their states."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.seq = store, 0
+        self._known: dict[int, Experiment] = {}
+        self._names: dict[str, Experiment] = {}
+
+    def __iter__(self) -> Iterator[Experiment]:
+        return iter(self._known.values())
+
+    def get(self, name: str) -> Experiment:
+        """An experiment by its name."""
+        if name not in self._names:
+            known = ", ".join(sorted(self._names)[:8]) or "none yet"
+            raise not_found(f"there is no experiment {name!r}; the known ones: {known}", "unknown_experiment")
+        return self._names[name]
+
+    def numbered(self, number: int) -> Experiment:
+        """An experiment by its number."""
+        return self._known[number]
+
+    def add(self, experiment: Experiment) -> None:
+        """One more, or one anew."""
+        self._known[experiment.number] = self._names[experiment.name] = experiment
+
+    async def catch_up(self, upto: int) -> None:
+        """Take in what others have committed up to an event."""
+        if upto <= self.seq:
+            return
+        for number, name, config, floor in await self.store.experiments():
+            known = self._known.get(number)
+            if known is None:
+                self.add(await self._read(number, name, config, floor, upto))
+                continue
+            known.config, known.floor = config, floor
+            async for some in self.store.events(number, self.seq, upto):
+                for event in some:
+                    self.apply(known, event)
+        self.seq = upto
+
+    async def reread(self, numbers: set[int]) -> None:
+        """Read experiments anew from the disk, up to where the book is: what was not committed is forgotten."""
+        for number, name, config, floor in await self.store.experiments():
+            if number in numbers:
+                self.add(await self._read(number, name, config, floor, self.seq))
+        stored = {number for number, *_ in await self.store.experiments()}
+        for gone in numbers - stored:
+            forgotten = self._known.pop(gone, None)
+            if forgotten is not None:
+                self._names.pop(forgotten.name, None)
+
+    def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
+        """Take an event in, of a decision with its context (d,) where that is at hand."""
+        if type(event) is Change and event.kind == events.BASE:
+            experiment.model = self._base(experiment.number, event)
+        experiment.model.apply(event, x)
+
+    async def _read(
+        self, number: int, name: str, config: dict[str, Any], floor: int, upto: int
+    ) -> Experiment:
+        """The newest state on disk, and the events since."""
+        model, since = await self.start(number, upto)
+        experiment = Experiment(number, name, config, floor, model)
+        async for some in self.store.events(number, since, upto):
+            for event in some:
+                self.apply(experiment, event)
+        return experiment
+
+    async def start(self, number: int, upto: int) -> tuple[Model, int]:
+        """The newest state at or before an event that is whole, and the number of its last event."""
+        bases = [base for base in await self.bases(number) if base.seq <= upto]
+        for snapshot in await self.store.snapshots(number):
+            if bases and bases[-1].seq > snapshot.seq:
+                break
+            path = self.store.folder / snapshot.path
+            if snapshot.seq <= upto and path.exists() and states.file_hash(path) == snapshot.sha256:
+                return states.load(path, number, self.store.salt), snapshot.seq
+        if not bases:
+            raise FileError(f"experiment number {number} has no state to start from")
+        model = self._base(number, bases[-1])
+        model.apply(bases[-1])
+        return model, bases[-1].seq
+
+    async def bases(self, number: int) -> list[Change]:
+        """The events that begin anew from a state on disk."""
+        found = await self.store.driver.read(
+            "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
+            number,
+            events.BASE,
+        )
+        return [Change(*row) for row in found]
+
+    def _base(self, number: int, event: Change) -> Model:
+        said = event.read()
+        path = self.store.folder / said["path"]
+        if not path.exists():
+            raise FileError(f"{path} is missing; the store needs it. Restore it from a backup")
+        if states.file_hash(path).hex() != said["sha256"]:
+            raise FileError(f"{path} was changed or damaged. Restore it from a backup")
+        return states.load(path, number, self.store.salt)
+
+
+def keep(folder: Path, model: Model) -> dict[str, str]:
+    """Write a state that an experiment begins from; the body of its event."""
+    place = folder / "bases"
+    place.mkdir(exist_ok=True)
+    draft = place / f"draft-{model.experiment}-{model.seq}.state"
+    digest = states.save(model, draft)
+    path = place / f"{digest.hex()}.state"
+    draft.replace(path)
+    return {"path": str(path.relative_to(folder)), "sha256": digest.hex(), "engine": states.engine()}

@@ -1,0 +1,151 @@
+"""What happens in an experiment, as it is stored: decisions, what became of them, and changes, in one order."""
+
+import os
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+SECOND = 1_000_000
+"""Times are whole microseconds since 1970."""
+
+HOUR = 3600 * SECOND
+
+Arm = Literal["policy", "holdout", "shadow", "fallback"]
+
+HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
+"""Reasons of the service's own, beside the library's."""
+
+REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT = (
+    "reward",
+    "default",
+    "expired",
+    "void",
+    "unasked",
+    "learnt",
+)
+"""Outcomes that close a decision: its reward came; a default took its place; none came; it was withdrawn; one came that nobody asked
+for, and is kept, or kept and learnt."""
+
+PART, ACTIVATED = "part", "activated"
+"""Outcomes that do not: a part of a sum; a deferred decision counts from now on."""
+
+CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT})
+
+BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
+"""Kinds of changes."""
+
+
+class Decided(Struct, gc=False):
+    """A decision: what was asked, what was answered, and the state (`model_seq`) it follows from."""
+
+    seq: int
+    experiment: int
+    ts: int
+    decision_id: bytes
+    request_id: str | None
+    request_hash: bytes | None
+    subject: bytes | None
+    context_id: str | None
+    """As JSON."""
+    context: bytes | None
+    """As `packed` makes it; nothing once it is erased."""
+    eligible: bytes | None
+    """Packed bits over the actions' numbers; nothing for all that were active."""
+    arm: str
+    action: int
+    needs_reward: bool
+    reason: str
+    play_probability: float
+    call_probability: float
+    value: float
+    low: float
+    high: float
+    worth: float | None
+    model_seq: int
+    active: bool
+    expires: int | None
+
+
+class Outcome(Struct, gc=False):
+    """What became of a decision; of one that is learnt though nobody asked, also its action and context."""
+
+    seq: int
+    experiment: int
+    ts: int
+    decision_seq: int
+    kind: str
+    value: float | None = None
+    played: int | None = None
+    """The action that was played, where it is another than the decided one."""
+    action: int | None = None
+    context: bytes | None = None
+
+
+class Change(Struct, gc=False):
+    """A change of the experiment itself: its kind, its body as JSON, and the name of the key that made it."""
+
+    seq: int
+    experiment: int
+    ts: int
+    kind: str
+    body: bytes
+    who: str
+
+    def read(self) -> dict[str, Any]:
+        """The body."""
+        found: dict[str, Any] = msgspec.json.decode(self.body)
+        return found
+
+
+Event = Decided | Outcome | Change
+
+
+def packed(context: Any) -> bytes:
+    """A context as it is stored: raw columns as JSON, numbers as they are (a database would lose −0.0)."""
+    if isinstance(context, dict):
+        return b"j" + msgspec.json.encode(context)
+    return b"v" + np.asarray(context, dtype="<f8").tobytes()
+
+
+def unpacked(stored: bytes) -> dict[str, Any] | np.ndarray:
+    """The context that was stored."""
+    if stored[:1] == b"j":
+        columns: dict[str, Any] = msgspec.json.decode(stored[1:])
+        return columns
+    return np.frombuffer(stored, dtype="<f8", offset=1).astype(np.float64)
+
+
+def new_id() -> bytes:
+    """Sixteen bytes that sort by time and cannot be guessed (UUID version 7)."""
+    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    number = number & ~(0xF << 76) | 7 << 76
+    return (number & ~(3 << 62) | 2 << 62).to_bytes(16)
+
+
+def id_text(stored: bytes) -> str:
+    """A decision's id as it is shown."""
+    return str(uuid.UUID(bytes=stored))
+
+
+def id_bytes(text: str) -> bytes | None:
+    """A decision's id from how it is shown; None for any other text."""
+    try:
+        return uuid.UUID(text).bytes if len(text) == 36 else None
+    except ValueError:
+        return None
+
+
+def now() -> int:
+    """The time."""
+    return time.time_ns() // 1000
+
+
+def time_text(ts: int) -> str:
+    """A time as it is shown."""
+    whole = datetime.fromtimestamp(ts // SECOND, UTC)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{ts % SECOND:06d}Z"

@@ -1,0 +1,299 @@
+"""The rules: what is written for a request, and what is answered. One group of requests at a time, under the writer's lock."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sparing.errors import SparingError
+from sparing.service import events
+from sparing.service.book import Book, Experiment
+from sparing.service.events import Change, Decided, Event, Outcome
+from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
+from sparing.service.model import Asked, Model
+from sparing.service.problems import ServiceError, conflict, not_found, unfit
+from sparing.service.store import Found, Rows
+
+
+class Decide(NamedTuple):
+    """Decide in a context."""
+
+    experiment: str
+    asked: DecideRequest
+    decision_id: bytes
+    request_hash: bytes | None = None
+    subject: bytes | None = None
+    active: bool = True
+
+
+class Reward(NamedTuple):
+    """A reward of a decision, named by its id or its request's."""
+
+    experiment: str
+    named: str
+    value: float
+    action: Label | None = None
+
+
+class Activate(NamedTuple):
+    """A deferred decision counts from now on."""
+
+    experiment: str
+    named: str
+
+
+class Sweep(NamedTuple):
+    """Close the decisions whose window has passed."""
+
+    experiment: str
+
+
+class Alter(NamedTuple):
+    """A change of the experiment, unless it changed since `since`."""
+
+    experiment: str
+    kind: str
+    body: dict[str, Any]
+    who: str
+    since: int | None = None
+
+
+Work = Decide | Reward | Activate | Sweep | Alter
+
+
+class Ledger:
+    """One group: the book's states go along as events are appended; `rows` is what must be written for them."""
+
+    def __init__(self, book: Book, rows: Rows, ts: int) -> None:
+        self.book, self.rows, self.ts = book, rows, max(ts, rows.last_ts)
+        self.touched: set[int] = set()
+        self._ids: dict[bytes, Found] = {}
+        self._requests: dict[tuple[int, str], Found] = {}
+        self._seqs: dict[int, Found] = {}
+
+    def know(self, found: list[Found]) -> None:
+        """Take note of stored decisions."""
+        for one in found:
+            self._ids[one.decision.decision_id] = self._seqs[one.decision.seq] = one
+            if one.decision.request_id is not None:
+                self._requests[one.decision.experiment, one.decision.request_id] = one
+
+    def append(self, experiment: Experiment, event: Event, x: Any = None) -> None:
+        """Give an event its number and take it in; what the learner refuses is not appended."""
+        event.seq, event.ts = self.rows.last_seq + 1, self.ts
+        self.touched.add(experiment.number)
+        self.book.apply(experiment, event, x)
+        self.rows.events.append(event)
+        self.rows.last_seq, self.rows.last_ts = event.seq, self.ts
+
+    def perform(self, work: Work) -> Any:
+        """The answer to a request, or the problem it has."""
+        if isinstance(work, Decide):
+            return self.decide(work)
+        if isinstance(work, Reward):
+            return self.reward(work)
+        if isinstance(work, Activate):
+            return self.activate(work)
+        if isinstance(work, Sweep):
+            return self.sweep(work)
+        return self.alter(work)
+
+    def decide(self, work: Decide) -> DecideAnswer:
+        """A decision, or the stored one of the same request."""
+        experiment, asked = self.book.get(work.experiment), work.asked
+        model = experiment.model
+        if asked.request_id is not None:
+            stored = self._requests.get((experiment.number, asked.request_id))
+            if stored is not None:
+                if stored.decision.request_hash != work.request_hash:
+                    raise conflict(
+                        "request_conflict",
+                        f"request_id {asked.request_id!r} was used for another request; use a new one",
+                        "request_id",
+                    )
+                return answer(model, stored.decision)
+        x = _context(model, asked.context)
+        try:
+            decided = model.decide(
+                Asked(
+                    work.decision_id,
+                    self.ts,
+                    x,
+                    events.packed(asked.context),
+                    model.mask(asked.eligible),
+                    asked.context_id,
+                    work.subject,
+                    asked.request_id,
+                    work.request_hash,
+                    work.active,
+                )
+            )
+            self.append(experiment, decided, x)
+        except ServiceError:
+            raise
+        except SparingError as error:
+            raise unfit(str(error), "context") from None
+        self.rows.count(decided, decided=1)
+        self.know([Found(decided, None)])
+        return answer(model, decided)
+
+    def reward(self, work: Reward) -> RewardAnswer:
+        """The reward of a decision: the first one counts."""
+        experiment = self.book.get(work.experiment)
+        decision, closed = self._find(experiment, work.named)
+        model = experiment.model
+        model.check_reward(work.value)
+        played = self._played(model, decision, work.action)
+        if closed is not None:
+            return _again(closed, work.value, played)
+        if decision.expires is not None and self.ts > decision.expires:
+            raise _expired(decision.expires)
+        waiting = model.open.get(decision.seq)
+        if waiting is None:
+            kind = self._unasked(experiment)
+        elif waiting.predicted is None or model.options.aggregate == "sum":
+            kind = events.PART
+        else:
+            kind = events.REWARD
+        outcome = _outcome(decision, kind, work.value, played)
+        self._close(experiment, decision, outcome)
+        if kind == events.PART:
+            return RewardAnswer("part", outcome.seq)
+        return RewardAnswer("taken" if kind == events.REWARD else "unasked", outcome.seq)
+
+    def _close(self, experiment: Experiment, decision: Decided, outcome: Outcome) -> None:
+        """Append what became of a decision, and count its reward."""
+        try:
+            self.append(experiment, outcome)
+        except SparingError as error:
+            raise unfit(str(error), "value") from None
+        if outcome.kind in events.CLOSING:
+            self.know([Found(decision, outcome)])
+        if outcome.kind in (events.REWARD, events.DEFAULT, events.UNASKED, events.LEARNT):
+            self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
+
+    def activate(self, work: Activate) -> None:
+        """A deferred decision counts from now on, with the rewards it has had; twice is as good as once."""
+        experiment = self.book.get(work.experiment)
+        decision, closed = self._find(experiment, work.named)
+        waiting = experiment.model.open.get(decision.seq)
+        if closed is not None or waiting is None or waiting.predicted is not None:
+            return
+        self._close(experiment, decision, _outcome(decision, events.ACTIVATED))
+        if waiting.added and experiment.model.options.aggregate == "first":
+            kind = events.REWARD if waiting.asked else self._unasked(experiment)
+            self._close(experiment, decision, _outcome(decision, kind, waiting.parts))
+
+    @staticmethod
+    def _unasked(experiment: Experiment) -> str:
+        return events.LEARNT if experiment.model.options.learn_unasked else events.UNASKED
+
+    def sweep(self, work: Sweep) -> int:
+        """Close every decision whose window has passed; how many."""
+        experiment = self.book.get(work.experiment)
+        model, options = experiment.model, experiment.model.options
+        due = [seq for seq in model.due(self.ts) if seq in self._seqs]
+        for seq in due:
+            waiting = model.open[seq]
+            decision = self._seqs[seq].decision
+            outcome = _outcome(decision, events.EXPIRED)
+            if waiting.predicted is None:
+                outcome.kind = events.VOID
+            elif waiting.added:
+                outcome.kind, outcome.value = events.REWARD, waiting.parts
+            elif options.default_reward is not None:
+                outcome.kind, outcome.value = events.DEFAULT, options.default_reward
+            self._close(experiment, decision, outcome)
+        return len(due)
+
+    def alter(self, work: Alter) -> Change:
+        """Change an experiment."""
+        experiment = self.book.get(work.experiment)
+        if work.since is not None and work.since != experiment.model.config_seq:
+            raise ServiceError(
+                412,
+                "changed",
+                f"the experiment changed since; its ETag is now {experiment.model.config_seq}",
+                "If-Match",
+            )
+        change = Change(0, experiment.number, 0, work.kind, msgspec.json.encode(work.body), work.who)
+        try:
+            self.append(experiment, change)
+        except SparingError as error:
+            raise unfit(str(error)) from None
+        return change
+
+    def _find(self, experiment: Experiment, named: str) -> Found:
+        identity = events.id_bytes(named)
+        found = self._ids.get(identity) if identity is not None else None
+        found = found or self._requests.get((experiment.number, named))
+        if found is None or found.decision.experiment != experiment.number:
+            raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
+        return found
+
+    def _played(self, model: Model, decision: Decided, label: Label | None) -> int | None:
+        """The action that was played, where it is another than the decided one."""
+        if label is None or model.numbers.get(label) == decision.action:
+            return None
+        if label not in model.numbers:
+            raise unfit(f"action {label!r} is unknown", "action", "unknown_action")
+        if not model.options.allow_mismatch:
+            decided = model.labels[decision.action]
+            raise conflict(
+                "action_mismatch",
+                f"the decision was {decided!r}, the reward is of {label!r}. Send the decision's own reward, or set the "
+                "experiment's option allow_mismatch",
+                "action",
+            )
+        return model.numbers[label]
+
+
+def _context(model: Model, context: Any) -> Any:
+    try:
+        return model.learner.context(context)
+    except SparingError as error:
+        raise unfit(str(error), "context") from None
+
+
+def _outcome(decision: Decided, kind: str, value: float | None = None, played: int | None = None) -> Outcome:
+    """What became of a decision; one that is learnt though nobody asked brings its action and context."""
+    outcome = Outcome(0, decision.experiment, 0, decision.seq, kind, value, played)
+    if kind == events.LEARNT:
+        if decision.context is None:
+            raise conflict("erased", "the decision's context was erased; nothing can be learnt from it")
+        outcome.action = decision.action if played is None else played
+        outcome.context = decision.context
+    return outcome
+
+
+def _again(closed: Outcome, value: float, played: int | None) -> RewardAnswer:
+    """A reward for a decision that is closed."""
+    if closed.kind in (events.REWARD, events.UNASKED, events.LEARNT):
+        if closed.value == value and closed.played == played:
+            return RewardAnswer("duplicate", closed.seq)
+        raise conflict(
+            "already_rewarded", f"the decision has had its reward, {closed.value:g}; the first one counts"
+        )
+    raise conflict("expired", f"the decision is closed ({closed.kind}); the reward came too late")
+
+
+def _expired(ts: int) -> ServiceError:
+    return conflict("expired", f"the reward was due by {events.time_text(ts)}; it came too late")
+
+
+def answer(model: Model, decided: Decided) -> DecideAnswer:
+    """A decision as it is answered."""
+    return DecideAnswer(
+        events.id_text(decided.decision_id),
+        model.labels[decided.action],
+        decided.needs_reward,
+        decided.reason,
+        decided.play_probability,
+        decided.call_probability,
+        decided.value,
+        decided.low,
+        decided.high,
+        decided.worth,
+        decided.arm,
+        decided.model_seq,
+        None if decided.expires is None else events.time_text(decided.expires),
+    )

@@ -1,0 +1,18 @@
+"""Where decisions, outcomes and changes are kept: SQLite in a folder, or PostgreSQL."""
+
+from pathlib import Path
+
+from sparing.service.store.sql import Found, Rows, Store
+
+__all__ = ["Found", "Rows", "Store", "at"]
+
+
+def at(folder: Path, address: str | None = None, *, durability: str = "power") -> Store:
+    """The store in a folder, or at an address such as postgresql://user@host/name; files stay in the folder."""
+    if address is None:
+        from sparing.service.store.sqlite import Sqlite
+
+        return Store(folder, Sqlite(folder / "store.sqlite", durability))
+    from sparing.service.store.postgres import Postgres
+
+    return Store(folder, Postgres(address, durability))

@@ -1,0 +1,295 @@
+"""The store: every statement once, for both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sparing import archive
+from sparing.service import events
+from sparing.service.events import Change, Decided, Event, Outcome
+from sparing.service.store.driver import Driver, Row
+from sparing.service.store.migrating import migrate
+
+CHUNK = 2000
+"""Events read at once."""
+
+DECISION = ", ".join(f"d.{name}" for name in Decided.__struct_fields__)
+FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
+OUTCOMES = (
+    "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, d.action, d.context from outcomes o "
+    "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
+)
+MARKS = ", ".join(f"${i + 1}" for i in range(len(Decided.__struct_fields__)))
+
+TotalKey = tuple[int, int, str, str, int]
+"""Experiment, hour, reason, arm, asked."""
+
+
+class Found(NamedTuple):
+    """A stored decision, and the outcome that closed it."""
+
+    decision: Decided
+    closed: Outcome | None
+
+
+class Total(NamedTuple):
+    """Decisions of an hour, a reason and an arm, and their rewards."""
+
+    hour: int
+    reason: str
+    arm: str
+    asked: bool
+    decisions: int
+    rewarded: int
+    reward_sum: float
+    reward_squares: float
+
+
+class Snapshot(NamedTuple):
+    """A state on disk."""
+
+    seq: int
+    ts: int
+    engine: str
+    digest: bytes
+    sha256: bytes
+    path: str
+
+
+class Key(NamedTuple):
+    """An API key, as far as the store knows it."""
+
+    sha256: bytes
+    name: str
+    role: str
+    experiment: str | None
+    created: int
+    expires: int | None
+    revoked: int | None
+
+
+@dataclass
+class Rows:
+    """What one group writes."""
+
+    last_seq: int
+    last_ts: int
+    events: list[Event] = field(default_factory=list)
+    totals: dict[TotalKey, list[float]] = field(default_factory=dict)
+
+    def count(self, decision: Decided, *, decided: int = 0, rewarded: int = 0, value: float = 0.0) -> None:
+        """Add to the totals of a decision's hour."""
+        key = (
+            decision.experiment,
+            decision.ts // events.HOUR,
+            decision.reason,
+            decision.arm,
+            int(decision.needs_reward),
+        )
+        total = self.totals.setdefault(key, [0, 0, 0.0, 0.0])
+        total[0] += decided
+        total[1] += rewarded
+        total[2] += value
+        total[3] += value * value
+
+
+class Store:
+    """A database and a folder of states; who writes is alone between `begin` and `commit` or `rollback`."""
+
+    def __init__(self, folder: Path, driver: Driver) -> None:
+        self.folder, self.driver = folder, driver
+
+    async def open(self, *, create: bool = False) -> None:
+        """Connect, and bring the tables up to date."""
+        if create:
+            archive.folder(self.folder)
+        await self.driver.connect(create=create)
+        await migrate(self.driver)
+        ((self.store_id, self.salt),) = await self.driver.rows("select store_id, salt from store")
+
+    async def close(self) -> None:
+        """Leave the database."""
+        await self.driver.close()
+
+    # Writing.
+
+    async def begin(self) -> Rows:
+        """Be the one who writes; what comes next goes on from here."""
+        await self.driver.begin()
+        ((seq, ts),) = await self.driver.rows("select last_seq, last_ts from store")
+        return Rows(seq, ts)
+
+    async def write(self, rows: Rows) -> None:
+        """Write what a group has to."""
+        decided = [msgspec.structs.astuple(one) for one in rows.events if type(one) is Decided]
+        if decided:
+            await self.driver.many(f"insert into decisions values ({MARKS})", decided)
+        closed = [
+            (*msgspec.structs.astuple(one)[:7], int(one.kind in events.CLOSING))
+            for one in rows.events
+            if type(one) is Outcome
+        ]
+        if closed:
+            await self.driver.many("insert into outcomes values ($1, $2, $3, $4, $5, $6, $7, $8)", closed)
+        changed = [msgspec.structs.astuple(one) for one in rows.events if type(one) is Change]
+        if changed:
+            await self.driver.many("insert into changes values ($1, $2, $3, $4, $5, $6)", changed)
+        if rows.totals:
+            await self.driver.many(
+                "insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (experiment, hour, reason, arm, asked) "
+                "do update set decisions = totals.decisions + excluded.decisions, rewarded = totals.rewarded + excluded.rewarded, "
+                "reward_sum = totals.reward_sum + excluded.reward_sum, reward_squares = totals.reward_squares + excluded.reward_squares",
+                [(*key, *total) for key, total in rows.totals.items()],
+            )
+        if rows.events:
+            await self.driver.many(
+                "update store set last_seq = $1, last_ts = $2", [(rows.last_seq, rows.last_ts)]
+            )
+
+    async def commit(self) -> None:
+        """Make it durable."""
+        await self.driver.commit()
+
+    async def rollback(self) -> None:
+        """Undo it."""
+        await self.driver.rollback()
+
+    async def find(self, ids: Sequence[bytes]) -> list[Found]:
+        """As the writer, decisions by their ids."""
+        return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
+
+    async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[Found]:
+        """As the writer, decisions by the ids of their requests."""
+        start = f"{FOUND} d.experiment = $1 and"
+        return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
+
+    async def find_seqs(self, seqs: Sequence[int]) -> list[Found]:
+        """As the writer, decisions by their numbers."""
+        return list(map(_found, await self.driver.matching(FOUND, "d.seq", seqs)))
+
+    async def add_experiment(self, name: str, config: str) -> int:
+        """As the writer, a new experiment; its number."""
+        ((number,),) = await self.driver.rows("select coalesce(max(experiment), 0) + 1 from experiments")
+        await self.driver.many("insert into experiments values ($1, $2, $3, 0)", [(number, name, config)])
+        return int(number)
+
+    async def configure(self, experiment: int, config: str) -> None:
+        """As the writer, how an experiment's learner is made."""
+        await self.driver.many(
+            "update experiments set config = $1 where experiment = $2", [(config, experiment)]
+        )
+
+    async def alone(self, *statements: tuple[str, Sequence[Row]]) -> None:
+        """Run statements, each with its values, as a group of their own."""
+        await self.begin()
+        try:
+            for statement, values in statements:
+                await self.driver.many(statement, values)
+            await self.commit()
+        except BaseException:
+            await self.rollback()
+            raise
+
+    # Reading what is committed.
+
+    async def last_seq(self) -> int:
+        """The number of the last event."""
+        ((seq,),) = await self.driver.read("select last_seq from store")
+        return int(seq)
+
+    async def experiments(self) -> list[tuple[int, str, dict[str, Any], int]]:
+        """Number, name, how the learner is made, and the floor of replays."""
+        found = await self.driver.read(
+            "select experiment, name, config, floor from experiments order by experiment"
+        )
+        return [(number, name, msgspec.json.decode(config), floor) for number, name, config, floor in found]
+
+    async def events(self, experiment: int, after: int, upto: int) -> AsyncIterator[list[Event]]:
+        """Events with after < seq ≤ upto in their order, some at a time."""
+        while after < upto:
+            values = (experiment, after, upto, CHUNK)
+            where = "where experiment = $1 and seq > $2 and seq <= $3 order by seq limit $4"
+            decided = await self.driver.read(f"select {DECISION} from decisions d {where}", *values)
+            closed = await self.driver.read(OUTCOMES, *values)
+            changed = await self.driver.read(
+                f"select seq, experiment, ts, kind, body, who from changes {where}", *values
+            )
+            full = [rows[-1][0] for rows in (decided, closed, changed) if len(rows) == CHUNK]
+            end = min(full, default=upto)
+            found: list[Event] = [*map(_decided, decided), *map(_outcome, closed), *map(_change, changed)]
+            found = sorted((one for one in found if one.seq <= end), key=lambda one: one.seq)
+            after = end
+            yield found
+            await asyncio.sleep(0)
+
+    async def record(self, experiment: int, where: str, *values: Any, order: str = "d.seq") -> list[Found]:
+        """Decisions of an experiment, with what closed them."""
+        found = await self.driver.read(
+            f"{FOUND} d.experiment = $1 and {where} order by {order}", experiment, *values
+        )
+        return list(map(_found, found))
+
+    async def totals(self, experiment: int) -> list[Total]:
+        """Decisions and rewards by hour, reason and arm."""
+        found = await self.driver.read(
+            "select hour, reason, arm, asked, decisions, rewarded, reward_sum, reward_squares from totals where experiment = $1 order by hour, reason, arm",
+            experiment,
+        )
+        return [Total(*row) for row in found]
+
+    async def outcomes(self, experiment: int) -> dict[str, int]:
+        """How many outcomes of each kind there are."""
+        found = await self.driver.read(
+            "select kind, count(*) from outcomes where experiment = $1 group by kind", experiment
+        )
+        return {kind: int(count) for kind, count in found}
+
+    async def snapshots(self, experiment: int) -> list[Snapshot]:
+        """States on disk, the newest first."""
+        found = await self.driver.read(
+            "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
+            experiment,
+        )
+        return [Snapshot(*row) for row in found]
+
+    async def keys(self) -> list[Key]:
+        """All API keys."""
+        found = await self.driver.read(
+            "select key_sha256, name, role, experiment, created, expires, revoked from api_keys order by created"
+        )
+        return [Key(*row) for row in found]
+
+    async def workers(self, experiment: int, since: int) -> list[tuple[str, int, bytes]]:
+        """Workers that were there since a time: what each has applied."""
+        found = await self.driver.read(
+            "select worker, seq, digest from workers where experiment = $1 and ts >= $2 order by worker",
+            experiment,
+            since,
+        )
+        return [(name, seq, bytes(digest)) for name, seq, digest in found]
+
+
+def _decided(row: Row) -> Decided:
+    found = Decided(*row)
+    found.needs_reward, found.active = bool(found.needs_reward), bool(found.active)
+    return found
+
+
+def _outcome(row: Row) -> Outcome:
+    return Outcome(*row)
+
+
+def _change(row: Row) -> Change:
+    return Change(*row)
+
+
+def _found(row: Row) -> Found:
+    decision = _decided(row[:-4])
+    seq, kind, value, played = row[-4:]
+    if seq is None:
+        return Found(decision, None)
+    return Found(decision, Outcome(seq, decision.experiment, 0, decision.seq, kind, value, played))

@@ -1,0 +1,145 @@
+"""SQLite through apsw, which carries its own: one writer, readers beside it, every commit on the disk before it is answered."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from sparing.errors import FileError, SettingError
+from sparing.service.store.driver import LostError, Row, StoreError
+
+OLDEST = 3_051_003
+"""Older ones can damage a write-ahead log that two processes write."""
+
+BUSY_MS = 5000
+SYNCHRONOUS = {"power": "full", "process": "normal"}
+"""What a commit survives: the loss of power, or the end of the process."""
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say in our own words what the database could not do."""
+    try:
+        yield
+    except (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.LockedError) as error:
+        raise StoreError(str(error)) from error
+    except apsw.IOError as error:
+        raise StoreError(str(error)) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise LostError(str(error)) from error
+
+
+class Sqlite:
+    """One file with its write-ahead log beside it. `thread` runs what waits for the disk."""
+
+    kind = "SQLite"
+
+    def __init__(self, path: Path, durability: str = "power") -> None:
+        if apsw.SQLITE_VERSION_NUMBER < OLDEST:
+            raise SettingError(
+                f"apsw carries SQLite {apsw.sqlite_lib_version()}, which can damage its write-ahead log. "
+                "Run: pip install --upgrade apsw"
+            )
+        self.path, self._synchronous = path, SYNCHRONOUS[durability]
+
+    async def connect(self, *, create: bool) -> None:
+        """Open the file twice: to write, and to read."""
+        if not create and not self.path.exists():
+            raise FileError(f"{self.path} does not exist. `sparing serve` makes a store")
+        try:
+            self._writer = apsw.Connection(str(self.path))
+            self._prepare(self._writer)
+            self._reader = apsw.Connection(str(self.path))
+            self._prepare(self._reader)
+            self._reader.pragma("query_only", True)
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise FileError(f"{self.path} is not a store of sparing, or is damaged: {error}") from None
+        except apsw.CantOpenError as error:
+            raise FileError(f"cannot open {self.path}: {error}") from None
+        self._thread = ThreadPoolExecutor(1, "commit")
+
+    def _prepare(self, connection: apsw.Connection) -> None:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", self._synchronous)
+        connection.pragma("foreign_keys", True)
+        connection.pragma("secure_delete", True)
+
+    async def close(self) -> None:
+        """Close both, the log written back."""
+        self._thread.shutdown()
+        self._reader.close()
+        self._writer.close()
+
+    async def begin(self) -> None:
+        """Take the one place that a writer has."""
+        with _told():
+            self._writer.execute("begin immediate")
+
+    async def commit(self) -> None:
+        """Commit in a thread: the disk may take its time."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._writer.execute, "commit")
+        except apsw.IOError as error:
+            raise LostError(str(error)) from error  # an fsync that failed once must not be tried again
+        except apsw.Error as error:
+            raise StoreError(str(error)) from error
+
+    async def rollback(self) -> None:
+        """Undo what was begun, if it is not undone already."""
+        if self._writer.in_transaction:
+            with _told():
+                self._writer.execute("rollback")
+
+    async def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a statement as the writer."""
+        with _told():
+            return self._writer.execute(statement, values).fetchall()
+
+    async def many(self, statement: str, values: Sequence[Row]) -> None:
+        """Run a statement with each of these values."""
+        with _told():
+            self._writer.executemany(statement, values)
+
+    async def script(self, statements: str) -> None:
+        """Run statements."""
+        with _told():
+            self._writer.execute(statements)
+
+    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
+        """Look each value up by itself: nothing is faster here."""
+        found: list[Row] = []
+        with _told():
+            for value in values:
+                full = f"{statement} {column} = ${1 + len(others)}"
+                found += self._writer.execute(full, (*others, value)).fetchall()
+        return found
+
+    async def read(self, statement: str, *values: Any) -> list[Row]:
+        """What is committed."""
+        with _told():
+            return self._reader.execute(statement, values).fetchall()
+
+    async def size(self) -> int:
+        """Bytes of the file and its log."""
+        beside = self.path.with_name(self.path.name + "-wal")
+        return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
+
+    def settle(self) -> None:
+        """Write the log back into the file and empty it: what was erased is then nowhere."""
+        with _told():
+            self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def backup(self, path: Path) -> None:
+        """Copy the database as it is now, while others go on writing."""
+        target = apsw.Connection(str(path))
+        try:
+            with target.backup("main", self._reader, "main") as copy:
+                copy.step()
+        finally:
+            target.close()
