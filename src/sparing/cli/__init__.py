@@ -4,7 +4,7 @@ from functools import partial
 
 import typer
 
-from sparing.cli import audit, convert, demo, evaluate, learn, plan, terminal, warm_up
+from sparing.cli import audit, convert, demo, evaluate, learn, plan, serve, terminal, warm_up
 
 app = typer.Typer(
     name="sparing",
@@ -22,6 +22,7 @@ app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
 app.command("learn")(learn.learn)
 app.command("plan")(plan.plan)
+app.command("serve")(serve.serve)
 app.command("warm-up")(warm_up.warm_up)
 
 main = partial(terminal.run, app)

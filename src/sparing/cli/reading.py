@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sparing.policies.policy import Policy
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-LogPath = Annotated[Path, typer.Argument(help="The log: Parquet, CSV, Arrow, or a peer's format.")]
+LOG = "The log: Parquet, CSV, Arrow, or a peer's format."
+LogPath = Annotated[Path, typer.Argument(help=LOG)]
 RewardRange = Annotated[
     str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
 ]
@@ -81,12 +82,12 @@ class GivenLog:
 
 
 def reads_log(
-    *, estimates: bool = False, **settings: Setting
+    *, estimates: bool = False, optional: bool = False, **settings: Setting
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options that say how to read its `log`, which it gets as a `GivenLog`.
 
-    `estimates`: whether it can also be told to estimate the support. `settings` are options that it takes as
-    `**settings`.
+    `estimates`: whether it can also be told to estimate the support. `optional`: the log is `--log`, and None where it is not
+    given. `settings` are options that it takes as `**settings`.
     """
     shared: dict[str, Setting] = {
         role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)
@@ -104,16 +105,23 @@ def reads_log(
     options = [_option(name, *setting) for name, setting in (settings | shared).items()]
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        annotation = Annotated[Path | None, typer.Option("--log", help=LOG)] if optional else LogPath
+
         @functools.wraps(command)
-        def run(log: Path, **given: Any) -> None:
+        def run(*arguments: Any, **given: Any) -> None:
             reading = {name: given.pop(name) for name in shared}
             changed = tuple(name for name, value in reading.items() if value != shared[name][0])
-            command(GivenLog(log, reading, changed), **given)
+            path = given.pop("log")
+            log = None if path is None else GivenLog(path, reading, changed)
+            command(*arguments, log=log, **given)
 
-        signature = inspect.signature(command)
-        path, *own = (each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD)
-        own = [each.replace(kind=each.KEYWORD_ONLY) for each in own]
-        parameters = [path.replace(annotation=LogPath), *own, *options]
+        parameters = [
+            each.replace(annotation=annotation) if each.name == "log" else each
+            for each in (each.replace(kind=each.KEYWORD_ONLY) for each in own)
+        ]
+        parameters += options
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
         return run

@@ -8,7 +8,11 @@ Label = bool | int | float | str
 """An action's label, as JSON can say it."""
 
 Share = Annotated[float, Meta(ge=0, le=1)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
+RESERVED = ("experiments",)
+"""Names that paths need for themselves."""
+
+Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MOST = 1000
@@ -77,18 +81,32 @@ class RewardBatch(Struct, forbid_unknown_fields=True):
     rewards: Annotated[list[Rewarded], Meta(min_length=1, max_length=MOST)]
 
 
-class Item(Struct):
-    """One answer of a batch: its own status, and the answer or the problem."""
+class DecideItem(Struct, omit_defaults=True):
+    """One decision of a batch: its own status, and the answer or the problem."""
 
     status: int
-    answer: DecideAnswer | RewardAnswer | None = None
+    answer: DecideAnswer | None = None
     problem: dict[str, Any] | None = None
 
 
-class BatchAnswer(Struct):
-    """An answer an item, in the order asked."""
+class RewardItem(Struct, omit_defaults=True):
+    """One reward of a batch: its own status, and the answer or the problem."""
 
-    items: list[Item]
+    status: int
+    answer: RewardAnswer | None = None
+    problem: dict[str, Any] | None = None
+
+
+class DecideItems(Struct):
+    """Decisions in the order asked."""
+
+    items: list[DecideItem]
+
+
+class RewardItems(Struct):
+    """What became of rewards, in the order sent."""
+
+    items: list[RewardItem]
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,3 +240,22 @@ class Records(Struct):
 
     decisions: list[Record]
     next: int | None
+
+
+class Listed(Struct):
+    """An experiment in a list."""
+
+    name: str
+    mode: str
+
+
+class Experiments(Struct):
+    """The experiments of a store."""
+
+    experiments: list[Listed]
+
+
+class SessionRequest(Struct, forbid_unknown_fields=True):
+    """A key to be swapped for a cookie."""
+
+    key: Key

@@ -226,11 +226,12 @@ class Store:
             yield found
             await asyncio.sleep(0)
 
-    async def record(self, experiment: int, where: str, *values: Any, order: str = "d.seq") -> list[Found]:
-        """Decisions of an experiment, with what closed them."""
-        found = await self.driver.read(
-            f"{FOUND} d.experiment = $1 and {where} order by {order}", experiment, *values
-        )
+    async def record(
+        self, experiment: int, where: str, *values: Any, newest: bool = False, limit: int = 1000
+    ) -> list[Found]:
+        """Decisions of an experiment, with what closed them, in their order or the newest first."""
+        order = f"order by d.seq {'desc' if newest else 'asc'} limit {limit:d}"
+        found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
 
     async def totals(self, experiment: int) -> list[Total]:

@@ -1,0 +1,95 @@
+"""`sparing serve`: decide over HTTP, from a log to a running service in one command."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparing.cli import reading, terminal
+
+StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
+StoreAddress = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="SPARING_STORE",
+        help="postgresql://… in the place of SQLite in the folder; better in the variable, as it may hold a password.",
+    ),
+]
+
+
+@reading.reads_log(optional=True)
+def serve(
+    store: StoreFolder,
+    name: Annotated[str, typer.Option(help="The experiment's name; with --log it is made.")] = "",
+    log: reading.GivenLog | None = None,
+    learner: Annotated[str, typer.Option(help="A learner of the library, by its name.")] = "economical",
+    call_cost: Annotated[
+        float | None, typer.Option(help="What a reward costs, in the reward's units (economical).")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="How many decisions there will be (economical).")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the learner, as NAME=VALUE; may be repeated.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How the experiment serves, as NAME=VALUE: holdout, check, reward_window, budget_calls, …; may be repeated."
+        ),
+    ] = None,
+    address: StoreAddress = "",
+    host: Annotated[
+        str, typer.Option(help="The address to bind; beyond loopback a key is needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8321,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; more than one needs --store postgresql://….")
+    ] = 1,
+    key_file: Annotated[Path | None, typer.Option(help="A file that holds an admin key.")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A host name to answer to, besides loopback's; may be repeated.")
+    ] = None,
+    durability: Annotated[
+        str, typer.Option(help="What an answer survives: power (the loss of power), process (kill -9).")
+    ] = "power",
+) -> None:
+    """Serve decisions over HTTP, learn from rewards that come later, and show on one page what was saved.
+
+    With --log an experiment is made first; without, those of the store go on where they were. The page is at the
+    address that is printed, the API's description at /openapi.json.
+
+    Example: sparing serve shop --name banners --log clicks.csv --action banner --reward clicked --call-cost 0.05
+    """
+    from sparing.errors import SettingError, require
+
+    for module in ("starlette", "uvicorn", "apsw", "msgspec"):
+        require(module, extra="service", purpose="serving")
+    from sparing.service import launching
+
+    if (log is None) != (name == ""):
+        raise SettingError(
+            "--name and --log go together: they make an experiment; leave out both to go on with those there are"
+        )
+    settings = launching.settings(
+        store,
+        address=address or None,
+        host=host,
+        key_file=key_file,
+        names=tuple(allow_host or ()),
+        durability=durability,
+        workers=workers,
+    )
+    if log is not None:
+        said: dict[str, Any] = reading.settings(option)
+        said |= {
+            key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
+        }
+        if launching.has(settings, name):
+            terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
+        else:
+            table = log.read()
+            made = launching.make(settings, name, table, learner, said, reading.settings(rule), log.options)
+            terminal.say(f"sparing: experiment {name}: {made}")
+    launching.run(settings, port, workers, say=terminal.say)

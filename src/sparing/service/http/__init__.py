@@ -1,0 +1,1 @@
+"""The service over HTTP: typed routes, keys, problem details, OpenAPI."""

@@ -1,0 +1,192 @@
+"""Typed routes: one declaration gives the decoding, the answer, the problems and the OpenAPI document."""
+
+import inspect
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from sparing.errors import SparingError
+from sparing.service.problems import RETRY_AFTER, ServiceError
+
+if TYPE_CHECKING:
+    from sparing.service.http.guard import Caller
+    from sparing.service.serving import Service
+
+LARGEST = 16 * 2**20
+"""Bytes of a request, at most, but for logs."""
+
+LARGEST_LOG = 512 * 2**20
+
+JSON = (b"content-type", b"application/json")
+PROBLEM = (b"content-type", b"application/problem+json")
+Header = tuple[bytes, bytes]
+
+
+class Call(NamedTuple):
+    """A request: what its path and query say, who makes it, and its headers."""
+
+    path: dict[str, str]
+    query: dict[str, str]
+    caller: "Caller"
+    headers: dict[bytes, bytes]
+    scope: Scope
+
+
+class Reply(NamedTuple):
+    """An answer that is not just a message: its status, body and headers."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[Header, ...] = ()
+
+
+class Endpoint:
+    """A handler behind a method and a path: `handler(service, call, body)` or, without a body, `handler(service, call)`."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Awaitable[Any]],
+        *,
+        role: str | None,
+        status: int = 200,
+        query: dict[str, str] | None = None,
+        limit: int = LARGEST,
+        problem: Callable[[ServiceError], Reply] | None = None,
+    ) -> None:
+        hints = get_type_hints(handler, include_extras=True)
+        self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
+        self.body, self.answer = hints.get("body"), hints.get("return")
+        self.query, self.limit, self._problem = query or {}, limit, problem or _problem
+        self.doc = inspect.getdoc(handler) or ""
+        self._decode = msgspec.json.Decoder(self.body).decode if self.body else None
+        self._encode = msgspec.json.Encoder().encode
+
+    def route(self) -> Route:
+        """The route of the web framework."""
+        return Route(self.path, self, methods=[self.method])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            reply = await self._reply(scope, receive)
+        except ServiceError as error:
+            reply = self._problem(error)
+        except SparingError as error:
+            reply = self._problem(ServiceError(422, "invalid", str(error)))
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            reply = self._problem(ServiceError(500, "internal", "the service made a mistake; it is logged"))
+        await respond(send, reply, head=scope["method"] == "HEAD")
+
+    async def _reply(self, scope: Scope, receive: Receive) -> Reply:
+        service: Service = scope["app"].state.service
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        path: dict[str, str] = scope["path_params"]
+        caller = service.guard.admit(headers, self.role, path.get("experiment"))
+        if self.role is not None:
+            service.must_be_ready()
+        query = _query(scope["query_string"], self.query)
+        call = Call(path, query, caller, headers, scope)
+        if self._decode is None:
+            found = await self.handler(service, call)
+        else:
+            _check_type(headers)
+            raw = await _body(receive, headers, self.limit)
+            found = await self.handler(service, call, _decoded(self._decode, raw))
+        if isinstance(found, Reply):
+            return found
+        return Reply(self.status, self._encode(found), (JSON,))
+
+
+async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
+    """Send an answer."""
+    length = (b"content-length", str(len(reply.body)).encode())
+    headers = [*reply.headers, length] if reply.status != 204 else list(reply.headers)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else reply.body})
+
+
+def _problem(error: ServiceError) -> Reply:
+    extra: list[Header] = []
+    if error.status == 503:
+        extra.append((b"retry-after", str(RETRY_AFTER).encode()))
+    if error.status == 401:
+        extra.append((b"www-authenticate", b"Bearer"))
+    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra))
+
+
+def problem(error: ServiceError) -> Reply:
+    """A problem as it is answered (RFC 9457)."""
+    return _problem(error)
+
+
+def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
+    if not text:
+        return {}
+    try:
+        given = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict"))
+    except ValueError:
+        raise ServiceError(400, "query", "the query is not well-formed") from None
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known) or "there are none"
+            raise ServiceError(
+                422, "unknown_parameter", f"unknown query parameter {name!r}; known: {listed}", name
+            )
+    return given
+
+
+def _check_type(headers: dict[bytes, bytes]) -> None:
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json":
+        shown = kind.decode("latin-1") or "nothing"
+        raise ServiceError(
+            415, "content_type", f"content type {shown}; expected application/json", "Content-Type"
+        )
+
+
+async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+    said = headers.get(b"content-length", b"0")
+    if said.isdigit() and int(said) > limit:
+        raise _too_large(limit)
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ServiceError(400, "disconnected", "the request was not sent to its end")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _too_large(limit: int) -> ServiceError:
+    return ServiceError(
+        413,
+        "too_large",
+        f"the request is larger than {limit // 2**20} MiB; send less at once, or import the log with `sparing serve --log`",
+    )
+
+
+def _decoded(decode: Callable[[bytes], Any], raw: bytes) -> Any:
+    try:
+        return decode(raw)
+    except msgspec.ValidationError as error:
+        detail, _, field = str(error).partition(" - at `")
+        named = field.rstrip("`").removeprefix("$").lstrip(".") or None
+        raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", named) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ServiceError(400, "json", f"the body is not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise ServiceError(400, "json", "the body is not JSON: it is not UTF-8") from None

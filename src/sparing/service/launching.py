@@ -1,0 +1,167 @@
+"""From a command to a running service."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+
+from sparing.errors import FileError, SettingError
+from sparing.log.log import Log
+from sparing.service import creating
+from sparing.service.http.guard import is_loopback
+from sparing.service.messages import NAME, RESERVED, Options
+from sparing.service.serving import Service, Settings
+from sparing.settings import among
+
+ENVIRONMENT = "SPARING_SERVICE"
+"""How a worker that uvicorn starts is told its settings; the key is in it, so it is not on a command line."""
+
+BACKLOG = 2048
+
+
+def settings(
+    folder: Path,
+    *,
+    address: str | None,
+    host: str,
+    key_file: Path | None,
+    names: tuple[str, ...],
+    durability: str,
+    workers: int,
+) -> Settings:
+    """Settings of a service, checked."""
+    among("durability", durability, ("power", "process"))
+    if address is not None and not address.startswith(("postgresql://", "postgres://")):
+        raise SettingError("--store must be an address such as postgresql://user@host/database")
+    if workers > 1 and address is None:
+        raise SettingError(
+            f"workers={workers} with SQLite, which has one writer; use one worker, or --store postgresql://…"
+        )
+    key = None
+    if key_file is not None:
+        try:
+            key = key_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise FileError(f"cannot read {key_file}: {error.strerror}") from None
+        if len(key) < 20:
+            raise SettingError(
+                f"{key_file} holds a key of {len(key)} characters; use 20 or more, such as `sparing keys new` makes"
+            )
+    return Settings(folder, address, host, key, names, durability)
+
+
+async def _opened(known: Settings) -> Service:
+    service = Service(known)
+    await service.open()
+    return service
+
+
+def has(known: Settings, name: str) -> bool:
+    """Whether a store has an experiment of this name; refuses what could not be served."""
+
+    async def look() -> bool:
+        service = await _opened(known)
+        try:
+            return any(one.name == name for one in service.book)
+        finally:
+            await service.store.close()
+
+    return asyncio.run(look())
+
+
+def make(
+    known: Settings,
+    name: str,
+    log: Log,
+    learner: str,
+    said: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    columns: Mapping[str, Any],
+) -> str:
+    """Make an experiment; a sentence about it."""
+    check_name(name)
+    try:
+        options = msgspec.convert(dict(rules), Options)
+    except msgspec.ValidationError as error:
+        known_names = ", ".join(Options.__struct_fields__)
+        raise SettingError(f"--rule: {error}; the rules are {known_names}") from None
+    made = creating.make_learner(learner, log, said)
+
+    async def write() -> None:
+        service = await _opened(known)
+        try:
+            config = {"learner": learner, "settings": dict(said), "columns": dict(columns)}
+            await creating.create(service.writer, name, log, made, options, config, who="command line")
+        finally:
+            await service.store.close()
+
+    asyncio.run(write())
+    return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no path could hold."""
+    import re
+
+    if not re.fullmatch(NAME, name) or name in RESERVED:
+        raise SettingError(
+            f"name={name!r}; must be up to 63 letters, digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+        )
+
+
+def run(known: Settings, port: int, workers: int, *, say: Callable[[str], None]) -> None:
+    """Serve until stopped."""
+    bound = _bound(known.host, port)
+    shown = f"[{known.host}]" if ":" in known.host else known.host
+    where = f"http://{shown}:{bound.getsockname()[1]}"
+    has_keys = not is_loopback(known.host) or known.key is not None
+    say(
+        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if has_keys else ''}"
+    )
+    told = {**asdict(known), "folder": str(known.folder)}
+    os.environ[ENVIRONMENT] = json.dumps(told)
+    config = uvicorn.Config(
+        "sparing.service.launching:worker",
+        factory=True,
+        workers=workers,
+        backlog=BACKLOG,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    server = uvicorn.Server(config)
+    if workers == 1:
+        server.run([bound])
+    else:
+        from uvicorn.supervisors import Multiprocess
+
+        Multiprocess(config, sockets=[bound]).run()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        raise SettingError(
+            f"cannot bind {host} port {port}: {error.strerror or error}. Name another with --port (0 takes a free one)"
+        ) from None
+    bound.set_inheritable(True)
+    return bound
+
+
+def worker() -> Starlette:
+    """The web application of one worker, by the settings in its environment."""
+    told = json.loads(os.environ[ENVIRONMENT])
+    return Service(Settings(**{**told, "folder": Path(told["folder"]), "names": tuple(told["names"])})).app()

@@ -1,0 +1,145 @@
+"""One worker: the store, the experiments, who may do what, and what must be done from time to time."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from sparing.service import events
+from sparing.service.book import Book
+from sparing.service.http.guard import Guard
+from sparing.service.ledger import Sweep
+from sparing.service.problems import ServiceError, unavailable
+from sparing.service.store import at
+from sparing.service.writer import Writer
+
+TICK = 0.25
+"""Seconds between two looks at what is due."""
+
+SNAPSHOT_EVERY = 20_000
+"""Events after which a new snapshot is made."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where and how a worker serves."""
+
+    folder: Path
+    address: str | None = None
+    host: str = "127.0.0.1"
+    key: str | None = None
+    names: tuple[str, ...] = ()
+    durability: str = "power"
+
+
+class Service:
+    """A worker's parts. `alarms` are things that an operator must look at."""
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], int] = events.now) -> None:
+        self.settings, self.clock = settings, clock
+        self.store = at(settings.folder, settings.address, durability=settings.durability)
+        self.book = Book(self.store)
+        self.guard = Guard(self.store, settings.host, own=settings.key, names=settings.names)
+        self.writer = Writer(self.store, self.book, clock=clock)
+        self.worker = f"{socket.gethostname()}-{os.getpid()}"
+        self.started = events.now()
+        self.alarms: dict[str, str] = {}
+        self.ready = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._snapshots: dict[int, int] = {}
+
+    @property
+    def shared(self) -> bool:
+        """Whether other workers may write to the same store."""
+        return self.settings.address is not None
+
+    def must_be_ready(self) -> None:
+        """Refuse requests while the states are read and the code is compiled."""
+        if not self.ready:
+            raise unavailable("starting", "the service is starting; try again")
+
+    async def open(self) -> None:
+        """Read the store's experiments."""
+        await self.store.open(create=True)
+        await self.guard.refresh()
+        self.guard.check_exposed()
+        await self.writer.catch_up()
+
+    async def start(self) -> None:
+        """Read the store, compile, and serve."""
+        await self.open()
+        for experiment in self.book:
+            await asyncio.to_thread(experiment.model.learner.warm_up)
+        await self._rebase()
+        self.writer.start()
+        self._tasks = [
+            asyncio.create_task(self._again(TICK, self._due)),
+            asyncio.create_task(self._again(1.0, self._look_around)),
+        ]
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Finish what has come, write the states down, and leave."""
+        self.ready = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.writer.stop()
+        await self.store.close()
+
+    async def _rebase(self) -> None:
+        """Begin anew from the present states where they were reached by another engine."""
+
+    async def _again(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+        """Do something again and again; what fails is tried again."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await task()
+            except ServiceError:
+                continue
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+
+    async def _due(self) -> None:
+        """Take in what others wrote; close decisions whose window has passed."""
+        if self.shared:
+            await self.writer.catch_up()
+        now = self.clock()
+        for experiment in list(self.book):
+            if experiment.model.overdue(now):
+                await self.writer.submit(Sweep(experiment.name))
+
+    async def _look_around(self) -> None:
+        """Take note of new keys; say what this worker has applied."""
+        await self.guard.refresh()
+
+    def app(self) -> Starlette:
+        """The web application."""
+        from sparing.service.http.routes import routes
+
+        @contextlib.asynccontextmanager
+        async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            app.state.service = self
+            starting = asyncio.create_task(self._begin())
+            yield
+            await asyncio.gather(starting, return_exceptions=True)
+            await self.stop()
+
+        app = Starlette(routes=routes(), lifespan=lifespan)
+        app.state.service = self
+        return app
+
+    async def _begin(self) -> None:
+        try:
+            await self.start()
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
