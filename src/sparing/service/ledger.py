@@ -168,7 +168,7 @@ class Ledger:
             raise unfit(str(error), "value") from None
         if outcome.kind in events.CLOSING:
             self.know([Found(decision, outcome)])
-        if outcome.kind in (events.REWARD, events.DEFAULT, events.UNASKED, events.LEARNT):
+        if outcome.kind in events.REWARDED:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
 
     def activate(self, work: Activate) -> None:
