@@ -260,8 +260,7 @@ def _outcome(decision: Decided, kind: str, value: float | None = None, played: i
     if kind == events.LEARNT:
         if decision.context is None:
             raise conflict("erased", "the decision's context was erased; nothing can be learnt from it")
-        outcome.action = decision.action if played is None else played
-        outcome.context = decision.context
+        outcome.action, outcome.context = decision.action, decision.context
     return outcome
 
 
