@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from sparing.errors import SparingError
 from sparing.service import creating, events, page
 from sparing.service.book import Experiment
-from sparing.service.http import openapi
+from sparing.service.http import metrics, openapi
 from sparing.service.http.guard import COOKIE, SESSION
 from sparing.service.http.routing import Call, Endpoint, Reply, problem, respond
 from sparing.service.ledger import Alter, Decide, Reward
@@ -252,6 +252,12 @@ async def leave(service: Service, call: Call) -> Reply:
     """Forget the page's cookie."""
     gone = f"{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
     return Reply(204, headers=((b"set-cookie", gone.encode()),))
+
+
+@endpoint("GET", "/metrics", role="read")
+async def prometheus(service: Service, call: Call) -> Reply:
+    """Numbers for Prometheus."""
+    return Reply(200, await metrics.text(service), ((b"content-type", metrics.KIND),))
 
 
 async def healthz(request: Request) -> Response:
