@@ -20,7 +20,8 @@ CHUNK = 2000
 DECISION = ", ".join(f"d.{name}" for name in Decided.__struct_fields__)
 FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
 OUTCOMES = (
-    "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, d.action, d.context from outcomes o "
+    "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, "
+    "case when o.kind = 'learnt' then coalesce(o.played, d.action) end, d.context from outcomes o "
     "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
 )
 MARKS = ", ".join(f"${i + 1}" for i in range(len(Decided.__struct_fields__)))
