@@ -103,14 +103,19 @@ class Store:
 
     def __init__(self, folder: Path, driver: Driver) -> None:
         self.folder, self.driver = folder, driver
+        self._turn = asyncio.Lock()
 
     async def open(self, *, create: bool = False) -> None:
         """Connect, and bring the tables up to date."""
         if create:
             archive.folder(self.folder)
         await self.driver.connect(create=create)
-        await migrate(self.driver)
-        ((self.store_id, self.salt),) = await self.driver.rows("select store_id, salt from store")
+        try:
+            await migrate(self.driver)
+            ((self.store_id, self.salt),) = await self.driver.rows("select store_id, salt from store")
+        except BaseException:
+            await self.driver.close()
+            raise
 
     async def close(self) -> None:
         """Leave the database."""
@@ -119,9 +124,14 @@ class Store:
     # Writing.
 
     async def begin(self) -> Rows:
-        """Be the one who writes; what comes next goes on from here."""
-        await self.driver.begin()
-        ((seq, ts),) = await self.driver.rows("select last_seq, last_ts from store")
+        """Be the one who writes, in this process and beyond; what comes next goes on from here. Where it fails, nothing is begun."""
+        await self._turn.acquire()
+        try:
+            await self.driver.begin()
+            ((seq, ts),) = await self.driver.rows("select last_seq, last_ts from store")
+        except BaseException:
+            await self.rollback()
+            raise
         return Rows(seq, ts)
 
     async def write(self, rows: Rows) -> None:
@@ -152,12 +162,16 @@ class Store:
             )
 
     async def commit(self) -> None:
-        """Make it durable."""
+        """Make it durable. What fails is still to be rolled back."""
         await self.driver.commit()
+        self._turn.release()
 
     async def rollback(self) -> None:
         """Undo it."""
-        await self.driver.rollback()
+        try:
+            await self.driver.rollback()
+        finally:
+            self._turn.release()
 
     async def find(self, ids: Sequence[bytes]) -> list[Found]:
         """As the writer, decisions by their ids."""
