@@ -62,21 +62,24 @@ class Book:
                 self.add(await self._read(number, name, config, floor, upto))
                 continue
             known.config, known.floor = config, floor
-            async for some in self.store.events(number, self.seq, upto):
+            since = max(self.seq, known.model.seq)  # where the store failed half-way, some are in already
+            async for some in self.store.events(number, since, upto):
                 for event in some:
                     self.apply(known, event)
         self.seq = upto
 
     async def reread(self, numbers: set[int]) -> None:
         """Read experiments anew from the disk, up to where the book is: what was not committed is forgotten."""
+        if not numbers:
+            return
+        anew = []
         for number, name, config, floor in await self.store.experiments():
-            if number in numbers:
-                self.add(await self._read(number, name, config, floor, self.seq))
-        stored = {number for number, *_ in await self.store.experiments()}
-        for gone in numbers - stored:
-            forgotten = self._known.pop(gone, None)
-            if forgotten is not None:
-                self._names.pop(forgotten.name, None)
+            if number in numbers and any(base.seq <= self.seq for base in await self.bases(number)):
+                anew.append(await self._read(number, name, config, floor, self.seq))
+        for number in numbers & self._known.keys():
+            self._names.pop(self._known.pop(number).name, None)
+        for experiment in anew:
+            self.add(experiment)
 
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
         """Take an event in, of a decision with its context (d,) where that is at hand."""

@@ -13,7 +13,9 @@ RESERVED = ("experiments",)
 """Names that paths need for themselves."""
 
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000]*$")]
+"""What names a thing of the caller's; PostgreSQL's texts have no NUL."""
+
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MOST = 1000
 """Items in a batch."""

@@ -13,7 +13,7 @@ from sparing.service import events
 from sparing.service.book import Book
 from sparing.service.ledger import Activate, Decide, Ledger, Reward, Sweep, Work
 from sparing.service.problems import ServiceError, unavailable
-from sparing.service.store import Store
+from sparing.service.store import Rows, Store
 from sparing.service.store.driver import LostError, StoreError
 
 GROUP = 128
@@ -114,6 +114,9 @@ class Writer:
             answers = await self._write(perform)
         except ServiceError as problem:
             answers = [problem] * len(group)
+        except SparingError as problem:  # such as a state that is missing
+            print(f"sparing: a group was not performed: {problem}", file=sys.stderr, flush=True)
+            answers = [unavailable("failed", "the store cannot be read; nothing was changed")] * len(group)
         done = time.monotonic()
         for (work, future, began), given in zip(group, answers, strict=True):
             if type(work) is Decide:
@@ -168,6 +171,7 @@ class Writer:
         """Lock, catch up, perform, write, commit; on failure nothing has happened."""
         if self.resting:
             raise unavailable("store", "the store cannot be written to at the moment; try again")
+        rows: Rows | None = None
         ledger: Ledger | None = None
         try:
             rows = await self.store.begin()
@@ -180,9 +184,10 @@ class Writer:
             await self.store.commit()
         except LostError as error:
             self._on_lost(error)
+            await self._undo(rows, ledger)
             raise unavailable("store", "the store is lost; the service stops") from error
         except BaseException as error:
-            await self._undo(ledger)
+            await self._undo(rows, ledger)
             if isinstance(error, StoreError):
                 self._resting = time.monotonic() + REST
                 raise unavailable("store", f"the store could not be written: {error}") from error
@@ -194,8 +199,10 @@ class Writer:
         self.groups += 1
         return result
 
-    async def _undo(self, ledger: Ledger | None) -> None:
-        """Forget what was not committed."""
+    async def _undo(self, rows: Rows | None, ledger: Ledger | None) -> None:
+        """Forget what was not committed, if anything was begun."""
+        if rows is None:
+            return
         if ledger is not None:
             self._spoilt |= ledger.touched
         try:
