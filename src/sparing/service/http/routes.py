@@ -273,29 +273,36 @@ async def document(request: Request) -> Response:
 class Fallthrough:
     """What no route has."""
 
+    def __init__(self, served: Sequence[Route]) -> None:
+        self._served = served
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer 404, or 405 where the path is known."""
-        known = [one.method for one in ENDPOINTS if Route(one.path, one).matches(scope)[0].value]
+        from sparing.service.http import personalizer
+
+        path, method = scope["path"], scope["method"]
+        theirs = path.startswith("/personalizer/")
+        found = [one.methods or set() for one in self._served if one.matches(scope)[0].value]
+        known = sorted(set[str]().union(*found))
+        error = not_found(f"there is nothing at {path}; see /openapi.json")
         if known:
-            allow = ((b"allow", ", ".join(known).encode()),)
-            reply = problem(
-                ServiceError(405, "method", f"{scope['method']} is not served here; {', '.join(known)} is")
-            )
-            await respond(send, reply._replace(headers=(*reply.headers, *allow)))
-            return
-        await respond(
-            send,
-            problem(not_found(f"there is nothing at {scope['path']}; see /openapi.json")),
-            head=scope["method"] == "HEAD",
-        )
+            error = ServiceError(405, "method", f"{method} is not served here; {', '.join(known)} is")
+        elif theirs:
+            error = personalizer.unserved(path)
+        reply = personalizer.microsoft(error) if theirs else problem(error)
+        if known:
+            reply = reply._replace(headers=(*reply.headers, (b"allow", ", ".join(known).encode())))
+        await respond(send, reply, head=method == "HEAD")
 
 
 def routes() -> Sequence[BaseRoute]:
     """All routes, in the order in which they are tried."""
-    served: list[BaseRoute] = [each.route() for each in ENDPOINTS]
+    from sparing.service.http import personalizer  # noqa: F401 - it declares its own
+
+    served = [each.route() for each in ENDPOINTS]
     served += [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/openapi.json", document),
     ]
-    return [*served, Route("/{path:path}", Fallthrough())]
+    return [*served, Route("/{path:path}", Fallthrough(served))]

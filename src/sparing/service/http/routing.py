@@ -46,8 +46,18 @@ class Reply(NamedTuple):
     headers: tuple[Header, ...] = ()
 
 
+class Shape(NamedTuple):
+    """How problems are told: their content type and their message."""
+
+    content_type: str
+    message: type
+
+
 class Endpoint:
-    """A handler behind a method and a path: `handler(service, call, body)` or, without a body, `handler(service, call)`."""
+    """A handler behind a method and a path: `handler(service, call, body)` or, without a body, `handler(service, call)`.
+
+    With `chooses` it finds the experiment by the key, not by the path.
+    """
 
     def __init__(
         self,
@@ -60,11 +70,14 @@ class Endpoint:
         query: dict[str, str] | None = None,
         limit: int = LARGEST,
         problem: Callable[[ServiceError], Reply] | None = None,
+        shape: Shape | None = None,
+        chooses: bool = False,
     ) -> None:
         hints = get_type_hints(handler, include_extras=True)
         self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
         self.body, self.answer = hints.get("body"), hints.get("return")
-        self.query, self.limit, self._problem = query or {}, limit, problem or _problem
+        self.query, self.limit, self.chooses = query or {}, limit, chooses
+        self._problem, self.shape = problem or _problem, shape
         self.doc = inspect.getdoc(handler) or ""
         self._decode = msgspec.json.Decoder(self.body).decode if self.body else None
         self._encode = msgspec.json.Encoder().encode
@@ -90,7 +103,7 @@ class Endpoint:
         service: Service = scope["app"].state.service
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: dict[str, str] = scope["path_params"]
-        caller = service.guard.admit(headers, self.role, path.get("experiment"))
+        caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
         if self.role is not None:
             service.must_be_ready()
         query = _query(scope["query_string"], self.query)
@@ -114,13 +127,18 @@ async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
     await send({"type": "http.response.body", "body": b"" if head else reply.body})
 
 
-def _problem(error: ServiceError) -> Reply:
+def extra_headers(error: ServiceError) -> list[Header]:
+    """What a problem says beside its body."""
     extra: list[Header] = []
     if error.status == 503:
         extra.append((b"retry-after", str(RETRY_AFTER).encode()))
     if error.status == 401:
         extra.append((b"www-authenticate", b"Bearer"))
-    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra))
+    return extra
+
+
+def _problem(error: ServiceError) -> Reply:
+    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
 
 
 def problem(error: ServiceError) -> Reply:
