@@ -47,6 +47,21 @@ def test_a_mapping_decides_as_its_context_does(log, name):
     np.testing.assert_array_equal(by_name.sets.theta, by_number.sets.theta)
 
 
+def test_a_context_by_name_is_ones_own_and_fit_for_compiled_code(log):
+    learner = sparing.confident(log, prior_scale=1.0, spot_check=0)
+    frame = clicks(1, seed=2)[["age", "country"]]
+    row = frame.to_dict("records")[0]
+    expected = log.encoder.encode(row)
+    for x in (row, frame.iloc[0], frame, pl.from_pandas(frame), expected, expected.tolist()):
+        one, two = learner.context(x), learner.context(x)
+        assert one.tobytes() == expected.tobytes()
+        assert (one.dtype, one.shape) == (np.float64, (log.n_features,))
+        assert one.flags.c_contiguous
+        assert one.flags.writeable
+        assert not np.shares_memory(one, two)
+        assert not np.shares_memory(one, expected)
+
+
 def test_frames_decide_as_their_rows_do(log):
     learner = sparing.confident(log, prior_scale=1.0, spot_check=0)
     frame = clicks(50, seed=1)[["country", "age"]]

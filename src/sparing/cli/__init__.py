@@ -4,7 +4,7 @@ from functools import partial
 
 import typer
 
-from sparing.cli import audit, convert, demo, evaluate, learn, plan, serve, terminal, warm_up
+from sparing.cli import audit, convert, demo, evaluate, keys, learn, plan, serve, terminal, verify, warm_up
 
 app = typer.Typer(
     name="sparing",
@@ -23,6 +23,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("learn")(learn.learn)
 app.command("plan")(plan.plan)
 app.command("serve")(serve.serve)
+app.command("verify")(verify.verify)
+app.add_typer(keys.app)
 app.command("warm-up")(warm_up.warm_up)
 
 main = partial(terminal.run, app)

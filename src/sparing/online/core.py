@@ -62,6 +62,7 @@ class Core:
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules = sets, tuple(rules)
+        self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
         self._waiting: dict[int, list[OpenCall]] = {}
@@ -115,6 +116,8 @@ class Core:
     def context(self, x: Context) -> np.ndarray:
         """A context (d,) of one's own from raw columns by name, or from d numbers."""
         encoded = None if isinstance(x, np.ndarray | list | tuple) else self.encoder.named(x)
+        if encoded is not None and encoded.shape == self._shape:
+            return encoded
         numbers: Any = x if encoded is None else encoded
         return as_context(numbers, self.n_features, self.encoder)
 

@@ -64,7 +64,6 @@ class Learner(Core):
         self.item_encoder = item_encoder
         self.open: dict[int, OpenDecision] = {}
         self._fresh: int | None = None
-        self._shape = (self.n_features,)
 
     @property
     def fit(self) -> str:

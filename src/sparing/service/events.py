@@ -36,6 +36,9 @@ PART, ACTIVATED = "part", "activated"
 
 CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT})
 
+REWARDED = frozenset({REWARD, DEFAULT, UNASKED, LEARNT})
+"""Those with a reward to count."""
+
 BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
 """Kinds of changes."""
 

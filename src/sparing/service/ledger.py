@@ -168,7 +168,7 @@ class Ledger:
             raise unfit(str(error), "value") from None
         if outcome.kind in events.CLOSING:
             self.know([Found(decision, outcome)])
-        if outcome.kind in (events.REWARD, events.DEFAULT, events.UNASKED, events.LEARNT):
+        if outcome.kind in events.REWARDED:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
 
     def activate(self, work: Activate) -> None:
@@ -260,8 +260,7 @@ def _outcome(decision: Decided, kind: str, value: float | None = None, played: i
     if kind == events.LEARNT:
         if decision.context is None:
             raise conflict("erased", "the decision's context was erased; nothing can be learnt from it")
-        outcome.action = decision.action if played is None else played
-        outcome.context = decision.context
+        outcome.action, outcome.context = decision.action, decision.context
     return outcome
 
 

@@ -300,8 +300,8 @@ class Model:
         if event.kind == events.LEARNT:
             assert event.context is not None
             assert event.action is not None
-            x = self.context(event.context)
-            learner.finish(event.action, x, value, learner.begin(event.action, x))
+            x, played = self.context(event.context), event.action if event.played is None else event.played
+            learner.finish(played, x, value, learner.begin(played, x))
             return value
         waiting = self.open[event.decision_seq]
         action, x, predicted = waiting[:3]

@@ -29,10 +29,14 @@ TRUTHS = {
 """Words for truth values, in small letters."""
 
 MICROSECOND = 1e-6
+EPOCH = datetime(1970, 1, 1)
+"""Without a zone, as the moments that it is taken from."""
 
 
 def is_missing(value: Any) -> bool:
     """None, NaN, pandas' NA and NaT, and text with nothing in it."""
+    if value.__class__ is str:
+        return not value
     if value is None or value == "":
         return True
     try:
@@ -79,9 +83,11 @@ def as_seconds(value: Any) -> float:
     """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), ISO 8601 text, or seconds themselves."""
     if isinstance(value, str):
         try:
-            return as_seconds(datetime.fromisoformat(value.strip()))
+            value = datetime.fromisoformat(value.strip())
         except ValueError:
             return as_number(value)
+    if value.__class__ is datetime and value.tzinfo is None:
+        return (value - EPOCH).total_seconds()  # what timestamp() does, without a copy that has a zone
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, date):

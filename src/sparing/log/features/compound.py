@@ -67,7 +67,8 @@ class Time(Column):
         moment = cells.as_seconds(value)
         out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
         out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
-        out[place + 4] = (min(max(moment, self.first), self.last) - self.mean) / self.scale
+        within = self.first if moment < self.first else moment
+        out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""

@@ -97,7 +97,10 @@ class Encoder:
 
     @cached_property
     def _puts(self) -> tuple[list[Any], list[Any], list[Any]]:
-        """What writes each column: plain numbers, categories, and all others; the first two without a call each."""
+        """What writes each column: plain numbers, categories, and all others; the first two without a call each.
+
+        A category's places are those of its values, and of None where to be missing has one.
+        """
         numbers: list[Any] = []
         words: list[Any] = []
         others: list[Any] = []
@@ -107,7 +110,9 @@ class Encoder:
             if isinstance(column, Number):
                 numbers.append((name, place, column.mean, 1 / column.scale, put))
             elif type(column) is Category:
-                words.append((name, {value: place + i for i, value in enumerate(column.values)}, put))
+                texts = {value: place + i for i, value in enumerate(column.values) if isinstance(value, str)}
+                gap = {None: place + len(column.names) - 1} if column.gap else {}
+                words.append((name, texts | gap, put))
             else:
                 others.append((name, put))
             place += len(column.names)
@@ -124,7 +129,7 @@ class Encoder:
 
         None for anything else, such as numbers in a list, which have no names.
         """
-        if isinstance(row, Mapping):
+        if type(row) is dict or isinstance(row, Mapping):
             return self.encode(row)
         if hasattr(row, "to_dict") and hasattr(
             row, "index"
@@ -152,20 +157,24 @@ class Encoder:
                 else:
                     put(value, view)
             for name, places, put in words:
-                value = row[name]
-                if value.__class__ is str and value in places:
-                    view[places[value]] = 1.0
-                else:
-                    put(value, view)
+                try:
+                    view[places[row[name]]] = 1.0
+                except (KeyError, TypeError):  # another value than the log's; a list has no hash
+                    put(row[name], view)
             for name, put in others:
                 put(row[name], view)
         except KeyError:
             raise self._mismatch(row) from None
         except CellError as error:
             raise DecisionError(str(error)) from None
-        if len(row) != len(self.columns) and not set(row) <= {*self.by_column, *dict(self.left_out)}:
+        if len(row) != len(self.columns) and not self._known.issuperset(row):
             raise self._mismatch(row)
-        return self.completed(out)
+        return out if self.kernel is None else self.completed(out)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """The columns that a row may have: those that are looked at, and those that the log left out."""
+        return frozenset((*self.by_column, *dict(self.left_out)))
 
     def _mismatch(self, row: Mapping[str, Any]) -> DecisionError:
         return DecisionError(

@@ -62,13 +62,14 @@ class Column(ABC):
 
     def put(self, place: int) -> Put:
         """What writes one value's coordinates, which begin at `place`."""
+        is_missing, write, last = self.is_missing, self.write, place + len(self.names) - 1
 
         def put(value: Any, out: "memoryview[float]") -> None:
-            if self.is_missing(value):
-                self._put_missing(place, out)
+            if value is None or is_missing(value):
+                self._put_missing(last, out)
                 return
             try:
-                self.write(value, place, out)
+                write(value, place, out)
             except (TypeError, ValueError, OverflowError):
                 raise self._unfit(value) from None
 
@@ -88,9 +89,10 @@ class Column(ABC):
         """What the column was taken for, in a few words."""
         return self.kind + (", some missing" if self.gap else "")
 
-    def _put_missing(self, place: int, out: "memoryview[float]") -> None:
+    def _put_missing(self, last: int, out: "memoryview[float]") -> None:
+        """Mark a value as missing; `last` is the place of its last coordinate."""
         if self.gap:
-            out[place + len(self.parts)] = 1.0
+            out[last] = 1.0
 
     def _fill_gap(self, there: np.ndarray, out: np.ndarray) -> None:
         if self.gap:
@@ -184,7 +186,7 @@ class Raw(Number):
             column, self.column, first_row=first_row
         )  # the log refuses what is not finite
 
-    def _put_missing(self, place: int, out: "memoryview[float]") -> None:
+    def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
             f"{cut(self.column)} is missing, and these features are raw numbers, which have no place for that. "
             "Fill it in, or read the log with features='auto'"
@@ -291,6 +293,20 @@ class Bool(Column):
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinate of a truth value."""
         out[place] = 2 * cells.as_truth(value) - 1
+
+    def put(self, place: int) -> Put:
+        """What writes one value's coordinates; true and false themselves go the short way."""
+        usual = super().put(place)
+
+        def put(value: Any, out: "memoryview[float]") -> None:
+            if value is True:
+                out[place] = 1.0
+            elif value is False:
+                out[place] = -1.0
+            else:
+                usual(value, out)
+
+        return put
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sparing.errors import SparingError
-from sparing.service import creating, events
+from sparing.service import creating, events, page
 from sparing.service.book import Experiment
 from sparing.service.http import openapi
 from sparing.service.http.guard import COOKIE, SESSION
@@ -270,6 +270,12 @@ async def document(request: Request) -> Response:
     return Response(openapi.document(ENDPOINTS), media_type="application/json")
 
 
+async def page_file(request: Request) -> Response:
+    """A file of the page."""
+    content, kind = page.read(request.url.path)
+    return Response(content, headers={**page.HEADERS, "content-type": kind})
+
+
 class Fallthrough:
     """What no route has."""
 
@@ -304,5 +310,6 @@ def routes() -> Sequence[BaseRoute]:
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/openapi.json", document),
+        *(Route(path, page_file) for path in page.FILES),
     ]
     return [*served, Route("/{path:path}", Fallthrough(served))]

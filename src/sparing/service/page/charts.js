@@ -1,0 +1,208 @@
+// The two charts over time. Both have a cursor for pointer and keyboard, and say in words what lies under it.
+
+import { MARGIN, frame, niceTicks, padded, span } from "./axes.js";
+import { el, fill, svg, write } from "./dom.js";
+import { clock, decimals, duration, grouped, now, number, plural, significant } from "./words.js";
+
+const at = (x) => x.toFixed(1);
+
+// A chart in `figure`: [data-plot] is drawn in, [data-legend] and [data-readout] are written to.
+class Chart {
+  constructor(figure) {
+    this.plot = figure.querySelector("[data-plot]");
+    this.legend = figure.querySelector("[data-legend]");
+    this.readout = figure.querySelector("[data-readout]");
+    this.cursor = null;
+    new ResizeObserver(() => this.draw()).observe(this.plot);
+    this.plot.addEventListener("pointermove", (event) => this.point(event));
+    this.plot.addEventListener("pointerdown", (event) => this.point(event));
+    this.plot.addEventListener("pointerleave", () => this.move(null));
+    this.plot.addEventListener("blur", () => this.move(null));
+    this.plot.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  show(overview) {
+    this.data = this.prepare(overview);
+    this.draw();
+  }
+
+  draw() {
+    if (!this.data || this.plot.clientWidth === 0) return;
+    this.plot.classList.toggle("nothing", this.data.points.length === 0);
+    if (this.data.points.length === 0) {
+      this.plot.removeAttribute("tabindex");
+      fill(this.plot, el("p", { class: "empty" }, this.data.nothing));
+      fill(this.legend);
+      write(this.readout, "");
+      return;
+    }
+    this.plot.tabIndex = 0;
+    this.plot.setAttribute("aria-label", this.data.summary);
+    this.frame = this.paint();
+    this.mark = svg("line", { class: "cursor", y1: MARGIN.top, y2: this.frame.height - MARGIN.bottom });
+    this.frame.drawing.append(this.mark);
+    this.plot.replaceChildren(this.frame.drawing);
+    fill(this.legend, ...this.data.legend());
+    this.move(this.cursor);
+  }
+
+  point(event) {
+    if (!this.frame || !this.data.points.length) return;
+    const place = event.clientX - this.plot.getBoundingClientRect().left;
+    const distances = this.data.points.map((point) => Math.abs(this.frame.x(point.middle) - place));
+    this.move(this.data.points[distances.indexOf(Math.min(...distances))].key);
+  }
+
+  press(event) {
+    const jumps = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 };
+    if (event.key === "Escape") this.move(null);
+    if (!(event.key in jumps) || !this.data.points.length) return;
+    event.preventDefault();
+    const last = this.data.points.length - 1;
+    const here = this.data.points.findIndex((point) => point.key === this.cursor);
+    const next = here < 0 ? last : Math.min(last, Math.max(0, here + jumps[event.key]));
+    this.move(this.data.points[next].key);
+  }
+
+  move(key) {
+    this.cursor = key;
+    const point = this.data?.points.find((candidate) => candidate.key === key);
+    write(this.readout, point ? this.data.say(point) : this.data?.note ?? "");
+    if (!this.mark) return;
+    this.mark.classList.toggle("on", Boolean(point));
+    if (point) {
+      this.mark.setAttribute("x1", at(this.frame.x(point.middle)));
+      this.mark.setAttribute("x2", at(this.frame.x(point.middle)));
+    }
+  }
+}
+
+const key = (kind, name, hint) => el("span", { class: "key", title: hint }, el("i", { class: `swatch ${kind}` }), name);
+
+export const stepName = (seconds) =>
+  ({ 60: "minute", 3600: "hour", 86400: "day", 604800: "week" })[seconds] ?? duration(seconds);
+
+export class Stacked extends Chart {
+  prepare({ hours, step }) {
+    const all = new Map();
+    for (const hour of hours) {
+      for (const [reason, n] of Object.entries(hour.decisions)) all.set(reason, (all.get(reason) ?? 0) + n);
+    }
+    const series = grouped(all);
+    const moment = now();
+    const points = hours.map(({ start, decisions }) => {
+      const stop = Math.max(Math.min(start + step, moment), start + 1);
+      const counts = new Map(grouped(Object.entries(decisions)).map((group) => [group.key, group.decisions]));
+      const total = [...counts.values()].reduce((sum, n) => sum + n, 0);
+      return { key: start, start, stop, middle: (start + stop) / 2, counts, total, over: start + step <= moment };
+    });
+    const partial = points.some((point) => !point.over);
+    const total = points.reduce((sum, point) => sum + point.total, 0);
+    return {
+      series,
+      points,
+      nothing: "Nothing yet: the first decision begins this chart.",
+      note: partial ? `Paler: the ${stepName(step)} that is not over. Point at the chart for numbers.` : "Point at the chart for numbers.",
+      summary:
+        `Decisions a ${stepName(step)} by reason, ${plural(total, "decision")} in ${plural(points.length, "step")}: ` +
+        series.map((group) => `${group.name} ${number(group.decisions)}`).join(", ") +
+        ". Arrow keys read out one step at a time.",
+      legend: () => series.map((group) => key(group.key, group.name, group.reasons.join(", "))),
+      say: (point) =>
+        `${clock(point.start)}${point.over ? "" : " (not over)"}: ` +
+        series.map((group) => `${group.name} ${number(point.counts.get(group.key) ?? 0)}`).join(" · "),
+    };
+  }
+
+  paint() {
+    const { points, series } = this.data;
+    const top = Math.max(1, ...points.map((point) => point.total));
+    const ticks = niceTicks(0, top, Math.max(2, this.plot.clientHeight / 45)).filter((tick) => Number.isInteger(tick));
+    const drawn = frame(this.plot, { start: points[0].start, end: Math.max(now(), points.at(-1).stop), low: 0, high: top * 1.04, ticks });
+    const thin = drawn.x(points[0].stop) - drawn.x(points[0].start) < 6 ? " thin" : "";
+    const base = new Map(points.map((point) => [point.key, 0]));
+    for (const group of series) {
+      for (const over of [true, false]) {
+        let path = "";
+        for (const point of points) {
+          const n = point.counts.get(group.key) ?? 0;
+          if (point.over !== over || n === 0) continue;
+          const low = base.get(point.key);
+          base.set(point.key, low + n);
+          const [left, right] = [drawn.x(point.start), drawn.x(point.stop)];
+          path += `M${at(left)} ${at(drawn.y(low))}V${at(drawn.y(low + n))}H${at(right)}V${at(drawn.y(low))}Z`;
+        }
+        if (path) drawn.drawing.append(svg("path", { class: `area ${group.key}${thin}${over ? "" : " partial"}`, d: path }));
+      }
+    }
+    return drawn;
+  }
+}
+
+const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+
+export class Bands extends Chart {
+  prepare({ so_far: points }) {
+    const measured = points.filter((point) => point.policy || point.holdout);
+    const lines = ["policy", "holdout"].filter((name) => measured.some((point) => point[name]));
+    const names = { policy: "this policy", holdout: "holdout" };
+    const last = measured.at(-1);
+    const widths = lines.map((name) => last[name]).filter(Boolean).map((m) => (m.high - m.low) / 2);
+    const places = Math.min(4, decimals(Math.min(...widths, 1), 2));
+    return {
+      lines,
+      places,
+      points: measured.map((point) => ({ key: point.end, middle: point.end, ...point })),
+      nothing: "Nothing yet: no reward has been measured.",
+      note: "Mean of all rewards up to a time. Point at the chart for numbers.",
+      summary: last
+        ? `Mean reward so far with its 95 % interval. At the end: ${lines.map((name) => `${names[name]} ${span(last[name], places)}`).join(", ")}. Arrow keys read out one time after the other.`
+        : "",
+      legend: () => [
+        ...lines.map((name) => key(name, names[name])),
+        lines.length === 1 && el("span", { class: "key dim" }, `${lines[0] === "policy" ? "holdout" : "this policy"}: not measured`),
+      ],
+      say: (point) => `until ${clock(point.end)}: ${lines.map((name) => `${names[name]} ${span(point[name], places)}`).join(" · ")}`,
+    };
+  }
+
+  // All means, and all but the widest early intervals; these run out of the plot and the readout has their numbers.
+  range() {
+    const found = this.data.points.flatMap((point) => this.data.lines.map((name) => point[name]).filter(Boolean));
+    const lows = found.map((m) => m.low).sort((a, b) => a - b);
+    const highs = found.map((m) => m.high).sort((a, b) => a - b);
+    const means = found.map((m) => m.value);
+    return [Math.min(...means, quantile(lows, 0.02)), Math.max(...means, quantile(highs, 0.98))];
+  }
+
+  paint() {
+    const { points, lines } = this.data;
+    const [low, high] = padded(...this.range());
+    const ticks = niceTicks(low, high, Math.max(2, this.plot.clientHeight / 45));
+    const before = points.length > 1 ? points[0].end : points[0].end - 3600;
+    const drawn = frame(this.plot, { start: before, end: Math.max(now(), points.at(-1).end), low, high, ticks, right: 52 });
+    const { x, drawing, width, height } = drawn;
+    const y = (value) => Math.min(height - MARGIN.bottom, Math.max(MARGIN.top, drawn.y(value)));
+    const ends = [];
+    for (const name of lines) {
+      const here = points.filter((point) => point[name]);
+      const up = here.map((p) => `${at(x(p.end))} ${at(y(p[name].high))}`);
+      const down = here.map((p) => `${at(x(p.end))} ${at(y(p[name].low))}`).reverse();
+      const line = here.map((p) => `${at(x(p.end))} ${at(y(p[name].value))}`);
+      drawing.append(svg("path", { class: `band ${name}`, d: `M${[...up, ...down].join("L")}Z` }));
+      drawing.append(svg("path", { class: `line ${name}`, d: `M${line.join("L")}` }));
+      const tip = here.at(-1);
+      drawing.append(svg("circle", { class: `tip ${name}`, cx: at(x(tip.end)), cy: at(y(tip[name].value)), r: 3 }));
+      ends.push([y(tip[name].value), name, significant(tip[name].value, 3)]);
+    }
+    ends.sort((a, b) => a[0] - b[0]);
+    if (ends.length === 2 && ends[1][0] - ends[0][0] < 14) {
+      const middle = (ends[0][0] + ends[1][0]) / 2;
+      [ends[0][0], ends[1][0]] = [middle - 7, middle + 7];
+    }
+    for (const [place, name, text] of ends) {
+      drawing.append(svg("text", { class: `end ${name}`, x: width - 46, y: at(place), dy: "0.33em" }, text));
+    }
+    return drawn;
+  }
+}

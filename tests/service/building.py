@@ -1,0 +1,134 @@
+"""Small experiments to try the service on, without HTTP."""
+
+import asyncio
+import contextlib
+
+import numpy as np
+
+import sparing
+from sparing.service import creating, events
+from sparing.service.book import Book
+from sparing.service.ledger import Decide, Reward
+from sparing.service.messages import DecideRequest, Options
+from sparing.service.store import at
+from sparing.service.writer import Writer
+
+WORLD = sparing.simulation.LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=0)
+LOG = sparing.simulation.draw_log(WORLD, rows=300, support="never-logged", unsupported=0.2, seed=1)
+NAME = "trial"
+LEARNERS = {
+    "economical": {"call_cost": 0.01, "horizon": 1000},
+    "confident": {"tolerance": 0.05},
+    "certified": {"tolerance": 0.3, "radius_scale": 0.3},
+    "warm_started": {"radius_scale": 0.3},
+    "moful": {"radius_scale": 0.3},
+    "eps_moful": {"supported": {"top": 3}},
+    "eps_moful_ips": {"supported": {"top": 3}},
+    "linucb": {},
+    "lints": {},
+}
+
+
+class Clock:
+    """A clock that is told the time, in seconds."""
+
+    def __init__(self, seconds=1000.0):
+        self.seconds = seconds
+
+    def __call__(self):
+        return round(self.seconds * events.SECOND)
+
+
+@contextlib.asynccontextmanager
+async def trial(folder, learner="confident", options=None, *, log=LOG, clock=None, store=None, **settings):
+    """A writer with one experiment, `trial`."""
+    store = store or at(folder, durability="process")
+    await store.open(create=True)
+    writer = Writer(store, Book(store), clock=clock or events.now, on_lost=_raise)
+    await writer.catch_up()
+    if not list(writer.book):
+        said = {**LEARNERS[learner], **settings}
+        made = creating.make_learner(learner, log, said)
+        config = {"learner": learner, "settings": said, "columns": {}}
+        await creating.create(writer, NAME, log, made, options or Options(), config, who="test")
+    writer.start()
+    try:
+        yield writer
+    finally:
+        await writer.stop()
+        await store.close()
+
+
+def _raise(error):
+    raise AssertionError(error)
+
+
+async def replayed(writer):
+    """The experiment's state as a new start from the store has it."""
+    book = Book(writer.store)
+    await book.catch_up(await writer.store.last_seq())
+    return book.get(NAME).model
+
+
+def same(one, other):
+    """Whether two states are equal bit for bit."""
+    from sparing.online.saving import parts
+
+    header, arrays = parts(one.learner)
+    twin_header, twin_arrays = parts(other.learner)
+    assert (one.seq, one.digest, one.rounds, one.calls) == (
+        other.seq,
+        other.digest,
+        other.rounds,
+        other.calls,
+    )
+    assert (one.mode, one.options, one.config_seq) == (other.mode, other.options, other.config_seq)
+    assert header == twin_header
+    assert arrays.keys() == twin_arrays.keys()
+    for name in arrays:
+        np.testing.assert_array_equal(arrays[name], twin_arrays[name], err_msg=name)
+    assert list(one.open) == list(other.open)
+    for mine, theirs in zip(one.open.values(), other.open.values(), strict=True):
+        np.testing.assert_array_equal(mine.x, theirs.x)
+        assert mine._replace(x=None) == theirs._replace(x=None)
+    np.testing.assert_array_equal(one.played, other.played)
+
+
+def asking(context, **settings):
+    """A request for a decision."""
+    return Decide(NAME, DecideRequest(context=list(context), **settings), events.new_id())
+
+
+def contexts(seed, count):
+    return np.random.default_rng(seed).random((count, WORLD.n_features))
+
+
+async def decide(writer, context, **settings):
+    return await writer.submit(asking(context, **settings))
+
+
+async def reward(writer, answer, value, action=None):
+    named = answer if isinstance(answer, str) else answer.decision_id
+    return await writer.submit(Reward(NAME, named, value, action))
+
+
+async def live(writer, seed, rounds, *, late=0, missing=0.0):
+    """Rounds of a live loop in the world: rewards come `late` rounds later, some never; the answers."""
+    rng, waiting, answers = np.random.default_rng(seed), {}, []
+    for number, x in enumerate(contexts(seed, rounds)):
+        answer = await decide(writer, x)
+        answers.append(answer)
+        noise, lost = rng.normal(0, 0.5), rng.random() < missing
+        if answer.needs_reward and not lost:
+            known = answer.action in LOG.action_names
+            mean = float(x @ WORLD.theta[LOG.action_names.index(answer.action)]) if known else 0.3
+            waiting[number] = answer, mean + noise
+        for due in [key for key in waiting if key + late <= number]:
+            found, value = waiting.pop(due)
+            await reward(writer, found, value)
+    return answers
+
+
+def ran(coroutine):
+    """Run to its end, in bounded time."""
+    return asyncio.run(asyncio.wait_for(coroutine, 120))

@@ -1,0 +1,359 @@
+"""The page in Chromium: what it shows, asks for and keeps, in light and dark, on a phone, with a thousand actions and with none."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from playwright.sync_api import expect, sync_playwright
+
+from reference.browser import find_chromium
+from service.overviews import HOSTILE, NOW, empty, hostile, iso, retention, thousand
+from service.standin import ADMIN, FLAGS, KEY, served
+from sparing.service import page as files
+
+VARIANTS = {"retention": retention, "thousand": thousand, "empty": empty, "hostile": hostile}
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((entry) => entry.value)))
+  .observe({ type: "layout-shift", buffered: true });
+"""
+CONTRAST = """
+() => {
+  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = parts(colour).slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (node) => {
+    for (let n = node; n; n = n.parentElement) {
+      const colour = getComputedStyle(n).backgroundColor;
+      if ((parts(colour)[3] ?? 1) > 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const low = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !node.checkVisibility()) continue;
+    const style = getComputedStyle(node);
+    const [a, b] = [light(node.closest("svg") ? style.fill : style.color), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push([ratio.toFixed(2), node.className, walker.currentNode.data.slice(0, 40)]);
+  }
+  return low;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def standin():
+    with served() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(standin, chromium):
+    """Opens the page and gives it back once it is drawn; in the end nothing may stand on its console but what was expected."""
+    contexts, said, allowed = [], [], []
+
+    def opened(*overviews, width=1280, scheme="light", path="", ready="#actions-rows tr", expected=()):
+        standin.show(*overviews)
+        allowed.extend(expected)
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            timezone_id="UTC",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        context.set_default_timeout(5000)
+        page = context.new_page()
+        page.add_init_script(SHIFTS)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.clock.install()
+        page.goto(standin.address + path)
+        if ready:
+            page.locator(ready).first.wait_for()
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [line for line in said if not any(part in line for part in allowed)] == []
+
+
+def refreshed(page, standin):
+    """The page after its next refresh."""
+    with page.expect_response(lambda response: response.url.endswith("/summary")):
+        page.clock.fast_forward(5100)
+    page.wait_for_function("() => document.getElementById('updated').textContent.includes(' 0')")
+
+
+def overflow(page):
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_overflows_and_all_text_can_be_read(visit, variant):
+    page = visit(VARIANTS[variant]())
+    for width in (1280, 800, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert overflow(page) == 0
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(CONTRAST) == []
+
+
+def test_the_first_look(visit):
+    overview = retention()
+    page = visit(overview)
+    expect(page).to_have_title("retention-offers · sparing")
+    expect(page.locator("#saved")).to_have_text("83\u202f%")
+    expect(page.locator("#saved-text")).to_contain_text("21\u202f660 of 26\u202f072 decisions")
+    expect(page.locator("#gain")).to_have_text("+0.62")
+    expect(page.locator("#gain-text")).to_contain_text("surely more than the holdout")
+    expect(page.locator("#spent")).to_have_text("1\u202f765\u202f€")
+    expect(page.locator("#spend-list")).to_contain_text("in 11\u202fh")
+    expect(page.locator("#badges")).to_have_text("✓ healthymode: live")
+    expect(page.locator("#about")).to_have_text("economical · warm-started from 9\u202f000 logged rows")
+    expect(page.locator("#updated")).to_contain_text("ago")
+    expect(page.locator("#switcher")).to_be_hidden()
+
+
+def test_the_bar_and_its_legend_count_every_decision(visit):
+    overview = retention()
+    page = visit(overview)
+    counts = page.locator("#saved-legend b").all_inner_texts()
+    assert sum(int(text.replace("\u202f", "")) for text in counts) == overview.decisions
+    sizes = page.locator("#saved-bar i").evaluate_all(
+        "all => all.map((i) => parseFloat(i.style.getPropertyValue('--size')))"
+    )
+    assert sum(sizes) == pytest.approx(100, abs=0.1)
+
+
+def test_charts_have_axes_a_legend_and_a_readout(visit):
+    page = visit(retention())
+    assert page.locator("#stacked .key").count() == 5
+    assert page.locator("#stacked .area").count() >= 5
+    assert {"0", "200", "400", "600", "now"} <= set(page.locator("#stacked .tick").all_text_contents())
+    assert page.locator("#bands .line").count() == page.locator("#bands path.band").count() == 2
+    plot = page.locator("#stacked [data-plot]")
+    plot.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#stacked [data-readout]")).to_contain_text(
+        "1 Jul, 12:00 (not over): no call: not needed"
+    )
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#stacked [data-readout]")).to_contain_text("1 Jul, 11:00: no call: not needed")
+    page.keyboard.press("Escape")
+    expect(page.locator("#stacked [data-readout]")).to_contain_text("Point at the chart")
+
+
+def test_reasons_that_cost_no_call_are_told_apart(visit):
+    """A budget that is used up saves nothing; a reason that is new is shown as it is."""
+    hours = [
+        replace(hour, decisions={"budget": 3, "spent": 1, "fallback": 2, "new": 4})
+        for hour in retention().hours
+    ]
+    page = visit(replace(retention(), hours=hours))
+    expect(page.locator("#stacked .key")).to_have_text("budget, fallback, other")
+
+
+def test_actions_show_where_they_were_learnt(visit):
+    page = visit(retention())
+    rows = page.locator("#actions-rows tr")
+    assert rows.count() == 12
+    assert rows.locator(".badge.never-tried").count() == 3
+    expect(rows.first).to_contain_text("no-action")
+    expect(rows.first).to_contain_text("0.802 ± 0.021")
+    expect(page.locator("#filter")).to_be_hidden()
+    assert page.locator("#gaps td.hatched").count() == 3 * 6 + 1
+
+
+def test_a_thousand_actions(visit):
+    page = visit(thousand())
+    rows = page.locator("#actions-rows tr")
+    assert rows.count() == 24
+    assert rows.locator("nth=12").locator(".badge").inner_text() == "✕ never tried"
+    page.locator("#all").click()
+    assert rows.count() == 1000
+    page.locator("#filter").fill("ITEM-01")
+    assert rows.count() == 100
+    page.locator("#filter").fill("never tried")
+    assert rows.count() == sum(action.learnt == "never tried" for action in thousand().actions)
+    page.locator("#filter").fill("no such thing")
+    expect(page.locator("#actions-note")).to_contain_text("0 actions of 1\u202f000 match")
+
+
+def test_nothing_has_happened_yet(visit):
+    page = visit(replace(empty(), gaps=None, look=[], actions=empty().actions[:1]))
+    expect(page.locator("#saved")).to_have_text("no decision yet")
+    expect(page.locator("#gain")).to_have_text("not measured")
+    expect(page.locator("#gain-text")).to_have_text("No reward has come yet.")
+    for part in ("stacked", "bands", "gaps", "recent"):
+        assert page.locator(f"#{part} .empty").count() == 1
+    assert "NaN" not in page.locator("body").inner_text()
+
+
+def test_hostile_words_stay_words(visit):
+    page = visit(hostile())
+    assert page.title() == f"{'x' * 63} · sparing"
+    shown = page.locator("#actions-rows .name").all_inner_texts()
+    assert HOSTILE[0] in shown
+    assert {"true", "false", "3", "(empty)"} <= set(shown)
+    assert page.locator("main img, main script, main b b, #about b").count() == 0
+    expect(page.locator("#recent")).to_contain_text("needed: <b>new</b>")
+    expect(page.locator("#gain-text")).to_contain_text("do not trust this comparison")
+    expect(page.locator("#health")).to_contain_text("some disagree")
+
+
+def test_a_refresh_moves_nothing(visit, standin):
+    page = visit(thousand())
+    page.locator("#filter").fill("item-00")
+    page.evaluate("scrollTo(0, 500)")
+    page.wait_for_function("scrollY === 500")
+    page.wait_for_timeout(100)
+    page.evaluate("() => { window.shifts = []; }")
+    before = standin.overviews["front-page-items"]
+    actions = [replace(action, live=action.live + 1, value=action.value + 0.001) for action in before.actions]
+    changed = replace(
+        before, time=iso(NOW + 5), decisions=before.decisions + 9, skipped=before.skipped + 9, actions=actions
+    )
+    standin.overviews["front-page-items"] = changed
+    refreshed(page, standin)
+    expect(page.locator("#saved-text")).to_contain_text(f"{changed.decisions:,}".replace(",", "\u202f"))
+    page.wait_for_timeout(100)
+    assert page.evaluate("[scrollY, document.activeElement.id, document.activeElement.value]") == [
+        500,
+        "filter",
+        "item-00",
+    ]
+    assert page.evaluate("window.shifts") == []
+
+
+def test_service_gone_and_back(visit, standin):
+    page = visit(retention(), expected=["ERR_INTERNET_DISCONNECTED", "503"])
+    page.context.set_offline(True)
+    page.clock.fast_forward(5100)
+    expect(page.locator("#trouble")).to_contain_text("Cannot reach the service. The numbers below are")
+    expect(page.locator("body")).to_have_class("stale")
+    expect(page.locator("#saved")).to_have_text("83\u202f%")
+    page.context.set_offline(False)
+    standin.down = True
+    page.clock.fast_forward(5100)
+    expect(page.locator("#trouble")).to_contain_text("The store is away.")
+    standin.down = False
+    page.clock.fast_forward(5100)
+    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("body")).not_to_have_class("stale")
+
+
+def test_a_key_is_swapped_for_a_cookie(visit, standin):
+    page = visit(retention(), expected=["401"], ready=None)
+    standin.locked = True
+    page.reload()
+    expect(page.locator("#key")).to_be_focused()
+    expect(page.locator("main")).to_be_hidden()
+    page.locator("#key").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.locator("#key-wrong")).to_have_text("This key does not open the service.")
+    page.locator("#key").fill(KEY)
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_visible()
+    expect(page.locator("#key-form")).to_be_hidden()
+    assert page.evaluate("document.cookie") == ""
+    page.locator("#forget").click()
+    expect(page.locator("#key-form")).to_be_visible()
+
+
+def test_stop_asks_first(visit, standin):
+    page = visit(retention())
+    page.locator("[data-mode=fallback]").click()
+    expect(page.locator("#ask-text")).to_contain_text(
+        "retention-offers: from the next decision on everyone gets the fallback"
+    )
+    page.keyboard.press("Escape")
+    assert standin.modes == []
+    page.locator("[data-mode=fallback]").click()
+    page.locator("#ask-yes").click()
+    expect(page.locator("#badges")).to_contain_text("mode: stopped (fallback served)")
+    assert standin.modes == [("retention-offers", {"mode": "fallback"}, None)]
+    expect(page.locator("[data-mode=fallback]")).to_be_hidden()
+    expect(page.locator("[data-mode=live]")).to_be_visible()
+
+
+def test_an_admin_key_is_used_once(visit, standin):
+    page = visit(retention(), expected=["403"])
+    standin.guarded = True
+    page.locator("[data-mode=shadow]").click()
+    page.locator("#ask-yes").click()
+    page.locator("#admin-key").fill("wrong")
+    page.locator("#ask-yes").click()
+    expect(page.locator("#ask-wrong")).to_have_text("This key may not change the mode.")
+    page.locator("#admin-key").fill(ADMIN)
+    page.locator("#ask-yes").click()
+    expect(page.locator("#badges")).to_contain_text("mode: shadow")
+    assert [key for *_, key in standin.modes] == [None, "Bearer wrong", f"Bearer {ADMIN}"]
+    page.locator("[data-mode=live]").click()
+    page.locator("#ask-yes").click()
+    expect(page.locator("#admin-key")).to_have_value("")
+    assert standin.modes[-1][2] is None
+
+
+def test_several_experiments(visit, standin):
+    page = visit(retention(), empty(), path="#new-experiment")
+    expect(page).to_have_title("new-experiment · sparing")
+    page.locator("#switcher").select_option("retention-offers")
+    expect(page.locator("#saved")).to_have_text("83\u202f%")
+    assert page.url.endswith("#retention-offers")
+    page.locator("#export summary").click()
+    link = page.locator("#formats a").first
+    assert link.get_attribute("href") == "v1/retention-offers/export?format=parquet"
+    with page.expect_download() as download:
+        link.click()
+    assert download.value.url.endswith("/v1/retention-offers/export?format=parquet")
+
+
+def test_no_such_experiment_and_none_at_all(visit, standin):
+    page = visit(retention(), path="#gone", ready="#plain", expected=["404"])
+    expect(page.locator("#plain")).to_contain_text("no experiment called gone")
+    page.locator("#switcher").select_option("retention-offers")
+    expect(page.locator("#saved")).to_have_text("83\u202f%")
+    page = visit(ready="#plain")
+    expect(page.locator("#plain-title")).to_have_text("No experiment yet")
+
+
+def test_the_promise_is_one_click_away(visit):
+    page = visit(retention())
+    expect(page.locator("#guarantee")).to_be_hidden()
+    page.locator("#promised").click()
+    expect(page.locator("#guarantee")).to_contain_text("no promise for each world")
+
+
+def test_times_are_relative_with_the_exact_one_beside(visit):
+    page = visit(retention())
+    first = page.locator("#recent time").first
+    expect(first).to_have_attribute("title", "1 Jul 2026, 12:02:57 UTC")
+    expect(page.locator("#recent .why").first).to_have_attribute("title", "reason not-worth-it, arm policy")
+
+
+def test_every_file_is_sent_and_short():
+    folder = Path(files.__file__).parent
+    names = {path.name for path in folder.iterdir() if path.suffix in (".html", ".css", ".js")}
+    assert names == {name for name, _ in files.FILES.values()}
+    for path, (name, _) in files.FILES.items():
+        content = files.read(path)[0].decode()
+        assert len(content.splitlines()) < 400, name
+        assert "innerHTML =" not in content
+        assert "http://" not in content.replace("http://www.w3.org/2000/svg", "")
+        assert "https://" not in content
