@@ -148,6 +148,11 @@ class Ledger:
         if decision.expires is not None and self.ts > decision.expires:
             raise _expired(decision.expires)
         waiting = model.open.get(decision.seq)
+        if waiting is not None and waiting.added and model.options.aggregate == "first":
+            first = Outcome(
+                decision.seq, experiment.number, 0, decision.seq, events.REWARD, waiting.parts, played
+            )
+            return _again(first, work.value, played)
         if waiting is None:
             kind = self._unasked(experiment)
         elif waiting.predicted is None or model.options.aggregate == "sum":
@@ -172,11 +177,12 @@ class Ledger:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
 
     def activate(self, work: Activate) -> None:
-        """A deferred decision counts from now on, with the rewards it has had; twice is as good as once."""
+        """A deferred decision counts from now on, with the rewards it has had; twice is as good as once, too late changes nothing."""
         experiment = self.book.get(work.experiment)
         decision, closed = self._find(experiment, work.named)
         waiting = experiment.model.open.get(decision.seq)
-        if closed is not None or waiting is None or waiting.predicted is not None:
+        late = decision.expires is not None and self.ts > decision.expires
+        if late or closed is not None or waiting is None or waiting.predicted is not None:
             return
         self._close(experiment, decision, _outcome(decision, events.ACTIVATED))
         if waiting.added and experiment.model.options.aggregate == "first":
