@@ -77,7 +77,7 @@ class Guard:
         """Refuse to serve beyond this machine where nobody needs a key."""
         if not self.local and not self._keys and self._own is None:
             raise SettingError(
-                "the service would be open to everyone beyond this machine. Make a key first (`sparing keys STORE add NAME`), "
+                "the service would be open to everyone beyond this machine. Make a key first (`sparing keys add STORE NAME`), "
                 "name a file that holds one (--key-file FILE), or bind to --host 127.0.0.1"
             )
 

@@ -179,7 +179,7 @@ def chosen(service: Service, call: Call) -> Experiment:
     names = ", ".join(sorted(one.name for one in known)[:8])
     raise unfit(
         f"the store has several experiments ({names}), and these routes name none: use a key that is for one "
-        "(`sparing keys STORE add NAME --experiment EXPERIMENT`), a store that has one, or POST /v1/EXPERIMENT/decide",
+        "(`sparing keys add STORE NAME --experiment EXPERIMENT`), a store that has one, or POST /v1/EXPERIMENT/decide",
         code="which_experiment",
     )
 
