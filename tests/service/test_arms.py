@@ -1,0 +1,129 @@
+"""Who serves: probabilities are those of the draws, budgets hold, a subject stays in its arm."""
+
+import collections
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from service.building import LEARNERS, LOG, contexts
+from sparing.service import arms, creating, events
+from sparing.service.messages import Options
+from sparing.service.model import Asked, Model
+
+SALT = bytes(range(32))
+DRAWS = 4000
+
+
+def model_of(learner, options, **settings):
+    made = creating.make_learner(learner, LOG, {**LEARNERS[learner], **settings})
+    return Model(1, made, options, SALT)
+
+
+def asked(number, x, **settings):
+    return Asked(number.to_bytes(16), 1, x, events.packed(x), **settings)
+
+
+@pytest.mark.parametrize("policy", ["logged", "uniform", "action:2"])
+@pytest.mark.parametrize("learner", ["confident", "lints", "economical"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_probabilities_are_those_of_the_draws(learner, policy, masked):
+    """Each action comes as often as its probability says, alone and asked about; those that never come have next to none."""
+    settings = {"tolerance": 5.0} if learner == "confident" else {}
+    model = model_of(learner, Options(holdout=0.2, explore=0.1, check=0.3, holdout_policy=policy), **settings)
+    (x,) = contexts(5, 1)
+    allowed = np.array([True, False, True, True, False, True]) if masked else None
+    drawn = [model.decide(asked(number, x, allowed=allowed)) for number in range(DRAWS)]
+    plays, calls = collections.Counter(), collections.Counter()
+    chances = {}
+    for one in drawn:
+        plays[one.action] += 1
+        calls[one.action] += one.needs_reward
+        chances.setdefault(one.action, (one.play_probability, one.call_probability))
+        assert chances[one.action] == pytest.approx((one.play_probability, one.call_probability), rel=1e-12)
+    for action, (play, call) in chances.items():
+        for seen, chance in ((plays[action], play), (calls[action], call)):
+            assert stats.binomtest(seen, DRAWS, min(chance, 1.0)).pvalue > 1e-5, (
+                action,
+                seen / DRAWS,
+                chance,
+            )
+    assert 1 - 20 / DRAWS < sum(play for play, _ in chances.values()) < 1 + 1e-9
+    if masked:
+        assert {0, 2, 3, 5} >= set(plays)
+
+
+@pytest.mark.parametrize("check", [0.0, 0.25])
+def test_a_check_asks_about_a_share_of_what_is_skipped(check):
+    model = model_of("confident", Options(check=check), tolerance=50.0, spot_check=0.0)
+    (x,) = contexts(5, 1)
+    drawn = [model.decide(asked(number, x)) for number in range(DRAWS)]
+    reasons = collections.Counter(one.reason for one in drawn)
+    assert set(reasons) <= {"confident", "check"}
+    assert stats.binomtest(reasons["check"], DRAWS, check).pvalue > 1e-4 if check else not reasons["check"]
+    assert {one.call_probability for one in drawn} == {check}
+    assert all(one.needs_reward == (one.reason == "check") for one in drawn)
+
+
+def test_a_subject_stays_in_its_arm():
+    model = model_of("confident", Options(holdout=0.3))
+    (x,) = contexts(5, 1)
+    for subject in range(50):
+        who = subject.to_bytes(16)
+        found = {model.decide(asked(number, x, subject=who)).arm for number in range(10)}
+        assert len(found) == 1
+    shares = [model.decide(asked(0, x, subject=who.to_bytes(16))).arm == "holdout" for who in range(DRAWS)]
+    assert stats.binomtest(sum(shares), DRAWS, 0.3).pvalue > 1e-4
+
+
+def test_luck_is_uniform_and_each_draw_its_own():
+    draws = {tag: [arms.luck(SALT, tag, i.to_bytes(16)) for i in range(DRAWS)] for tag in ("a", "b")}
+    for values in draws.values():
+        assert stats.kstest(values, "uniform").pvalue > 1e-3
+    assert abs(np.corrcoef(draws["a"], draws["b"])[0, 1]) < 5 / np.sqrt(DRAWS)
+    assert arms.luck(bytes(32), "a", bytes(16)) != arms.luck(SALT, "a", bytes(16))
+
+
+@pytest.mark.parametrize("mode", ["shadow", "fallback"])
+def test_the_fallback_serves_in_its_modes_and_only_a_shadow_asks(mode):
+    model = model_of("confident", Options(fallback="action:3"))
+    model.mode = mode
+    (x,) = contexts(5, 1)
+    one = model.decide(asked(1, x))
+    assert (one.arm, one.action, one.reason, one.play_probability) == (mode, 3, "fallback", 1.0)
+    assert (one.needs_reward, one.call_probability) == ((True, 1.0) if mode == "shadow" else (False, 0.0))
+    masked = model.decide(asked(1, x, allowed=np.array([True, True, False, False, False, False])))
+    assert masked.action in (0, 1)
+    assert masked.play_probability == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        (Options(budget_calls=7, budget_period=100.0, holdout=0.2, check=0.5, explore=0.2), 7),
+        (Options(most_open=3), 3),
+        (Options(budget_calls=0), 0),
+    ],
+)
+@pytest.mark.parametrize("learner", ["warm_started", "lints", "confident"])
+def test_a_budget_is_never_exceeded(learner, options, most):
+    model = model_of(learner, options)
+    seq = 0
+    for period in range(2):
+        calls = []
+        for number, x in enumerate(contexts(period, 60)):
+            ts = (period * 100 + number) * events.SECOND
+            one = model.decide(asked(number, x)._replace(ts=ts))
+            seq += 1
+            one.seq = seq
+            calls.append(one.needs_reward)
+            spent = model.spent(ts)
+            if spent:
+                assert not one.needs_reward
+                assert one.call_probability == 0
+            if one.reason == "budget" and one.arm == "policy":
+                means, _ = model.learner.sets.evaluate(x)
+                assert means[one.action] == means.max()
+            model.apply(one, x)
+        limit = most if options.budget_calls is not None or not period else 0
+        assert sum(calls) == limit if learner != "confident" else sum(calls) <= limit

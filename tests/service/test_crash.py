@@ -1,0 +1,137 @@
+"""kill -9 under load, again and again: nothing that was acknowledged is lost, and every state is the replay of the store."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from service.building import NAME, WORLD, contexts
+from sparing.service import events, verifying
+from sparing.service.store import at
+
+KILLS = 20
+CLIENTS = 8
+ROOT = Path(__file__).parents[2]
+
+
+class Nursery:
+    """Services to be killed."""
+
+    def __init__(self, folder, address, kind):
+        path = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        command = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(folder)]
+        self._process = subprocess.Popen(
+            [*command, *([address] if address else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self._kind = kind
+        assert self._process.stdout.readline() == "ready\n"
+
+    def start(self):
+        self._process.stdin.write(f"{self._kind}\n")
+        self._process.stdin.flush()
+        port, child = map(int, self._process.stdout.readline().split())
+        return f"http://127.0.0.1:{port}", child
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(20)
+
+
+async def client(http, number, acknowledged):
+    """Decide and reward until the service is gone; note what it acknowledged."""
+    for place, x in enumerate(contexts(number, 10_000)):
+        named = f"{number}-{place}"
+        try:
+            answer = await http.post("/decide", json={"context": x.tolist(), "request_id": named})
+            found = answer.raise_for_status().json()
+            acknowledged[named] = [found["decision_id"], found["action"], None]
+            if found["needs_reward"] or place % 5 == 0:
+                value = float(x @ WORLD.theta[0])
+                path = f"/decisions/{found['decision_id']}/reward"
+                (await http.post(path, json={"value": value})).raise_for_status()
+                acknowledged[named][2] = value
+        except httpx.TransportError:
+            return
+
+
+async def until_ready(http):
+    for _ in range(400):
+        try:
+            if (await http.get("/readyz")).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        await asyncio.sleep(0.02)
+    raise AssertionError("the service never became ready")
+
+
+async def loaded(nursery, turn, acknowledged, luck):
+    """A service under load, killed at a moment of luck's choosing."""
+    url, child = nursery.start()
+    async with httpx.AsyncClient(base_url=url, timeout=5, verify=False) as http:
+        await until_ready(http)
+        http.base_url = f"{url}/v1/{NAME}"
+        numbers = [turn * CLIENTS + each for each in range(CLIENTS)]
+        clients = [asyncio.create_task(client(http, number, acknowledged)) for number in numbers]
+        enough = len(acknowledged) + luck.randint(5, 40)
+        while len(acknowledged) < enough:
+            await asyncio.sleep(luck.uniform(0.001, 0.01))
+        os.kill(child, signal.SIGKILL)
+        await asyncio.wait_for(asyncio.gather(*clients), 30)
+
+
+async def missing(folder, address, acknowledged):
+    """What was acknowledged and is not in the store; and the store's faults."""
+    store = at(folder, address)
+    await store.open()
+    try:
+        rows = await store.driver.read(
+            "select d.request_id, d.decision_id, d.action, o.value from decisions d left join outcomes o on o.decision_seq = d.seq"
+        )
+        found = {row[0]: (events.id_text(bytes(row[1])), row[2], row[3]) for row in rows}
+        labels = list(WORLD.action_names)
+        lost = [
+            named
+            for named, (identity, action, value) in acknowledged.items()
+            if named not in found
+            or found[named][0] != identity
+            or labels[found[named][1]] != action
+            or (value is not None and found[named][2] != value)
+        ]
+        faults = [fault for verdict in await verifying.verify(store) for fault in verdict.faults]
+    finally:
+        await store.close()
+    return lost, faults
+
+
+def killed(folder, address, kind):
+    acknowledged, luck = {}, random.Random(5)
+    nursery = Nursery(folder, address, kind)
+    try:
+        for turn in range(KILLS):
+            asyncio.run(loaded(nursery, turn, acknowledged, luck))
+    finally:
+        nursery.close()
+    assert len(acknowledged) >= 5 * KILLS
+    return asyncio.run(missing(folder, address, acknowledged))
+
+
+def test_nothing_acknowledged_is_lost(tmp_path):
+    lost, faults = killed(tmp_path, None, "honest")
+    assert not lost
+    assert not faults
+
+
+def test_a_service_that_answers_before_it_commits_is_caught(tmp_path):
+    lost, _ = killed(tmp_path, None, "hasty")
+    assert lost
