@@ -46,6 +46,11 @@ class DecideAnswer(Struct):
     model_seq: int
     reward_by: str | None
 
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it is the client's own, because the service did not answer in time: it has no id, and its reward goes nowhere."""
+        return not self.decision_id
+
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
     """The reward of a decision; `action` is what was played, where that may be another one."""

@@ -143,8 +143,8 @@ async def rank(service: Service, call: Call, body: RankRequest) -> RankResponse:
     return RankResponse(_ranking(shown, answer.play_probability, eligible, labels), event_id, shown)
 
 
-@endpoint("POST", ROOTS[0] + "/events/{event:path}/reward", status=204, **SETTINGS)
-@endpoint("POST", ROOTS[1] + "/events/{event:path}/reward", status=204, **SETTINGS)
+@endpoint("POST", ROOTS[0] + "/events/{event:any}/reward", status=204, **SETTINGS)
+@endpoint("POST", ROOTS[1] + "/events/{event:any}/reward", status=204, **SETTINGS)
 async def reward_event(service: Service, call: Call, body: RewardValue) -> Reply:
     """The reward of an event. One that comes late or again changes nothing."""
     work = Reward(chosen(service, call).name, call.path["event"], body.value)
@@ -156,8 +156,8 @@ async def reward_event(service: Service, call: Call, body: RewardValue) -> Reply
     return Reply(204)
 
 
-@endpoint("POST", ROOTS[0] + "/events/{event:path}/activate", status=204, **SETTINGS)
-@endpoint("POST", ROOTS[1] + "/events/{event:path}/activate", status=204, **SETTINGS)
+@endpoint("POST", ROOTS[0] + "/events/{event:any}/activate", status=204, **SETTINGS)
+@endpoint("POST", ROOTS[1] + "/events/{event:any}/activate", status=204, **SETTINGS)
 async def activate_event(service: Service, call: Call) -> Reply:
     """The action of a deferred event was shown: it counts from now on."""
     await service.writer.submit(Activate(chosen(service, call).name, call.path["event"]))

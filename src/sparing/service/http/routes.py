@@ -77,7 +77,7 @@ async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAns
     return answer
 
 
-@endpoint("POST", EXPERIMENT + "/decisions/{decision}/reward", role="write")
+@endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward", role="write")
 async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAnswer:
     """The reward of a decision, named by its decision_id or request_id. The first one counts; the same again is a `duplicate`."""
     path = call.path
@@ -198,7 +198,7 @@ def _whole(call: Call, name: str, default: int, most: int) -> int:
     return int(said)
 
 
-@endpoint("GET", EXPERIMENT + "/decisions/{decision}", role="read")
+@endpoint("GET", EXPERIMENT + "/decisions/{decision:any}", role="read")
 async def decision(service: Service, call: Call) -> Record:
     """One decision, by its decision_id or request_id."""
     experiment, named = service.book.get(call.path["experiment"]), call.path["decision"]
@@ -312,4 +312,4 @@ def routes() -> Sequence[BaseRoute]:
         Route("/openapi.json", document),
         *(Route(path, page_file) for path in page.FILES),
     ]
-    return [*served, Route("/{path:path}", Fallthrough(served))]
+    return [*served, Route("/{path:any}", Fallthrough(served))]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -26,6 +27,23 @@ LARGEST_LOG = 512 * 2**20
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
+
+
+class Anything(Convertor[str]):
+    """The rest of a path, whatever it holds: `{name:any}`. The framework's own `path` stops at the end of a line."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """As it came."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("any", Anything())
 
 
 class Call(NamedTuple):
