@@ -1,5 +1,6 @@
 """Experiments from logs: a learner is made and warmed up, its state written down, and served from then on."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from sparing.service.book import Experiment, keep
 from sparing.service.events import Change
 from sparing.service.ledger import Ledger
 from sparing.service.logged import described
-from sparing.service.messages import Options
+from sparing.service.messages import NAME, RESERVED, Options
 from sparing.service.model import Model
 from sparing.service.problems import conflict
 from sparing.service.writer import Writer
@@ -49,6 +50,14 @@ def _supported(said: Any) -> Any:
         ((how, value),) = said.items()
         return CHOICES[how](value)
     raise SettingError(f'supported={said!r}; must be "elbow", {{"top": 10}} or {{"certified_within": 0.1}}')
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no path could hold."""
+    if not re.fullmatch(NAME, name) or name in RESERVED:
+        raise SettingError(
+            f"name={name!r}; must be up to 63 letters, digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+        )
 
 
 def check_options(options: Options, learner: Learner) -> None:

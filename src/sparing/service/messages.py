@@ -147,26 +147,44 @@ OptionsPatch: Any = defstruct(
 )
 
 
-class CreateRequest(Struct, forbid_unknown_fields=True):
-    """A new experiment: a learner of the library with its settings, warm-started from a log.
+class LogUpload(Struct, forbid_unknown_fields=True):
+    """A log as a file, and how to read it, as `read_log` does."""
 
-    `log` is a file in base64 (Parquet, CSV, Arrow or a peer's format), `columns` says how to read it, as `read_log` does.
-    """
+    content: str
+    """The file in base64: Parquet, CSV, Arrow or a peer's format."""
+    filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
+    """Its ending tells the format of a table."""
+    columns: dict[str, str | list[str]] = {}
+    """Which column plays which role: action, reward, propensity, distribution, eligible, context_id, contexts."""
+    features: str | dict[str, Any] | None = None
+    actions: list[Label] | None = None
+    items: list[dict[str, Any]] | None = None
+    """A row an action: its features, and its label under the action column's name."""
+
+
+class CreateRequest(Struct, forbid_unknown_fields=True):
+    """A new experiment: a learner of the library with its settings, warm-started from a log."""
 
     name: Name
-    log: str
+    log: LogUpload
     learner: str = "economical"
     settings: dict[str, Any] = {}
-    columns: dict[str, Any] = {}
     options: Options = Options()
 
 
 class ImportRequest(Struct, forbid_unknown_fields=True):
-    """A log to begin again from; live rewards so far are learnt on top of it."""
+    """A log to begin again from, perhaps with other settings of the learner; live rewards so far are learnt on top of it."""
 
-    log: str
-    columns: dict[str, Any] = {}
+    log: LogUpload
     settings: dict[str, Any] | None = None
+
+
+class ImportAnswer(Struct):
+    """What an import taught: the log's rows, live rewards learnt again, and those whose contexts were erased."""
+
+    rows: int
+    live_rewards: int
+    lost_to_erasure: int
 
 
 class ModeRequest(Struct, forbid_unknown_fields=True):

@@ -56,7 +56,8 @@ class Writer:
         self._resting = 0.0
         self._spoilt: set[int] = set()
         self._task: asyncio.Task[None] | None = None
-        self.groups = 0
+        self.groups = self.decided = 0
+        self.decided_seconds = 0.0
         self.latencies: deque[float] = deque(maxlen=2000)
         """Seconds from a decision's request to its commit, of the last ones."""
 
@@ -112,6 +113,8 @@ class Writer:
         for (work, future, began), given in zip(group, answers, strict=True):
             if type(work) is Decide:
                 self.latencies.append(done - began)
+                self.decided += 1
+                self.decided_seconds += done - began
             if future.done():
                 continue
             if isinstance(given, BaseException):

@@ -1,5 +1,6 @@
 """The routes: what is asked over HTTP, and who may ask it."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,15 +11,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sparing.errors import SparingError
-from sparing.service import creating, events, page
+from sparing.log.log import Log
+from sparing.online.learner import Learner
+from sparing.service import creating, events, page, uploads
 from sparing.service.book import Experiment
-from sparing.service.http import openapi
+from sparing.service.http import metrics, openapi
 from sparing.service.http.guard import COOKIE, SESSION
-from sparing.service.http.routing import Call, Endpoint, Reply, problem, respond
+from sparing.service.http.routing import LARGEST_LOG, Call, Endpoint, Reply, problem, respond
 from sparing.service.ledger import Alter, Decide, Reward
 from sparing.service.messages import (
     MOST,
     ActionRequest,
+    CreateRequest,
     DecideAnswer,
     DecideBatch,
     DecideItem,
@@ -114,6 +118,23 @@ async def experiments(service: Service, call: Call) -> Experiments:
     """The experiments of this store."""
     only = call.caller.experiment
     return Experiments([Listed(one.name, one.model.mode) for one in service.book if only in (None, one.name)])
+
+
+@endpoint("POST", "/v1/experiments", role="admin", status=201, limit=LARGEST_LOG)
+async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
+    """Make an experiment from a log."""
+    creating.check_name(body.name)
+
+    def make() -> tuple[Log, Learner]:
+        log = uploads.read(body.log)
+        return log, creating.make_learner(body.learner, log, body.settings)
+
+    log, learner = await asyncio.to_thread(make)
+    config = {"learner": body.learner, "settings": body.settings, "columns": body.log.columns}
+    made = await creating.create(
+        service.writer, body.name, log, learner, body.options, config, who=call.caller.name
+    )
+    return Listed(made.name, made.model.mode)
 
 
 @endpoint("PATCH", EXPERIMENT, role="admin")
@@ -252,6 +273,12 @@ async def leave(service: Service, call: Call) -> Reply:
     """Forget the page's cookie."""
     gone = f"{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
     return Reply(204, headers=((b"set-cookie", gone.encode()),))
+
+
+@endpoint("GET", "/metrics", role="read")
+async def prometheus(service: Service, call: Call) -> Reply:
+    """Numbers for Prometheus."""
+    return Reply(200, await metrics.text(service), ((b"content-type", metrics.KIND),))
 
 
 async def healthz(request: Request) -> Response:
