@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sparing.errors import SparingError
+from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import creating, events, page, uploads
@@ -48,6 +50,7 @@ from sparing.service.store import Found
 
 ENDPOINTS: list[Endpoint] = []
 EXPERIMENT = "/v1/{experiment}"
+DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -162,7 +165,7 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
 
 def _etag(text: bytes) -> int:
     number = text.decode("latin-1").strip().strip('"')
-    if not number.isdecimal():
+    if not DIGITS.fullmatch(number):
         raise ServiceError(412, "changed", "If-Match is not an ETag of this experiment", "If-Match")
     return int(number)
 
@@ -189,7 +192,11 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
             experiment.name, events.ACTION, {"label": body.add, "features": body.features}, call.caller.name
         )
     else:
-        work = Alter(experiment.name, events.RETIRE, {"label": body.retire}, call.caller.name)
+        number = None if body.retire is None else experiment.model.number(body.retire)
+        if number is None:
+            raise unfit(f"action {brief(body.retire)} is unknown", "retire", "unknown_action")
+        label = experiment.model.labels[number]
+        work = Alter(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
     await service.writer.submit(work)
     return body
 
@@ -206,16 +213,16 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
 async def decisions(service: Service, call: Call) -> Records:
     """Stored decisions in their order, and what became of them."""
     experiment = service.book.get(call.path["experiment"])
-    after, limit = _whole(call, "after", 0, 2**62), _whole(call, "limit", 100, MOST)
+    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MOST)
     found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
     more = found[-1].decision.seq if len(found) == limit and found else None
     return Records([recorded(experiment, one) for one in found], more)
 
 
-def _whole(call: Call, name: str, default: int, most: int) -> int:
+def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
     said = call.query.get(name, str(default))
-    if not (said.isascii() and said.isdecimal()) or int(said) > most:
-        raise unfit(f"{name}={said!r}; must be a whole number up to {most}", name)
+    if not DIGITS.fullmatch(said) or not least <= int(said) <= most:
+        raise unfit(f"{name}={brief(said)}; must be a whole number from {least} to {most}", name)
     return int(said)
 
 

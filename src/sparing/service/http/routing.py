@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sparing.errors import SparingError
-from sparing.service.problems import RETRY_AFTER, ServiceError
+from sparing.service.problems import RETRY_AFTER, ServiceError, not_found
 
 if TYPE_CHECKING:
     from sparing.service.http.guard import Caller
@@ -23,6 +23,8 @@ LARGEST = 16 * 2**20
 """Bytes of a request, at most, but for logs."""
 
 LARGEST_LOG = 512 * 2**20
+LONGEST = 18
+"""Digits of a length, at most."""
 
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
@@ -121,6 +123,8 @@ class Endpoint:
         service: Service = scope["app"].state.service
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: dict[str, str] = scope["path_params"]
+        if any("\0" in value for value in path.values()):
+            raise not_found("a path cannot hold NUL")
         caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
         if self.role is not None:
             service.must_be_ready()
@@ -168,10 +172,16 @@ def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
     if not text:
         return {}
     try:
-        given = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict"))
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
         raise ServiceError(400, "query", "the query is not well-formed") from None
-    for name in given:
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise ServiceError(
+                422, "repeated_parameter", f"query parameter {name!r} stands there twice", name
+            )
+        given[name] = value
         if name not in known:
             listed = ", ".join(known) or "there are none"
             raise ServiceError(
@@ -191,7 +201,7 @@ def _check_type(headers: dict[bytes, bytes]) -> None:
 
 async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
     said = headers.get(b"content-length", b"0")
-    if said.isdigit() and int(said) > limit:
+    if said.isdigit() and (len(said) > LONGEST or int(said) > limit):
         raise _too_large(limit)
     parts, size = [], 0
     while True:
