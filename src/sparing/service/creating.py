@@ -10,6 +10,7 @@ from sparing.errors import SettingError
 from sparing.log.log import Log
 from sparing.model import supported
 from sparing.online import algorithms
+from sparing.online.checking import as_reward
 from sparing.online.learner import Learner
 from sparing.online.warming import LEARNERS
 from sparing.service import arms, events
@@ -71,6 +72,8 @@ def check_options(options: Options, learner: Learner) -> None:
         raise SettingError("aggregate='sum' adds rewards up until the window closes; give a reward_window")
     if options.default_reward is not None and options.reward_window is None:
         raise SettingError("default_reward is learnt when the window closes; give a reward_window")
+    if options.default_reward is not None:
+        as_reward(options.default_reward, learner.reward_range)
 
 
 async def create(

@@ -13,7 +13,10 @@ RESERVED = ("experiments",)
 """Names that paths need for themselves."""
 
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+"""An id of the caller's; databases know no text with a NUL in it."""
+
+Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MOST = 1000
 """Items in a batch."""
@@ -117,7 +120,7 @@ class RewardItems(Struct):
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """How an experiment serves: what an operator may change while it runs."""
 
-    reward_window: Annotated[float, Meta(gt=0)] | None = None
+    reward_window: Seconds | None = None
     """Seconds within which a reward counts."""
     default_reward: float | None = None
     """Learnt where none came within the window; without one nothing is learnt."""
@@ -130,7 +133,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     check: Share = 0.0
     explore: Share = 0.0
     budget_calls: Annotated[int, Meta(ge=0)] | None = None
-    budget_period: Annotated[float, Meta(gt=0)] = 30 * 86400.0
+    budget_period: Seconds = 30 * 86400.0
     most_open: Annotated[int, Meta(ge=0)] | None = None
     fallback: str = "logged"
     """Who serves in the modes shadow and fallback, as `holdout_policy`."""
