@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import json
 import socket
 import tempfile
 import threading
@@ -73,6 +74,28 @@ def added_key(settings, name, role="write", experiment=None, *, expires=None, re
 
     asyncio.run(add())
     return key
+
+
+def refused(answer, status, code, field=None):
+    """The sentence of a refusal that is as it should be."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert told["status"] == status
+    assert told["code"] == code
+    assert told.get("field") == field
+    assert told["title"]
+    assert told["detail"]
+    return told["detail"]
+
+
+def posted(http, raw, path):
+    """The answer to a body, of bytes or as JSON."""
+    return http.post(
+        path,
+        content=raw if isinstance(raw, bytes) else json.dumps(raw),
+        headers={"Content-Type": "application/json"},
+    )
 
 
 @contextlib.contextmanager
