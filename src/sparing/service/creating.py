@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, SparingError
 from sparing.log.log import Log
 from sparing.model import supported
 from sparing.online import algorithms
@@ -34,11 +34,13 @@ def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
     if name not in LEARNERS:
         raise SettingError(f"learner={name!r}; must be one of {', '.join(LEARNERS)}")
     given = dict(settings)
-    if "supported" in given:
-        given["supported"] = _supported(given["supported"])
     try:
+        if "supported" in given:
+            given["supported"] = _supported(given["supported"])
         learner: Learner = getattr(algorithms, name)(log, **given)
-    except TypeError as error:
+    except SparingError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a setting of another kind than it should be
         raise SettingError(f"learner {name}: {error}") from None
     learner.warm_up()
     return learner
@@ -98,8 +100,8 @@ async def create(
         model = Model(number, learner, options, store.salt)
         experiment = Experiment(number, name, told, 0, model)
         body = msgspec.json.encode(keep(store.folder, model))
-        book.add(experiment)
         ledger.append(experiment, Change(0, number, 0, events.BASE, body, who))
+        book.add(experiment)
         return experiment
 
     return await writer.alone(operation)
