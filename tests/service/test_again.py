@@ -1,5 +1,7 @@
 """Calls that are made again, batches, and changes that are refused."""
 
+import base64
+
 import httpx
 import pytest
 
@@ -133,18 +135,57 @@ def test_actions_that_do_not_fit(http, body):
     assert http.post("/v1/shop/actions", json=body).status_code == 422
 
 
-def test_experiments_that_cannot_be_made(http):
-    log = {"content": "AAAA"}
-    for body in (
-        {"name": "a/b", "log": log},
-        {"name": "new\n", "log": log},
-        {"name": "experiments", "log": log},
-        {"name": "new", "log": {"content": "no base64!"}},
-        {"name": "new", "log": {"content": "é"}},
-        {"name": "new", "log": log},
-        {"name": "new", "log": {"content": "", "filename": "log.csv"}},
-        {"name": "new", "log": {"content": "AAAA", "filename": "../../x.csv"}},
-        {"name": "new", "log": {"content": "AAAA", "filename": "\x00.csv"}},
-    ):
-        answer = http.post("/v1/experiments", json=body)
-        assert answer.status_code == 422, (body, answer.text)
+ROWS = "".join(f"{20 + i % 50},{'ab'[i % 2]},{['red', 'green', 'blue'][i % 3]},{i % 2}\n" for i in range(60))
+LOG = {
+    "content": base64.b64encode(f"age,device,banner,clicked\n{ROWS}".encode()).decode(),
+    "filename": "log.csv",
+    "columns": {"action": "banner", "reward": "clicked"},
+}
+UNMADE = [
+    {"name": "a/b"},
+    {"name": "new\n"},
+    {"name": "experiments"},
+    {"log": {"content": "no base64!"}},
+    {"log": {"content": "é"}},
+    {"log": {"content": "AAAA"}},
+    {"log": {"content": ""}},
+    {"log": {"filename": ".."}},
+    {"log": {"filename": "."}},
+    {"log": {"filename": "../../x.parquet"}},
+    {"log": {"filename": "\x00"}},
+    {"log": {"columns": {"action": "nobody"}}},
+    {"log": {"columns": {**LOG["columns"], "contexts": ["age", "age"]}}},
+    {"log": {"columns": {**LOG["columns"], "propensity": ["age"]}}},
+    {"log": {"columns": {**LOG["columns"], "colour": "age"}}},
+    {"log": {"items": [{"banner": "red", "size": 10**30}]}},
+    {"log": {"items": [{"banner": "red", "size": 1}, {"banner": "green", "size": "x"}]}},
+    {"log": {"actions": ["red"]}},
+    {"log": {"features": {"age": 5}}},
+    {"learner": "__class__"},
+    {"settings": {"log": 1}},
+    {"settings": {"nothing": 1}},
+    {"settings": {"tolerance": [1]}},
+    {"settings": {"ridge": "1"}},
+    {"settings": {"reward_range": "ab"}},
+    {"learner": "eps_moful", "settings": {"supported": {"certified_within": []}}},
+    {"learner": "eps_moful", "settings": {"supported": {"top": 1.5}}},
+    {"learner": "economical", "settings": {"call_cost": 0.1, "horizon": 10**30}},
+    {"options": {"default_reward": 1.0}},
+    {"options": {"default_reward": 2.0, "reward_window": 1.0}, "settings": {"reward_range": [0, 1]}},
+]
+
+
+@pytest.mark.parametrize("change", UNMADE, ids=str)
+def test_experiments_that_cannot_be_made(http, change):
+    body = {"name": "new", "learner": "confident", **change, "log": {**LOG, **change.get("log", {})}}
+    before = http.get("/v1/experiments").json()
+    answer = http.post("/v1/experiments", json=body)
+    assert answer.status_code == 422, answer.text
+    assert http.get("/v1/experiments").json() == before
+
+
+def test_an_experiment_that_can_be_made(http):
+    body = {"name": "made", "learner": "confident", "log": LOG}
+    assert http.post("/v1/experiments", json=body).status_code == 201
+    refused(http.post("/v1/experiments", json=body), 409, "exists", "name")
+    assert decide(http, {"context": {"age": 30, "device": "a"}}, "/v1/made/decide").status_code == 200
