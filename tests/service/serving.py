@@ -18,6 +18,7 @@ from sparing.service import events, launching
 from sparing.service.http.guard import new_key
 from sparing.service.serving import Service, Settings
 from sparing.service.store import at
+from sparing.service.verifying import verify
 from sparing.simulation import LinearWorld, draw_log
 
 PATIENCE = 120.0
@@ -74,6 +75,20 @@ def added_key(settings, name, role="write", experiment=None, *, expires=None, re
 
     asyncio.run(add())
     return key
+
+
+def faults(known):
+    """What a replay of a store finds."""
+
+    async def replayed():
+        store = at(known.folder)
+        await store.open()
+        try:
+            return [fault for verdict in await verify(store) for fault in verdict.faults]
+        finally:
+            await store.close()
+
+    return asyncio.run(replayed())
 
 
 def refused(answer, status, code, field=None):

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from starlette.routing import Route
 
-from service.serving import PLAIN, RAW, columns_log, made, running
+from service.serving import PLAIN, RAW, columns_log, faults, made, running
 from sparing.service.http import openapi
 from sparing.service.http.routes import ENDPOINTS, routes
 from sparing.service.serving import Settings
@@ -62,6 +62,8 @@ def services(tmp_path_factory):
     made(one, "banners", columns_log())
     with running(two) as several, running(one) as single:
         yield several, single
+    for known in (two, one):
+        assert faults(known) == []  # after all that, every decision still follows from the store
 
 
 def cases():
