@@ -1,5 +1,6 @@
 """Experiments from logs: a learner is made and warmed up, its state written down, and served from then on."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -91,7 +92,8 @@ async def create(
     """Store a new experiment that begins from a learner; `config` says how the learner was made."""
     check_options(options, learner)
     store, book = writer.store, writer.book
-    told = {**config, "about": described(log)}
+    began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(described, log)}
+    told = {**config, **began}
 
     async def operation(ledger: Ledger) -> Experiment:
         if any(known.name == name for known in book):

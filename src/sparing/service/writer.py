@@ -73,6 +73,11 @@ class Writer:
             if self._task is not None:
                 self._task.cancel()
 
+    @property
+    def resting(self) -> bool:
+        """Whether the store has just failed, and is not written to for a moment."""
+        return time.monotonic() < self._resting
+
     async def submit(self, work: Work) -> Any:
         """The answer to a request, once what it changed is on the disk."""
         (answer,) = await self.submit_all([work])
@@ -165,7 +170,7 @@ class Writer:
 
     async def _write(self, operation: Callable[[Ledger], Awaitable[Result]]) -> Result:
         """Lock, catch up, perform, write, commit; on failure nothing has happened."""
-        if time.monotonic() < self._resting:
+        if self.resting:
             raise unavailable("store", "the store cannot be written to at the moment; try again")
         ledger: Ledger | None = None
         try:

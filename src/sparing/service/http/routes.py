@@ -15,14 +15,15 @@ from sparing.errors import SparingError
 from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.online.learner import Learner
-from sparing.service import creating, events, page, uploads
+from sparing.service import creating, events, measuring, page, uploads
 from sparing.service.book import Experiment
 from sparing.service.http import metrics, openapi
 from sparing.service.http.guard import COOKIE, SESSION
-from sparing.service.http.routing import LARGEST_LOG, Call, Endpoint, Reply, problem, respond
+from sparing.service.http.routing import JSON, LARGEST_LOG, Call, Endpoint, Reply, problem, respond
 from sparing.service.ledger import Alter, Decide, Reward
 from sparing.service.messages import (
     MOST,
+    About,
     ActionRequest,
     CreateRequest,
     DecideAnswer,
@@ -44,6 +45,7 @@ from sparing.service.messages import (
     RewardRequest,
     SessionRequest,
 )
+from sparing.service.overview import Overview
 from sparing.service.problems import ServiceError, not_found, unfit
 from sparing.service.serving import Service
 from sparing.service.store import Found
@@ -168,6 +170,23 @@ def _etag(text: bytes) -> int:
     if not DIGITS.fullmatch(number):
         raise ServiceError(412, "changed", "If-Match is not an ETag of this experiment", "If-Match")
     return int(number)
+
+
+@endpoint("GET", EXPERIMENT, role="read")
+async def about(service: Service, call: Call) -> About:
+    """An experiment as it is now: what is promised, actions, features, options. The ETag is for If-Match."""
+    found = measuring.about(service.book.get(call.path["experiment"]))
+    etag = (b"etag", f'"{found.config_seq}"'.encode())
+    return Reply(200, msgspec.json.encode(found), (JSON, etag))  # type: ignore[return-value]
+
+
+@endpoint("GET", EXPERIMENT + "/summary", role="read")
+async def summary(service: Service, call: Call) -> Overview:
+    """Everything that the page shows."""
+    experiment = service.book.get(call.path["experiment"])
+    return await measuring.overview(
+        service.writer, experiment, now=service.clock(), started=service.started, worker=service.worker
+    )
 
 
 @endpoint("POST", EXPERIMENT + "/mode", role="admin")
