@@ -34,8 +34,9 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
+# One BLAS thread a worker: two workers with two each wait for one another.
 unit: $(VENV)/ready browser
-	$(BIN)/pytest -n 2 --dist worksteal -q
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
 browser:  # pages are tested in Debian's Chromium
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
