@@ -98,6 +98,8 @@ def test_batches(http):
         {"holdout": "0.5"},
         {"budget_calls": -1},
         {"budget_calls": 1.5},
+        {"budget_calls": 10**30},
+        {"most_open": 10**30},
         {"holdout_policy": "nobody"},
         {"fallback": "action:99"},
         {"fallback": None},

@@ -17,6 +17,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 """An id of the caller's; databases know no text with a NUL in it."""
 
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
+Count = Annotated[int, Meta(ge=0, le=10**12)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MOST = 1000
 """Items in a batch."""
@@ -132,9 +133,9 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Who serves the holdout: `logged` (actions by their share of the log), `uniform` or `action:LABEL`."""
     check: Share = 0.0
     explore: Share = 0.0
-    budget_calls: Annotated[int, Meta(ge=0)] | None = None
+    budget_calls: Count | None = None
     budget_period: Seconds = 30 * 86400.0
-    most_open: Annotated[int, Meta(ge=0)] | None = None
+    most_open: Count | None = None
     fallback: str = "logged"
     """Who serves in the modes shadow and fallback, as `holdout_policy`."""
     price: Annotated[float, Meta(ge=0)] | None = None
