@@ -124,6 +124,12 @@ def test_many(url):
         assert speaker.decide_many([]) == speaker.reward_many([]) == []
 
 
+def test_about(url):
+    with client(url, "banners") as speaker:
+        told = speaker.about()
+    assert (told.name, told.mode, sorted(told.actions)) == ("banners", "live", ["blue", "green", "red"])
+
+
 def test_stored_decisions_are_read_in_pages(url):
     with client(url) as speaker:
         speaker.decide_many([PLAIN] * 1001)

@@ -23,7 +23,7 @@ OPTIONS = {
     "holdout_policy": ["logged", "uniform", "action:red", "action:pink"],
     "check": [0.0, 0.5, 1.0],
     "explore": [0.0, 0.3, 1.0],
-    "budget_calls": [None, 0, 5, 10**30],
+    "budget_calls": [None, 0, 5, 10**12],
     "budget_period": [0.001, 10.0, 1e9],
     "most_open": [None, 0, 3],
     "fallback": ["logged", "uniform", "action:blue"],
