@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, SparingError
 from sparing.log.log import Log
 from sparing.model import supported
 from sparing.online import algorithms
+from sparing.online.checking import as_reward
 from sparing.online.learner import Learner
 from sparing.online.warming import LEARNERS
 from sparing.service import arms, events
@@ -34,11 +35,13 @@ def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
     if name not in LEARNERS:
         raise SettingError(f"learner={name!r}; must be one of {', '.join(LEARNERS)}")
     given = dict(settings)
-    if "supported" in given:
-        given["supported"] = _supported(given["supported"])
     try:
+        if "supported" in given:
+            given["supported"] = _supported(given["supported"])
         learner: Learner = getattr(algorithms, name)(log, **given)
-    except TypeError as error:
+    except SparingError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a setting of another kind than it should be
         raise SettingError(f"learner {name}: {error}") from None
     learner.warm_up()
     return learner
@@ -72,6 +75,8 @@ def check_options(options: Options, learner: Learner) -> None:
         raise SettingError("aggregate='sum' adds rewards up until the window closes; give a reward_window")
     if options.default_reward is not None and options.reward_window is None:
         raise SettingError("default_reward is learnt when the window closes; give a reward_window")
+    if options.default_reward is not None:
+        as_reward(options.default_reward, learner.reward_range)
 
 
 async def create(
@@ -97,8 +102,8 @@ async def create(
         model = Model(number, learner, options, store.salt)
         experiment = Experiment(number, name, told, 0, model)
         body = msgspec.json.encode(keep(store.folder, model))
-        book.add(experiment)
         ledger.append(experiment, Change(0, number, 0, events.BASE, body, who))
+        book.add(experiment)
         return experiment
 
     return await writer.alone(operation)

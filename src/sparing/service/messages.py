@@ -13,9 +13,11 @@ RESERVED = ("experiments",)
 """Names that paths need for themselves."""
 
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000]*$")]
-"""What names a thing of the caller's; PostgreSQL's texts have no NUL."""
+Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+"""An id of the caller's; databases know no text with a NUL in it."""
 
+Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
+Count = Annotated[int, Meta(ge=0, le=10**12)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MOST = 1000
 """Items in a batch."""
@@ -47,6 +49,11 @@ class DecideAnswer(Struct):
     arm: str
     model_seq: int
     reward_by: str | None
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it is the client's own, because the service did not answer in time: it has no id, and its reward goes nowhere."""
+        return not self.decision_id
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
@@ -114,7 +121,7 @@ class RewardItems(Struct):
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """How an experiment serves: what an operator may change while it runs."""
 
-    reward_window: Annotated[float, Meta(gt=0)] | None = None
+    reward_window: Seconds | None = None
     """Seconds within which a reward counts."""
     default_reward: float | None = None
     """Learnt where none came within the window; without one nothing is learnt."""
@@ -126,9 +133,9 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Who serves the holdout: `logged` (actions by their share of the log), `uniform` or `action:LABEL`."""
     check: Share = 0.0
     explore: Share = 0.0
-    budget_calls: Annotated[int, Meta(ge=0)] | None = None
-    budget_period: Annotated[float, Meta(gt=0)] = 30 * 86400.0
-    most_open: Annotated[int, Meta(ge=0)] | None = None
+    budget_calls: Count | None = None
+    budget_period: Seconds = 30 * 86400.0
+    most_open: Count | None = None
     fallback: str = "logged"
     """Who serves in the modes shadow and fallback, as `holdout_policy`."""
     price: Annotated[float, Meta(ge=0)] | None = None

@@ -25,11 +25,15 @@ def read(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
         content = base64.b64decode(upload.content, validate=True)
     except (binascii.Error, ValueError):
         raise SettingError("log.content is not base64") from None
-    unknown = [name for name in upload.columns if name not in ROLES]
-    if unknown:
-        raise SettingError(f"log.columns has no role {unknown[0]!r}; the roles are {', '.join(ROLES)}")
+    for name, column in upload.columns.items():
+        if name not in ROLES:
+            raise SettingError(f"log.columns has no role {name!r}; the roles are {', '.join(ROLES)}")
+        if name != "contexts" and not isinstance(column, str):
+            raise SettingError(
+                f"log.columns.{name} must be the name of one column; only contexts are several"
+            )
     with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
-        path = Path(folder) / re.sub(r"[^\w.-]", "_", upload.filename)
+        path = Path(folder) / re.sub(r"^\.*$|[^\w.-]", "_", upload.filename)
         path.write_bytes(content)
         columns: Any = upload.columns
         return read_log(
@@ -46,5 +50,5 @@ def _table(rows: list[dict[str, Any]]) -> Any:
 
     try:
         return pa.Table.from_pylist(rows)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise SettingError(f"log.items is no table: {error}") from None

@@ -132,7 +132,7 @@ class Writer:
 
     async def _look(self, ledger: Ledger, works: Sequence[Work]) -> None:
         """Find the stored decisions that a group speaks of."""
-        ids: list[bytes] = []
+        ids: dict[bytes, list[tuple[str, str]]] = {}
         requests: dict[str, list[str]] = {}
         for work in works:
             if type(work) is Decide:
@@ -141,14 +141,18 @@ class Writer:
             elif isinstance(work, Reward | Activate):
                 identity = events.id_bytes(work.named)
                 if identity is not None:
-                    ids.append(identity)
+                    ids.setdefault(identity, []).append((work.experiment, work.named))
                 else:
                     requests.setdefault(work.experiment, []).append(work.named)
             elif isinstance(work, Sweep):
                 due = self.book.get(work.experiment).model.due(ledger.ts)[:SWEPT]
                 ledger.know(await self.store.find_seqs(due))
         if ids:
-            ledger.know(await self.store.find(ids))
+            found = await self.store.find(list(ids))
+            ledger.know(found)
+            for missing in ids.keys() - {one.decision.decision_id for one in found}:
+                for name, named in ids[missing]:  # a request's id may look like a decision's
+                    requests.setdefault(name, []).append(named)
         for name, some in requests.items():
             try:
                 number = self.book.get(name).number

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sparing.errors import SparingError
+from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import creating, events, measuring, page, uploads
@@ -50,6 +52,7 @@ from sparing.service.store import Found
 
 ENDPOINTS: list[Endpoint] = []
 EXPERIMENT = "/v1/{experiment}"
+DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -83,7 +86,7 @@ async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAns
     return answer
 
 
-@endpoint("POST", EXPERIMENT + "/decisions/{decision}/reward", role="write")
+@endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward", role="write")
 async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAnswer:
     """The reward of a decision, named by its decision_id or request_id. The first one counts; the same again is a `duplicate`."""
     path = call.path
@@ -164,7 +167,7 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
 
 def _etag(text: bytes) -> int:
     number = text.decode("latin-1").strip().strip('"')
-    if not number.isdecimal():
+    if not DIGITS.fullmatch(number):
         raise ServiceError(412, "changed", "If-Match is not an ETag of this experiment", "If-Match")
     return int(number)
 
@@ -208,7 +211,11 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
             experiment.name, events.ACTION, {"label": body.add, "features": body.features}, call.caller.name
         )
     else:
-        work = Alter(experiment.name, events.RETIRE, {"label": body.retire}, call.caller.name)
+        number = None if body.retire is None else experiment.model.number(body.retire)
+        if number is None:
+            raise unfit(f"action {brief(body.retire)} is unknown", "retire", "unknown_action")
+        label = experiment.model.labels[number]
+        work = Alter(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
     await service.writer.submit(work)
     return body
 
@@ -225,20 +232,20 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
 async def decisions(service: Service, call: Call) -> Records:
     """Stored decisions in their order, and what became of them."""
     experiment = service.book.get(call.path["experiment"])
-    after, limit = _whole(call, "after", 0, 2**62), _whole(call, "limit", 100, MOST)
+    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MOST)
     found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
     more = found[-1].decision.seq if len(found) == limit and found else None
     return Records([recorded(experiment, one) for one in found], more)
 
 
-def _whole(call: Call, name: str, default: int, most: int) -> int:
+def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
     said = call.query.get(name, str(default))
-    if not (said.isascii() and said.isdecimal()) or int(said) > most:
-        raise unfit(f"{name}={said!r}; must be a whole number up to {most}", name)
+    if not DIGITS.fullmatch(said) or not least <= int(said) <= most:
+        raise unfit(f"{name}={brief(said)}; must be a whole number from {least} to {most}", name)
     return int(said)
 
 
-@endpoint("GET", EXPERIMENT + "/decisions/{decision}", role="read")
+@endpoint("GET", EXPERIMENT + "/decisions/{decision:any}", role="read")
 async def decision(service: Service, call: Call) -> Record:
     """One decision, by its decision_id or request_id."""
     experiment, named = service.book.get(call.path["experiment"]), call.path["decision"]
@@ -325,30 +332,37 @@ async def page_file(request: Request) -> Response:
 class Fallthrough:
     """What no route has."""
 
+    def __init__(self, served: Sequence[Route]) -> None:
+        self._served = served
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer 404, or 405 where the path is known."""
-        known = [one.method for one in ENDPOINTS if Route(one.path, one).matches(scope)[0].value]
+        from sparing.service.http import personalizer
+
+        path, method = scope["path"], scope["method"]
+        theirs = path.startswith("/personalizer/")
+        found = [one.methods or set() for one in self._served if one.matches(scope)[0].value]
+        known = sorted(set[str]().union(*found))
+        error = not_found(f"there is nothing at {path}; see /openapi.json")
         if known:
-            allow = ((b"allow", ", ".join(known).encode()),)
-            reply = problem(
-                ServiceError(405, "method", f"{scope['method']} is not served here; {', '.join(known)} is")
-            )
-            await respond(send, reply._replace(headers=(*reply.headers, *allow)))
-            return
-        await respond(
-            send,
-            problem(not_found(f"there is nothing at {scope['path']}; see /openapi.json")),
-            head=scope["method"] == "HEAD",
-        )
+            error = ServiceError(405, "method", f"{method} is not served here; {', '.join(known)} is")
+        elif theirs:
+            error = personalizer.unserved(path)
+        reply = personalizer.microsoft(error) if theirs else problem(error)
+        if known:
+            reply = reply._replace(headers=(*reply.headers, (b"allow", ", ".join(known).encode())))
+        await respond(send, reply, head=method == "HEAD")
 
 
 def routes() -> Sequence[BaseRoute]:
     """All routes, in the order in which they are tried."""
-    served: list[BaseRoute] = [each.route() for each in ENDPOINTS]
+    from sparing.service.http import personalizer  # noqa: F401 - it declares its own
+
+    served = [each.route() for each in ENDPOINTS]
     served += [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/openapi.json", document),
         *(Route(path, page_file) for path in page.FILES),
     ]
-    return [*served, Route("/{path:path}", Fallthrough())]
+    return [*served, Route("/{path:any}", Fallthrough(served))]
