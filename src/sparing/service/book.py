@@ -56,9 +56,13 @@ class Book:
         """Take in what others have committed up to an event."""
         if upto <= self.seq:
             return
-        for number, name, config, floor in await self.store.experiments():
+        stored = await self.store.experiments()
+        upto = max(
+            [upto, *(floor for *_, floor in stored)]
+        )  # a floor that is seen was committed with all before it
+        for number, name, config, floor in stored:
             known = self._known.get(number)
-            if known is None:
+            if known is None or floor > self.seq:  # what lies below the floor cannot be replayed
                 self.add(await self._read(number, name, config, floor, upto))
                 continue
             known.config, known.floor = config, floor
@@ -67,6 +71,13 @@ class Book:
                 for event in some:
                     self.apply(known, event)
         self.seq = upto
+
+    async def at(self, number: int, upto: int) -> Experiment:
+        """An experiment as it was after an event, read from the disk; the book itself stays as it is."""
+        for known, name, config, floor in await self.store.experiments():
+            if known == number:
+                return await self._read(number, name, config, floor, upto)
+        raise FileError(f"the store has no experiment number {number}")
 
     async def reread(self, numbers: set[int]) -> None:
         """Read experiments anew from the disk, up to where the book is: what was not committed is forgotten."""
@@ -92,6 +103,11 @@ class Book:
     ) -> Experiment:
         """The newest state on disk, and the events since."""
         model, since = await self.start(number, upto)
+        if since < floor:
+            raise FileError(
+                f"experiment {name}: contexts before its event {floor} were erased, and the state at it is missing or damaged "
+                f"in {self.store.folder / 'snapshots'}. Restore it from a backup"
+            )
         experiment = Experiment(number, name, config, floor, model)
         async for some in self.store.events(number, since, upto):
             for event in some:

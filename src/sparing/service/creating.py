@@ -77,6 +77,10 @@ def check_options(options: Options, learner: Learner) -> None:
         raise SettingError("default_reward is learnt when the window closes; give a reward_window")
     if options.default_reward is not None:
         as_reward(options.default_reward, learner.reward_range)
+    if options.retention is not None and options.retention < (options.reward_window or 0.0):
+        raise SettingError(
+            "retention is shorter than reward_window: contexts would be erased while their rewards may still come"
+        )
 
 
 async def create(

@@ -141,6 +141,8 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     price: Annotated[float, Meta(ge=0)] | None = None
     """What a reward call costs, for the page; the learner's own call_cost if it is not said."""
     unit: Annotated[str, Meta(max_length=16)] = ""
+    retention: Annotated[float, Meta(gt=0)] | None = None
+    """Seconds after which a decision's context is erased."""
 
 
 OptionsPatch: Any = defstruct(

@@ -355,7 +355,8 @@ class Model:
         elif event.kind == events.RETIRE:
             self.learner.retire(body["label"])
             self.know_actions()
-        self.config_seq = event.seq
+        if event.kind != events.ERASE:  # which changes no setting
+            self.config_seq = event.seq
 
     def check_reward(self, value: float) -> None:
         """Refuse a reward that the learner would refuse."""

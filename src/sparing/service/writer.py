@@ -165,6 +165,11 @@ class Writer:
         async with self._alone:
             return await self._write(operation)
 
+    async def between(self, act: Callable[[], Result]) -> Result:
+        """Run something between two groups, in a thread."""
+        async with self._alone:
+            return await asyncio.to_thread(act)
+
     async def catch_up(self) -> None:
         """Take in what other workers have committed."""
         async with self._alone:

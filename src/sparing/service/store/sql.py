@@ -12,7 +12,7 @@ from sparing import archive
 from sparing.service import events
 from sparing.service.events import Change, Decided, Event, Outcome
 from sparing.service.store.driver import Driver, Row
-from sparing.service.store.migrating import migrate
+from sparing.service.store.migrating import check_version, migrate
 
 CHUNK = 2000
 """Events read at once."""
@@ -101,8 +101,8 @@ class Rows:
 class Store:
     """A database and a folder of states; who writes is alone between `begin` and `commit` or `rollback`."""
 
-    def __init__(self, folder: Path, driver: Driver) -> None:
-        self.folder, self.driver = folder, driver
+    def __init__(self, folder: Path, driver: Driver, address: str | None = None) -> None:
+        self.folder, self.driver, self.address = folder, driver, address
         self._turn = asyncio.Lock()
 
     async def open(self, *, create: bool = False) -> None:
@@ -116,6 +116,12 @@ class Store:
         except BaseException:
             await self.driver.close()
             raise
+
+    async def look(self) -> None:
+        """Connect to a store that another process may be writing, only to read."""
+        await self.driver.connect(create=False)
+        check_version(await self.driver.read("select max(version) from schema_migrations"))
+        ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
 
     async def close(self) -> None:
         """Leave the database."""
