@@ -69,6 +69,8 @@ class Book:
 
     async def reread(self, numbers: set[int]) -> None:
         """Read experiments anew from the disk, up to where the book is: what was not committed is forgotten."""
+        if not numbers:
+            return
         for number, name, config, floor in await self.store.experiments():
             if number in numbers:
                 self.add(await self._read(number, name, config, floor, self.seq))
