@@ -75,10 +75,10 @@ class Writer:
 
     async def submit(self, work: Work) -> Any:
         """The answer to a request, once what it changed is on the disk."""
-        (answer,) = await self.submit_all([work])
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append((work, future, time.monotonic()))
+        self._come.set()
+        return await future
 
     async def submit_all(self, works: Sequence[Work]) -> list[Any]:
         """The answers to requests, in their order; a problem in the place of an answer."""
