@@ -93,6 +93,20 @@ PEERS = (
     Peer("contextualbandits", "contextualbandits", "contextualbandits==0.3.30", _LEARN),
     Peer("river", "river", "river==0.26.1", (*_SCIENCE, "narwhals==2.28.0")),
     Peer("coba", "coba", "coba==8.1.0", ("numpy==2.4.6",)),
+    Peer(  # its own packages; all that both need (Starlette, uvicorn, …) is what ours runs on
+        "fastapi",
+        "FastAPI",
+        "fastapi==0.162.4",
+        (
+            "annotated-doc==0.0.6",
+            "annotated-types==0.8.0",
+            "opentelemetry-api==1.45.2",
+            "pydantic==2.14.3",
+            "pydantic-core==2.50.4",
+            "typing-extensions==4.16.0",
+            "typing-inspection==0.4.5",
+        ),
+    ),
     Peer("vowpalwabbit", "VW", "vowpalwabbit==9.11.9", ("numpy==2.4.6",)),
 )
 

@@ -15,7 +15,7 @@ def bench(
     only: Annotated[
         str,
         typer.Option(
-            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, growth; "
+            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, service, growth; "
             "default: all."
         ),
     ] = "",
@@ -41,7 +41,7 @@ def bench(
 ) -> None:
     """Measure our CPU time beside other libraries', in one run, with the spread of every ratio.
 
-    Peers are installed from PyPI, each in an environment of its own in the user's cache, and kept there.
+    Peers of these parts are installed from PyPI, each in an environment of its own in the user's cache, and kept there.
 
     Example: python -m research bench --only step,statistics --no-peers
     """
@@ -49,6 +49,7 @@ def bench(
 
     from research.bench import report
     from research.bench.running import bench as measure
+    from research.bench.running import rivals
     from research.bench.setting import PARTS, BenchmarkSetting, check_parts
     from research.environments import install
     from sparing.archive import check_folder
@@ -63,7 +64,7 @@ def bench(
     setting = BenchmarkSetting.quick() if quick else BenchmarkSetting()
     if rows is not None:
         setting = replace(setting, statistics_rows=rows)
-    peers = [] if quick or no_peers else install(reinstall=reinstall, say=terminal.say)
+    peers = [] if quick or no_peers else install(rivals(chosen), reinstall=reinstall, say=terminal.say)
     with terminal.progress_bar("measuring") as progress:
         result = measure(setting, parts=chosen, peers=peers, progress=progress, say=terminal.say)
     try:
@@ -92,6 +93,8 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     header, rows = report.step_ratios(result)
     if rows:
         terminal.print_table("The online step: the others' time over ours (range)", header, rows)
+    if rows := report.served(result):
+        terminal.print_table("The live service: least (quartiles)", report.SERVED, rows)
     if rows := report.others(result):
         terminal.print_table("Beside each other", report.HEADER[:-1], rows)
     for failure in result.outcome.failures:

@@ -25,7 +25,8 @@ COST = "ours / other"
 
 @dataclass(frozen=True)
 class Measurement:
-    """CPU seconds of one unit of work (a step, a run, a file), one number for each interleaved round.
+    """CPU seconds of one unit of work (a step, a run, a file), one number for each interleaved round; of the service, what
+    its unit says.
 
     `size` and `regime` say under what circumstances; `count` is how many units a round repeated.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from research.bench.measuring import COST, BenchmarkResult, Measurement, Ratio
-from research.bench.parts import growth, step
+from research.bench.parts import growth, service, step
 from research.bench.parts.batch import SUMMING
 from research.learners import LEARNERS
 from sparing import archive
@@ -21,6 +21,7 @@ BEGIN = "<!-- table: written by `python -m research bench --page`, not by hand -
 END = "<!-- end of table -->"
 
 HEADER = ("what", "size", "ours", "against", "ratio (range)", "target")
+SERVED = ("what", "contender", "regime", "least (quartiles)")
 OUTLOOK = "CPU time, one thread. Ratios are of the minima; the range is over interleaved rounds."
 
 
@@ -91,6 +92,28 @@ def step_ratios(result: BenchmarkResult) -> tuple[tuple[str, ...], list[tuple[st
     return ("times the time of ours", "ours", *sizes), sorted(rows, key=lambda row: row[1])
 
 
+def served(result: BenchmarkResult) -> list[tuple[str, ...]]:
+    """The service's numbers as cells: least and quartiles, a rate as its highest."""
+    found = [m for m in result.outcome.measurements if m.part == service.PART]
+    return [(m.size, m.contender.removeprefix("ours, "), m.regime, _told(m)) for m in found]
+
+
+def _told(measurement: Measurement) -> str:
+    """A number of the service in its own unit."""
+    low, _, high = measurement.quartiles
+    best = measurement.minimum
+    if measurement.unit == service.REQUEST:
+        return f"{_figure(1 / best)} a second ({_figure(1 / high)}–{_figure(1 / low)})"
+    scale, unit = {
+        service.PAIR: (1e6, "µs"),
+        service.ANSWER: (1e3, "ms"),
+        service.BYTES: (1.0, "bytes"),
+        service.MEMORY: (1e-6, "MB"),
+        service.START: (1.0, "s"),
+    }[measurement.unit]
+    return f"{_figure(scale * best)} {unit} ({_figure(scale * low)}–{_figure(scale * high)})"
+
+
 def provenance(result: BenchmarkResult) -> str:
     """Where and with what it was measured."""
     machine = result.machine
@@ -116,6 +139,11 @@ def markdown(result: BenchmarkResult) -> str:
     header, rows = step_ratios(result)
     if rows:
         parts += ["**The online step: the others' time over ours (range of rounds)**", _table(header, rows)]
+    if rows := served(result):
+        parts += [
+            "**The live service: least (quartiles); rates and latencies by the clock**",
+            _table(SERVED, rows),
+        ]
     if rows := others(result):
         parts += ["**Beside each other, without a target**", _table(HEADER[:-1], rows)]
     if result.outcome.failures:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from research.bench.field import Field, open_field
 from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
-from research.bench.parts import batch, encoding, growth, startup, step
+from research.bench.parts import batch, encoding, growth, service, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
-from research.environments import Installed
+from research.environments import PEERS, Installed, Peer
 
 Measure = Callable[[BenchmarkSetting, Field], Outcome]
 
@@ -21,9 +21,18 @@ MEASURES: dict[str, Measure] = {
     "pi-plus": batch.pi_plus,
     "startup": startup.measure,
     "encoding": encoding.measure,
+    "service": service.measure,
     "growth": growth.measure,
 }
 assert tuple(MEASURES) == PARTS
+
+RIVALS = {"step": {name for name, _, _ in step.PEERS}, "intervals": {"obp"}, "service": {"fastapi"}}
+"""The peers that a part is measured against, where it has any."""
+
+
+def rivals(parts: Sequence[str]) -> list[Peer]:
+    """The peers that these parts need."""
+    return [peer for peer in PEERS if any(peer.name in RIVALS.get(part, ()) for part in parts)]
 
 
 def bench(

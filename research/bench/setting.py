@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 from sparing.errors import SettingError
 
-PARTS = ("step", "simulation", "statistics", "intervals", "pi-plus", "startup", "encoding", "growth")
+PARTS = (
+    "step",
+    "simulation",
+    "statistics",
+    "intervals",
+    "pi-plus",
+    "startup",
+    "encoding",
+    "service",
+    "growth",
+)
 """What can be measured, in the order it is."""
 
 
@@ -23,7 +33,8 @@ class BenchmarkSetting:
     steps: (K, d, rounds) of the online step; `patience` is the CPU time that one round of one contender
     may take, in seconds (but one step at least). *_rows_an_action: the log behind a warm step, and behind
     the worst regime's equally explored arms. bootstrap_resamples: OBP's bootstrap is measured with 1 resample
-    and with so many, and its time for RESAMPLES follows on a line. judged: whether the targets, which are for
+    and with so many, and its time for RESAMPLES follows on a line. service_*: (K, d) under load, (K, d, rows an action)
+    of the workers that are weighed, decisions in a round's load and in a new worker's first one. judged: whether the targets, which are for
     these sizes, apply.
     """
 
@@ -49,6 +60,12 @@ class BenchmarkSetting:
     growth_features: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
     growth_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     growth_rows_an_action: int = 20
+    service_sizes: tuple[tuple[int, int], ...] = ((20, 10), (1000, 32))
+    service_workers: tuple[tuple[int, int, int], ...] = ((20, 10, 100), (1000, 32, 100), (10_000, 64, 10))
+    service_rows_an_action: int = 100
+    service_decisions: int = 2000
+    service_first: int = 1000
+    service_rounds: int = 7
     seed: int = 0
     judged: bool = True
 
@@ -71,5 +88,11 @@ class BenchmarkSetting:
             growth_actions=(5, 20),
             growth_features=(2, 4),
             growth_rows=(500, 1000),
+            service_sizes=((5, 3), (6, 4)),
+            service_workers=((5, 3, 20),),
+            service_rows_an_action=20,
+            service_decisions=100,
+            service_first=50,
+            service_rounds=2,
             judged=False,
         )

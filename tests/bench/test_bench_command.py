@@ -123,7 +123,7 @@ def test_bad_input_is_one_line_and_code_2(words, message, monkeypatch, capsys, t
 
 
 def test_an_unknown_part_is_refused_before_anything_is_installed(monkeypatch, capsys, tmp_path):
-    def install(**_):
+    def install(*_, **__):
         raise AssertionError("peers were installed for a part that does not exist")
 
     monkeypatch.chdir(tmp_path)

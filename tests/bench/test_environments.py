@@ -73,6 +73,14 @@ def test_a_peer_that_does_not_install_is_reported(tmp_path, monkeypatch):
     assert result.outcome.measurements == part.measurements, "the others are measured all the same"
 
 
+def test_a_part_has_its_own_peers_installed():
+    names = {part: [peer.name for peer in running.rivals([part])] for part in running.MEASURES}
+    assert names["service"] == ["fastapi"]
+    assert names["intervals"] == ["obp"]
+    assert names["startup"] == names["statistics"] == []
+    assert running.rivals(list(running.MEASURES)) == list(PEERS)
+
+
 def test_pins_are_exact_and_name_no_index():
     for peer in PEERS:
         assert all("==" in pin and "/" not in pin for pin in peer.requirements)

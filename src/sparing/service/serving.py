@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from sparing.service import events
 from sparing.service.book import Book
@@ -37,6 +38,14 @@ class Settings:
     key: str | None = None
     names: tuple[str, ...] = ()
     durability: str = "power"
+
+
+class Application(Starlette):
+    """Routes without layers around them: every endpoint answers for its own mistakes."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """None: two layers around each request would only pass it on."""
+        return self.router
 
 
 class Service:
@@ -133,7 +142,7 @@ class Service:
             await asyncio.gather(starting, return_exceptions=True)
             await self.stop()
 
-        app = Starlette(routes=routes(), lifespan=lifespan)
+        app = Application(routes=routes(), lifespan=lifespan)
         app.state.service = self
         return app
 

@@ -1,6 +1,7 @@
 """Group commit: whatever has come while the disk was busy is written at once, and answered when it is on the disk."""
 
 import asyncio
+import itertools
 import os
 import sys
 import time
@@ -11,9 +12,10 @@ from typing import Any, TypeVar
 from sparing.errors import SparingError
 from sparing.service import events
 from sparing.service.book import Book
+from sparing.service.events import Change, Decided, Event
 from sparing.service.ledger import Activate, Decide, Ledger, Reward, Sweep, Work
 from sparing.service.problems import ServiceError, unavailable
-from sparing.service.store import Rows, Store
+from sparing.service.store import Found, Rows, Store
 from sparing.service.store.driver import LostError, StoreError
 
 GROUP = 128
@@ -24,6 +26,9 @@ REST = 1.0
 
 SWEPT = 1000
 """Decisions closed at once, at most."""
+
+RECENT = 4096
+"""Decisions kept at hand for their rewards, at most."""
 
 DISK_LOST = 74
 """The exit code where the disk no longer says what is on it."""
@@ -55,6 +60,7 @@ class Writer:
         self._alone = asyncio.Lock()
         self._resting = 0.0
         self._spoilt: set[int] = set()
+        self._recent: dict[bytes, Decided] = {}
         self._task: asyncio.Task[None] | None = None
         self.groups = self.decided = 0
         self.decided_seconds = 0.0
@@ -80,10 +86,10 @@ class Writer:
 
     async def submit(self, work: Work) -> Any:
         """The answer to a request, once what it changed is on the disk."""
-        (answer,) = await self.submit_all([work])
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append((work, future, time.monotonic()))
+        self._come.set()
+        return await future
 
     async def submit_all(self, works: Sequence[Work]) -> list[Any]:
         """The answers to requests, in their order; a problem in the place of an answer."""
@@ -140,7 +146,10 @@ class Writer:
                     requests.setdefault(work.experiment, []).append(work.asked.request_id)
             elif isinstance(work, Reward | Activate):
                 identity = events.id_bytes(work.named)
-                if identity is not None:
+                recent = self._recent.get(identity or b"")
+                if recent is not None and recent.seq in self.book.numbered(recent.experiment).model.open:
+                    ledger.know([Found(recent, None)])
+                elif identity is not None:
                     ids.setdefault(identity, []).append((work.experiment, work.named))
                 else:
                     requests.setdefault(work.experiment, []).append(work.named)
@@ -186,6 +195,8 @@ class Writer:
             rows = await self.store.begin()
             await self.book.reread(self._spoilt)
             self._spoilt = set()
+            if rows.last_seq != self.book.seq:
+                self._recent.clear()  # others may have changed what is stored of them
             await self.book.catch_up(rows.last_seq)
             ledger = Ledger(self.book, rows, self.clock())
             result = await operation(ledger)
@@ -206,7 +217,18 @@ class Writer:
             raise unavailable("failed", "the request could not be performed; nothing was changed") from error
         self.book.seq = rows.last_seq
         self.groups += 1
+        self._remember(rows.events)
         return result
+
+    def _remember(self, written: Sequence[Event]) -> None:
+        """Keep the newest decisions at hand: rewards come soon. Where anything else changed, read all anew."""
+        for event in written:
+            if type(event) is Decided:
+                self._recent[event.decision_id] = event
+            elif type(event) is Change:
+                self._recent.clear()
+        for old in list(itertools.islice(self._recent, max(0, len(self._recent) - RECENT))):
+            del self._recent[old]
 
     async def _undo(self, rows: Rows | None, ledger: Ledger | None) -> None:
         """Forget what was not committed, if anything was begun."""

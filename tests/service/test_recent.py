@@ -1,0 +1,70 @@
+"""Decisions kept at hand for their rewards: the same answers as from the store, and never anything that may have changed."""
+
+import pytest
+
+from service.building import NAME, contexts, decide, ran, replayed, reward, same, trial
+from sparing.service import events, writer
+from sparing.service.ledger import Alter
+from sparing.service.problems import ServiceError
+
+ALWAYS = {"learner": "linucb"}
+"""It asks about everything."""
+
+
+def looked_up(owner):
+    """The ids that the store was asked for, from now on."""
+    asked, find = [], owner.store.find
+
+    async def noted(ids):
+        asked.extend(ids)
+        return await find(ids)
+
+    owner.store.find = noted
+    return asked
+
+
+def test_the_store_is_asked_only_for_what_is_not_at_hand(tmp_path):
+    async def tell():
+        async with trial(tmp_path, **ALWAYS) as owner:
+            asked = looked_up(owner)
+            one, two, three = [await decide(owner, x) for x in contexts(1, 3)]
+            assert (await reward(owner, one, 1.0)).status == "taken"
+            assert not asked
+            assert (await reward(owner, one, 1.0)).status == "duplicate"
+            with pytest.raises(ServiceError, match="first one counts"):
+                await reward(owner, one, 2.0)
+            assert asked == [events.id_bytes(one.decision_id)] * 2, "what is closed is in the store"
+            await owner.submit(Alter(NAME, events.MODE, {"mode": "shadow"}, "test"))
+            assert (await reward(owner, two, 1.0)).status == "taken"
+            assert asked[2:] == [events.id_bytes(two.decision_id)], "a change may have touched anything"
+            assert (await reward(owner, three, 0.5)).status == "taken"
+            same(await replayed(owner), owner.book.get(NAME).model)
+
+    ran(tell())
+
+
+def test_only_so_many_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "RECENT", 2)
+
+    async def tell():
+        async with trial(tmp_path, **ALWAYS) as owner:
+            asked = looked_up(owner)
+            answers = [await decide(owner, x) for x in contexts(2, 5)]
+            for answer in answers:
+                assert (await reward(owner, answer, 1.0)).status == "taken"
+            assert asked == [events.id_bytes(answer.decision_id) for answer in answers[:3]]
+            same(await replayed(owner), owner.book.get(NAME).model)
+
+    ran(tell())
+
+
+def test_what_another_worker_wrote_is_read_from_the_store(tmp_path):
+    async def tell():
+        async with trial(tmp_path, **ALWAYS) as owner:
+            (answer,) = [await decide(owner, x) for x in contexts(3, 1)]
+            async with trial(tmp_path) as other:
+                assert (await reward(other, answer, 1.0)).status == "taken"
+            assert (await reward(owner, answer, 1.0)).status == "duplicate"
+            same(await replayed(owner), owner.book.get(NAME).model)
+
+    ran(tell())
