@@ -1,7 +1,7 @@
 """An experiment as the page shows it: one message from the state, the totals and a few rows. Nothing here changes a state."""
 
 import os
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -69,16 +69,23 @@ async def overview(
     now: int,
     started: int = STARTED,
     worker: str | None = None,
+    alarm: str | None = None,
 ) -> Overview:
-    """Everything that the page shows at a time (µs); `worker` is what this process is called among its like."""
-    known = seen(writer, experiment.number)
+    """Everything that the page shows at a time (µs); `worker` is what this process is called among its like, `alarm` what is wrong with it."""
+    known, here = seen(writer, experiment.number), Here(started, worker or f"process {os.getpid()}", alarm)
     async with known.lock:  # pages that are asked for side by side count once
-        return await _overview(writer, experiment, known, now, started, worker or f"process {os.getpid()}")
+        return await _overview(writer, experiment, known, now, here)
 
 
-async def _overview(
-    writer: Writer, experiment: Experiment, known: Seen, now: int, started: int, worker: str
-) -> Overview:
+class Here(NamedTuple):
+    """This process: since when it is there, what it is called, and what is wrong with it."""
+
+    started: int
+    worker: str
+    alarm: str | None
+
+
+async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: int, here: Here) -> Overview:
     store, number, told = writer.store, experiment.number, experiment.config.get("about", {})
     upto = await store.last_seq()
     await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
@@ -87,7 +94,7 @@ async def _overview(
     tally = Tally.of(await store.totals(number))
     closed = await _closed(writer, number, upto)
     recent = await _recent(writer, experiment, upto)
-    health, ill = await _health(writer, experiment, now, started, worker)
+    health, ill = await _health(writer, experiment, now, here)
     model = experiment.model
     steps, reasons = Steps.of(tally, now), tally.reasons()
     compared, so_far = headline.compared(tally, steps, model.options, since=since, now=now, ratio=ratio)
@@ -169,15 +176,15 @@ async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Rec
     ]
 
 
-async def _health(
-    writer: Writer, experiment: Experiment, now: int, started: int, worker: str
-) -> tuple[Health, list[str]]:
+async def _health(writer: Writer, experiment: Experiment, now: int, here: Here) -> tuple[Health, list[str]]:
     """How the service is, and why it is not well."""
     store, model = writer.store, experiment.model
     workers = await store.workers(experiment.number, now - PRESENT)
     snapshots = await store.snapshots(experiment.number)
     ((backup,),) = await store.driver.read("select last_backup from store")
     ill = looking.disagreeing(workers)
+    if here.alarm is not None:
+        ill.append(here.alarm)
     if writer.resting:
         ill.append(
             "The store could not be written a moment ago: requests are refused with 503 until it can be. Look at the disk"
@@ -191,12 +198,12 @@ async def _health(
         digest=model.digest.hex(),
         workers=[
             WorkerState(name, seq, digest.hex())
-            for name, seq, digest in workers or [(worker, model.seq, model.digest)]
+            for name, seq, digest in workers or [(here.worker, model.seq, model.digest)]
         ],
         snapshot=Snapshot(snapshots[0].seq, events.time_text(snapshots[0].ts)) if snapshots else None,
         last_backup=None if backup is None else events.time_text(backup),
         decide_ms=(float(np.median(taken)), float(np.quantile(taken, 0.99))) if len(taken) else None,
-        started=events.time_text(started),
+        started=events.time_text(here.started),
         version=sparing.__version__,
     ), ill
 

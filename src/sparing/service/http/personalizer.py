@@ -19,8 +19,8 @@ from msgspec import Meta, Struct
 
 from sparing.log.labels import as_text, brief
 from sparing.service.book import Experiment
-from sparing.service.http.routes import asked, endpoint
-from sparing.service.http.routing import JSON, Call, Reply, Shape, extra_headers
+from sparing.service.http.deciding import asked
+from sparing.service.http.routing import JSON, Call, Reply, Shape, endpoint, extra_headers
 from sparing.service.ledger import Activate, Reward
 from sparing.service.messages import DecideAnswer, DecideRequest, Key, Label
 from sparing.service.model import Model

@@ -1,9 +1,13 @@
 """Typed routes: one declaration gives the decoding, the answer, the problems and the OpenAPI document."""
 
+import asyncio
 import inspect
+import re
+import shutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -23,9 +27,12 @@ LARGEST = 16 * 2**20
 """Bytes of a request, at most, but for logs."""
 
 LARGEST_LOG = 512 * 2**20
+PIECE = 2**20
+"""Bytes of a file that are sent at once."""
 LONGEST = 18
 """Digits of a length, at most."""
 
+DIGITS = re.compile(r"[0-9]{1,19}")
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
@@ -59,11 +66,12 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer that is not just a message: its status, body and headers."""
+    """An answer that is not just a message: its status, body and headers; or a `file`, sent and removed with its folder."""
 
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
+    file: Path | None = None
 
 
 class Shape(NamedTuple):
@@ -141,8 +149,27 @@ class Endpoint:
         return Reply(self.status, self._encode(found), (JSON,))
 
 
+ENDPOINTS: list[Endpoint] = []
+"""Every endpoint, in the order in which its route is tried."""
+
+EXPERIMENT = "/v1/{experiment}"
+
+
+def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Serve a handler under a method and a path."""
+
+    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+        ENDPOINTS.append(Endpoint(method, path, handler, **settings))
+        return handler
+
+    return declare
+
+
 async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
     """Send an answer."""
+    if reply.file is not None:
+        await _send_file(send, reply, reply.file, head=head)
+        return
     length = (b"content-length", str(len(reply.body)).encode())
     headers = [*reply.headers, length] if reply.status != 204 else list(reply.headers)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -157,6 +184,21 @@ def extra_headers(error: ServiceError) -> list[Header]:
     if error.status == 401:
         extra.append((b"www-authenticate", b"Bearer"))
     return extra
+
+
+async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
+    """Send a file a piece at a time, and remove the folder that it was made in."""
+    try:
+        length = (b"content-length", str(path.stat().st_size).encode())
+        await send(
+            {"type": "http.response.start", "status": reply.status, "headers": [*reply.headers, length]}
+        )
+        with path.open("rb") as file:
+            while not head and (piece := await asyncio.to_thread(file.read, PIECE)):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
 
 
 def _problem(error: ServiceError) -> Reply:
