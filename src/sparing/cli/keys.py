@@ -72,7 +72,7 @@ def add(
 
     _with(store, address, write)
     terminal.say(f"sparing: key {name} ({role}); it is not shown again:")
-    print(key)
+    terminal.tell(key)
 
 
 @app.command("list")

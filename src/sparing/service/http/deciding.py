@@ -29,7 +29,8 @@ def asked(service: Service, experiment: str, body: DecideRequest, *, active: boo
     digest = None
     if body.request_id is not None:
         whole = [body.context, body.eligible, body.context_id, body.subject]
-        digest = hashlib.blake2b(msgspec.json.encode(whole, order="sorted"), digest_size=16).digest()
+        told = msgspec.json.encode(whole, order="sorted")
+        digest = hashlib.blake2b(told, digest_size=16, key=service.store.salt).digest()
     return Decide(experiment, body, events.new_id(), digest, hashed_subject(service, body.subject), active)
 
 
