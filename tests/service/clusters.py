@@ -1,6 +1,7 @@
 """A PostgreSQL server of the tests' own: Debian's, in a folder that goes away, on a free port of loopback."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import pwd
@@ -96,10 +97,16 @@ class Cluster:
         shutil.rmtree(self.folder)
 
     def freeze(self, pids):
-        """Let server processes say nothing more, until what is returned is called."""
+        """Let server processes say nothing more, until what is returned is called; those that have ended meanwhile stay so."""
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        return lambda: [os.kill(pid, signal.SIGCONT) for pid in pids]
+
+        def thaw():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+        return thaw
 
     def postmaster(self):
         """The id of the process that takes connections."""
