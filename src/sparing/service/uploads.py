@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, SparingError
 from sparing.log.columns import Columns
 from sparing.log.features.files import as_features
 from sparing.log.formats import read_log
@@ -39,10 +39,21 @@ def read(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
         return read_log(
             path,
             actions=upload.actions if actions is None else actions,
-            features=as_features(upload.features),
+            features=_features(upload),
             items=None if upload.items is None else _table(upload.items),
             **columns,
         )
+
+
+def _features(upload: LogUpload) -> Any:
+    try:
+        return as_features(upload.features)
+    except SparingError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SettingError(
+            f"log.features are not as `write_features` or a plan says them: {error!r}"
+        ) from None
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:

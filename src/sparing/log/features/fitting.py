@@ -118,6 +118,8 @@ def wished(
         kernel = Nystroem(kernel)
     if not isinstance(kernel, Nystroem | None):
         raise SettingError(f"kernel={kernel!r}; must be nystroem(128) or so, or a number of landmarks")
+    if not isinstance(constant, bool):
+        raise SettingError(f"constant={constant!r}; must be true or false")
     return Features(
         tuple((name, _wish(name, kind)) for name, kind in named.items()), others, kernel, constant
     )
