@@ -53,8 +53,14 @@ async def prepare(settings, learner):
 
 def serve(settings, kind, bound):
     service = Service(settings)
-    if kind == "hasty":
+    start = service.start
+
+    async def started():
+        await start()
         hasten(service.store.driver)
+
+    if kind == "hasty":
+        service.start = started
     config = uvicorn.Config(service.app(), log_level="error", access_log=False)
     uvicorn.Server(config).run([bound])
 

@@ -14,7 +14,7 @@ from service.building import NAME, WORLD, contexts
 from sparing.service import events, verifying
 from sparing.service.store import at
 
-KILLS = 20
+KILLS, CONTROL_KILLS = 20, 8
 CLIENTS = 8
 ROOT = Path(__file__).parents[2]
 
@@ -114,24 +114,24 @@ async def missing(folder, address, acknowledged):
     return lost, faults
 
 
-def killed(folder, address, kind):
+def killed(folder, address, kind, times):
     acknowledged, luck = {}, random.Random(5)
     nursery = Nursery(folder, address, kind)
     try:
-        for turn in range(KILLS):
+        for turn in range(times):
             asyncio.run(loaded(nursery, turn, acknowledged, luck))
     finally:
         nursery.close()
-    assert len(acknowledged) >= 5 * KILLS
+    assert len(acknowledged) >= 5 * times
     return asyncio.run(missing(folder, address, acknowledged))
 
 
-def test_nothing_acknowledged_is_lost(tmp_path):
-    lost, faults = killed(tmp_path, None, "honest")
+def test_nothing_acknowledged_is_lost(stores):
+    lost, faults = killed(stores.folder, stores.address, "honest", KILLS)
     assert not lost
     assert not faults
 
 
-def test_a_service_that_answers_before_it_commits_is_caught(tmp_path):
-    lost, _ = killed(tmp_path, None, "hasty")
+def test_a_service_that_answers_before_it_commits_is_caught(stores):
+    lost, _ = killed(stores.folder, stores.address, "hasty", CONTROL_KILLS)
     assert lost

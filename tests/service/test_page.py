@@ -305,7 +305,8 @@ def test_an_admin_key_is_used_once(visit, standin):
     expect(page.locator("#badges")).to_contain_text("mode: shadow")
     assert [key for *_, key in standin.modes] == [None, "Bearer wrong", f"Bearer {ADMIN}"]
     page.locator("[data-mode=live]").click()
-    page.locator("#ask-yes").click()
+    with page.expect_response("**/mode"):
+        page.locator("#ask-yes").click()
     expect(page.locator("#admin-key")).to_have_value("")
     assert standin.modes[-1][2] is None
 

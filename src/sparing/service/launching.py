@@ -53,7 +53,7 @@ def settings(
             raise FileError(f"cannot read {key_file}: {error.strerror}") from None
         if len(key) < 20:
             raise SettingError(
-                f"{key_file} holds a key of {len(key)} characters; use 20 or more, such as `sparing keys new` makes"
+                f"{key_file} holds a key of {len(key)} characters; use 20 or more, such as `sparing keys add` makes"
             )
     return Settings(folder, address, host, key, names, durability)
 

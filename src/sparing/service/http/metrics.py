@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from sparing.service.book import Experiment
 from sparing.service.serving import Service
 from sparing.service.store.sql import Total
 
@@ -16,8 +17,8 @@ KIND = CONTENT_TYPE_LATEST.encode()
 class Numbers(Collector):
     """What a worker knows, and the totals of the store."""
 
-    def __init__(self, service: Service, totals: dict[str, list[Total]]) -> None:
-        self._service, self._totals = service, totals
+    def __init__(self, service: Service, shown: list[Experiment], totals: dict[str, list[Total]]) -> None:
+        self._service, self._shown, self._totals = service, shown, totals
 
     def collect(self) -> Iterator[Metric]:
         """Every metric with its samples."""
@@ -35,7 +36,7 @@ class Numbers(Collector):
             "sparing_open_calls", "Calls without a reward yet.", labels=["experiment"]
         )
         seq = GaugeMetricFamily("sparing_model_seq", "The last event applied.", labels=["experiment"])
-        for experiment in self._service.book:
+        for experiment in self._shown:
             waiting.add_metric([experiment.name], len(experiment.model.open))
             seq.add_metric([experiment.name], experiment.model.seq)
         yield from (waiting, seq)
@@ -70,9 +71,10 @@ def _add(
         earned.add_metric([name, arm], total)
 
 
-async def text(service: Service) -> bytes:
-    """All metrics, as Prometheus reads them."""
-    totals = {one.name: await service.store.totals(one.number) for one in service.book}
+async def text(service: Service, only: str | None) -> bytes:
+    """All metrics, or those of one experiment, as Prometheus reads them."""
+    shown = [one for one in service.book if only in (None, one.name)]
+    totals = {one.name: await service.store.totals(one.number) for one in shown}
     registry = CollectorRegistry()
-    registry.register(Numbers(service, totals))
+    registry.register(Numbers(service, shown, totals))
     return generate_latest(registry)

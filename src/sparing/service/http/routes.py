@@ -40,7 +40,7 @@ async def leave(service: Service, call: Call) -> Reply:
 @endpoint("GET", "/metrics", role="read")
 async def prometheus(service: Service, call: Call) -> Reply:
     """Numbers for Prometheus."""
-    return Reply(200, await metrics.text(service), ((b"content-type", metrics.KIND),))
+    return Reply(200, await metrics.text(service, call.caller.experiment), ((b"content-type", metrics.KIND),))
 
 
 async def healthz(request: Request) -> Response:
