@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo reproduce bench test lint types unit browser format lock clean
+.PHONY: help demo reproduce bench test lint types unit browser database format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -34,12 +34,17 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
-unit: $(VENV)/ready browser
-	$(BIN)/pytest -n 2 --dist worksteal -q
+# One BLAS thread a worker: two workers with two each wait for one another.
+unit: $(VENV)/ready browser database
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
 browser:  # pages are tested in Debian's Chromium
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || { echo "the tests of pages need chromium: apt-get install chromium (as root)"; exit 1; }
+
+database:  # stores are tested in Debian's PostgreSQL, each run in a server of its own
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } \
+	  || { echo "the tests of stores need PostgreSQL 15 or newer: apt-get install postgresql (as root)"; exit 1; }
 
 format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -22,6 +22,10 @@ OPTIONAL = {"threadpoolctl": "SciPy's threads are limited where it is there, and
 """Modules that are tried and done without."""
 
 
+PLUGGED = {"uvicorn": {"uvloop", "httptools"}}
+"""Modules that another one uses where they are there."""
+
+
 def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -63,11 +67,11 @@ def test_every_import_is_declared():
 
 
 def test_a_core_import_is_a_core_dependency():
-    """What is imported at the top of a file, outside of `peers`, comes with the core install."""
-    core = names(PROJECT["dependencies"])
+    """What is imported at the top of a file comes with the core install, or with the extra that the room is."""
+    always = names(PROJECT["dependencies"])
     for path in SOURCE.rglob("*.py"):
-        if path.parent.name == "peers":
-            continue
+        room = path.relative_to(SOURCE).parts[0]
+        core = always | names(PROJECT["optional-dependencies"].get(room, []))
         tree = ast.parse(path.read_text(encoding="utf-8"))
         top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
         for node in top.body:
@@ -81,6 +85,7 @@ def test_a_core_import_is_a_core_dependency():
 def test_an_extra_has_code_behind_it(extra):
     """An extra that nothing asks for would promise what is not there; `dev` is for the tests and tools."""
     used = {normal(name) for path in SOURCE.rglob("*.py") for name in imported(path)}
+    used |= {name for host, plugged in PLUGGED.items() if host in used for name in plugged}
     assert extra == "dev" or names(PROJECT["optional-dependencies"][extra]) <= used
 
 

@@ -117,7 +117,7 @@ def _renamed(target: Path, asked: Path) -> Iterator[Path]:
     with _naming(asked):
         before = target.stat() if target.exists() else None
         marked = _marked(target)
-        _sweep(target.parent, marked)
+        sweep(target.parent, marked)
         # Until it is whole it is ours alone: a secret file must not be readable on its way.
         part, held = _claimed(target.parent, marked, 0o666 if before is None else 0o600)
     try:
@@ -173,7 +173,7 @@ def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
         os.close(held)
 
 
-def _sweep(folder: Path, marked: str) -> None:
+def sweep(folder: Path, marked: str = ".") -> None:
     """Remove the temporary files of writers that were killed: those that nobody holds the lock of."""
     if sys.platform == "win32":
         return

@@ -119,6 +119,17 @@ def test_a_proposal_changes_nothing_and_is_repeatable(name, tmp_path):
         assert proposal.low <= proposal.value <= proposal.high
 
 
+def test_a_value_does_not_depend_on_what_was_looked_at_before(name):
+    learner = build(name, LOG)
+    live(learner)
+    for x, other in zip(ROUNDS.contexts[:20], ROUNDS.contexts[20:40], strict=True):
+        mean, spread = learner.sets.evaluate(x)
+        learner.propose(other)
+        learner.sets.evaluate(other)
+        for action in range(6):
+            assert learner.value(action, x) == pytest.approx((mean[action], spread[action]), rel=1e-12)
+
+
 def test_luck_decides_where_there_is_any():
     learner = build("lints", LOG)
     x = ROUNDS.contexts[0]

@@ -16,9 +16,9 @@ THREADS, DECISIONS = 4, 20_000
 GIVEN = {"noise": 0.5, "theta_bound": 4.0, "context_bound": 2.5, "radius_scale": 0.2}
 
 
-def learner_of(name, k, d, seed=0):
+def learner_of(name, k, d, seed=0, rows=None):
     world = LinearWorld(n_actions=k, n_features=d, noise=0.5, seed=seed)
-    log = draw_log(world, rows=20 * k, support="never-logged", unsupported=0.2, seed=seed)
+    log = draw_log(world, rows=rows or min(20 * k, 6000), support="never-logged", unsupported=0.2, seed=seed)
     settings = {"tolerance": 0.3, "noise": 0.5, "prior_scale": 1.0} if name == "confident" else {**GIVEN}
     if name == "certified":
         settings["tolerance"] = 0.5
@@ -211,8 +211,8 @@ def test_a_change_waits_for_those_who_look_and_nobody_looks_meanwhile():
 
 
 def test_a_learner_that_grows_under_readers_keeps_its_old_arrays_alive():
-    learner, world = learner_of("moful", 5000, 8, seed=3)
-    contexts = world.contexts(400, np.random.default_rng(1))
+    learner, world = learner_of("moful", 5000, 24, seed=3, rows=40)
+    contexts, slots = world.contexts(400, np.random.default_rng(1)), len(learner.sets.arrays.theta)
 
     def work(number):
         for x in contexts:
@@ -224,4 +224,5 @@ def test_a_learner_that_grows_under_readers_keeps_its_old_arrays_alive():
 
     together(work)
     assert learner.calls == 400
+    assert len(learner.sets.arrays.theta) >= 4 * slots
     assert not learner.sets.contradiction()

@@ -68,6 +68,8 @@ async def eventful(writer, clock, learner):
     clock.seconds += 120
     await writer.submit(Sweep(NAME))
     await live(writer, 6, 30, late=5)
+    for x in contexts(8, 2):
+        await writer.submit(asking(x)._replace(active=False))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

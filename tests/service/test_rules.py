@@ -42,6 +42,7 @@ def test_a_reward_inside_its_window_counts_and_one_outside_does_not(tmp_path):
         assert await refused(reward(writer, late, 1.0)) == (409, "expired")
         assert model.learner.sets.live.sum() == 1
         assert not model.open
+        assert not model.learner.open_calls(), "what expired is taken out of the learner again"
         assert await writer.store.outcomes(1) == {"reward": 1, "expired": 1}
 
     story(tmp_path, Options(reward_window=60.0), tell)

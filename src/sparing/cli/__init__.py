@@ -4,7 +4,20 @@ from functools import partial
 
 import typer
 
-from sparing.cli import audit, convert, demo, evaluate, keys, learn, plan, serve, terminal, verify, warm_up
+from sparing.cli import (
+    audit,
+    backup,
+    convert,
+    demo,
+    evaluate,
+    keys,
+    learn,
+    plan,
+    serve,
+    terminal,
+    verify,
+    warm_up,
+)
 
 app = typer.Typer(
     name="sparing",
@@ -17,6 +30,7 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(terminal.version)
 app.command("audit")(audit.audit)
+app.command("backup")(backup.backup)
 app.command("convert")(convert.convert)
 app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)

@@ -177,11 +177,16 @@ class Limits:
         sizes = np.ones(self._n)
         if self._block_of_row is not None:
             sizes = np.bincount(self._block_of_row, minlength=BLOCKS).astype(float)
-        units = len(sizes)
-        counts = self._rng.multinomial(units, np.full(units, 1 / units), size=RESAMPLES)
+        counts = _with_replacement(len(sizes), self._rng)
         # Not a matrix product: BLAS may round differently with another number of threads.
         sums = np.einsum("bn,cn->cb", counts, np.array([*self._columns, sizes]))
         return sums[:-1], sums[-1]
+
+
+def _with_replacement(units: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each resample takes each unit, (RESAMPLES, units)."""
+    drawn = rng.integers(units, size=(RESAMPLES, units)) + units * np.arange(RESAMPLES)[:, None]
+    return np.bincount(drawn.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units)
 
 
 def _poisson(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -169,6 +169,9 @@ def _named_columns(source: Source, contexts: str | Sequence[str]) -> tuple[str, 
     if not chosen:
         raise _misfit(source, "no context column ()")
     _must_be_there(source, chosen)
+    twice = first_repeated(chosen)
+    if twice is not None:
+        raise LogError(f"contexts name {brief(twice)} twice; name each column once")
     return chosen
 
 

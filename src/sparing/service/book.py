@@ -56,29 +56,41 @@ class Book:
         """Take in what others have committed up to an event."""
         if upto <= self.seq:
             return
-        for number, name, config, floor in await self.store.experiments():
+        stored = await self.store.experiments()
+        upto = max(
+            [upto, *(floor for *_, floor in stored)]
+        )  # a floor that is seen was committed with all before it
+        for number, name, config, floor in stored:
             known = self._known.get(number)
-            if known is None:
+            if known is None or floor > self.seq:  # what lies below the floor cannot be replayed
                 self.add(await self._read(number, name, config, floor, upto))
                 continue
             known.config, known.floor = config, floor
-            async for some in self.store.events(number, self.seq, upto):
+            since = max(self.seq, known.model.seq)  # where the store failed half-way, some are in already
+            async for some in self.store.events(number, since, upto):
                 for event in some:
                     self.apply(known, event)
         self.seq = upto
+
+    async def at(self, number: int, upto: int) -> Experiment:
+        """An experiment as it was after an event, read from the disk; the book itself stays as it is."""
+        for known, name, config, floor in await self.store.experiments():
+            if known == number:
+                return await self._read(number, name, config, floor, upto)
+        raise FileError(f"the store has no experiment number {number}")
 
     async def reread(self, numbers: set[int]) -> None:
         """Read experiments anew from the disk, up to where the book is: what was not committed is forgotten."""
         if not numbers:
             return
+        anew = []
         for number, name, config, floor in await self.store.experiments():
-            if number in numbers:
-                self.add(await self._read(number, name, config, floor, self.seq))
-        stored = {number for number, *_ in await self.store.experiments()}
-        for gone in numbers - stored:
-            forgotten = self._known.pop(gone, None)
-            if forgotten is not None:
-                self._names.pop(forgotten.name, None)
+            if number in numbers and any(base.seq <= self.seq for base in await self.bases(number)):
+                anew.append(await self._read(number, name, config, floor, self.seq))
+        for number in numbers & self._known.keys():
+            self._names.pop(self._known.pop(number).name, None)
+        for experiment in anew:
+            self.add(experiment)
 
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
         """Take an event in, of a decision with its context (d,) where that is at hand."""
@@ -91,6 +103,11 @@ class Book:
     ) -> Experiment:
         """The newest state on disk, and the events since."""
         model, since = await self.start(number, upto)
+        if since < floor:
+            raise FileError(
+                f"experiment {name}: contexts before its event {floor} were erased, and the state at it is missing or damaged "
+                f"in {self.store.folder / 'snapshots'}. Restore it from a backup"
+            )
         experiment = Experiment(number, name, config, floor, model)
         async for some in self.store.events(number, since, upto):
             for event in some:

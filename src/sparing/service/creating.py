@@ -1,14 +1,17 @@
 """Experiments from logs: a learner is made and warmed up, its state written down, and served from then on."""
 
+import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from sparing.errors import SettingError
+from sparing.errors import SettingError, SparingError
 from sparing.log.log import Log
 from sparing.model import supported
 from sparing.online import algorithms
+from sparing.online.checking import as_reward
 from sparing.online.learner import Learner
 from sparing.online.warming import LEARNERS
 from sparing.service import arms, events
@@ -16,7 +19,7 @@ from sparing.service.book import Experiment, keep
 from sparing.service.events import Change
 from sparing.service.ledger import Ledger
 from sparing.service.logged import described
-from sparing.service.messages import Options
+from sparing.service.messages import NAME, RESERVED, Options
 from sparing.service.model import Model
 from sparing.service.problems import conflict
 from sparing.service.writer import Writer
@@ -32,11 +35,13 @@ def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
     if name not in LEARNERS:
         raise SettingError(f"learner={name!r}; must be one of {', '.join(LEARNERS)}")
     given = dict(settings)
-    if "supported" in given:
-        given["supported"] = _supported(given["supported"])
     try:
+        if "supported" in given:
+            given["supported"] = _supported(given["supported"])
         learner: Learner = getattr(algorithms, name)(log, **given)
-    except TypeError as error:
+    except SparingError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a setting of another kind than it should be
         raise SettingError(f"learner {name}: {error}") from None
     learner.warm_up()
     return learner
@@ -51,6 +56,14 @@ def _supported(said: Any) -> Any:
     raise SettingError(f'supported={said!r}; must be "elbow", {{"top": 10}} or {{"certified_within": 0.1}}')
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that no path could hold."""
+    if not re.fullmatch(NAME, name) or name in RESERVED:
+        raise SettingError(
+            f"name={name!r}; must be up to 63 letters, digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+        )
+
+
 def check_options(options: Options, learner: Learner) -> None:
     """Refuse options that cannot be served."""
     for name in ("holdout_policy", "fallback"):
@@ -62,6 +75,12 @@ def check_options(options: Options, learner: Learner) -> None:
         raise SettingError("aggregate='sum' adds rewards up until the window closes; give a reward_window")
     if options.default_reward is not None and options.reward_window is None:
         raise SettingError("default_reward is learnt when the window closes; give a reward_window")
+    if options.default_reward is not None:
+        as_reward(options.default_reward, learner.reward_range)
+    if options.retention is not None and options.retention < (options.reward_window or 0.0):
+        raise SettingError(
+            "retention is shorter than reward_window: contexts would be erased while their rewards may still come"
+        )
 
 
 async def create(
@@ -77,7 +96,8 @@ async def create(
     """Store a new experiment that begins from a learner; `config` says how the learner was made."""
     check_options(options, learner)
     store, book = writer.store, writer.book
-    told = {**config, "about": described(log)}
+    began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(described, log)}
+    told = {**config, **began}
 
     async def operation(ledger: Ledger) -> Experiment:
         if any(known.name == name for known in book):
@@ -86,8 +106,8 @@ async def create(
         model = Model(number, learner, options, store.salt)
         experiment = Experiment(number, name, told, 0, model)
         body = msgspec.json.encode(keep(store.folder, model))
-        book.add(experiment)
         ledger.append(experiment, Change(0, number, 0, events.BASE, body, who))
+        book.add(experiment)
         return experiment
 
     return await writer.alone(operation)

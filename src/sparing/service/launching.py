@@ -17,7 +17,7 @@ from sparing.errors import FileError, SettingError
 from sparing.log.log import Log
 from sparing.service import creating
 from sparing.service.http.guard import is_loopback
-from sparing.service.messages import NAME, RESERVED, Options
+from sparing.service.messages import Options
 from sparing.service.serving import Service, Settings
 from sparing.settings import among
 
@@ -87,7 +87,7 @@ def make(
     columns: Mapping[str, Any],
 ) -> str:
     """Make an experiment; a sentence about it."""
-    check_name(name)
+    creating.check_name(name)
     try:
         options = msgspec.convert(dict(rules), Options)
     except msgspec.ValidationError as error:
@@ -105,16 +105,6 @@ def make(
 
     asyncio.run(write())
     return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows"
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that no path could hold."""
-    import re
-
-    if not re.fullmatch(NAME, name) or name in RESERVED:
-        raise SettingError(
-            f"name={name!r}; must be up to 63 letters, digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
-        )
 
 
 def run(known: Settings, port: int, workers: int, *, say: Callable[[str], None]) -> None:

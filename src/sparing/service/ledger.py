@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sparing.errors import SparingError
+from sparing.log.labels import brief
 from sparing.service import events
 from sparing.service.book import Book, Experiment
 from sparing.service.events import Change, Decided, Event, Outcome
@@ -148,10 +149,16 @@ class Ledger:
         if decision.expires is not None and self.ts > decision.expires:
             raise _expired(decision.expires)
         waiting = model.open.get(decision.seq)
+        if waiting is not None and waiting.added and model.options.aggregate == "first":
+            first = Outcome(
+                decision.seq, experiment.number, 0, decision.seq, events.REWARD, waiting.parts, played
+            )
+            return _again(first, work.value, played)
         if waiting is None:
             kind = self._unasked(experiment)
         elif waiting.predicted is None or model.options.aggregate == "sum":
             kind = events.PART
+            model.check_reward(waiting.parts + work.value)
         else:
             kind = events.REWARD
         outcome = _outcome(decision, kind, work.value, played)
@@ -172,11 +179,12 @@ class Ledger:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
 
     def activate(self, work: Activate) -> None:
-        """A deferred decision counts from now on, with the rewards it has had; twice is as good as once."""
+        """A deferred decision counts from now on, with the rewards it has had; twice is as good as once, too late changes nothing."""
         experiment = self.book.get(work.experiment)
         decision, closed = self._find(experiment, work.named)
         waiting = experiment.model.open.get(decision.seq)
-        if closed is not None or waiting is None or waiting.predicted is not None:
+        late = decision.expires is not None and self.ts > decision.expires
+        if late or closed is not None or waiting is None or waiting.predicted is not None:
             return
         self._close(experiment, decision, _outcome(decision, events.ACTIVATED))
         if waiting.added and experiment.model.options.aggregate == "first":
@@ -202,7 +210,10 @@ class Ledger:
                 outcome.kind, outcome.value = events.REWARD, waiting.parts
             elif options.default_reward is not None:
                 outcome.kind, outcome.value = events.DEFAULT, options.default_reward
-            self._close(experiment, decision, outcome)
+            try:
+                self._close(experiment, decision, outcome)
+            except ServiceError:  # what cannot be learnt must not keep the others waiting
+                self._close(experiment, decision, _outcome(decision, events.EXPIRED))
         return len(due)
 
     def alter(self, work: Alter) -> Change:
@@ -232,19 +243,20 @@ class Ledger:
 
     def _played(self, model: Model, decision: Decided, label: Label | None) -> int | None:
         """The action that was played, where it is another than the decided one."""
-        if label is None or model.numbers.get(label) == decision.action:
+        number = decision.action if label is None else model.number(label)
+        if number is None:
+            raise unfit(f"action {brief(label)} is unknown", "action", "unknown_action")
+        if number == decision.action:
             return None
-        if label not in model.numbers:
-            raise unfit(f"action {label!r} is unknown", "action", "unknown_action")
         if not model.options.allow_mismatch:
             decided = model.labels[decision.action]
             raise conflict(
                 "action_mismatch",
-                f"the decision was {decided!r}, the reward is of {label!r}. Send the decision's own reward, or set the "
+                f"the decision was {decided!r}, the reward is of {brief(label)}. Send the decision's own reward, or set the "
                 "experiment's option allow_mismatch",
                 "action",
             )
-        return model.numbers[label]
+        return number
 
 
 def _context(model: Model, context: Any) -> Any:

@@ -13,7 +13,11 @@ RESERVED = ("experiments",)
 """Names that paths need for themselves."""
 
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+"""An id of the caller's; databases know no text with a NUL in it."""
+
+Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
+Count = Annotated[int, Meta(ge=0, le=10**12)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MOST = 1000
 """Items in a batch."""
@@ -45,6 +49,11 @@ class DecideAnswer(Struct):
     arm: str
     model_seq: int
     reward_by: str | None
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it is the client's own, because the service did not answer in time: it has no id, and its reward goes nowhere."""
+        return not self.decision_id
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
@@ -112,7 +121,7 @@ class RewardItems(Struct):
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """How an experiment serves: what an operator may change while it runs."""
 
-    reward_window: Annotated[float, Meta(gt=0)] | None = None
+    reward_window: Seconds | None = None
     """Seconds within which a reward counts."""
     default_reward: float | None = None
     """Learnt where none came within the window; without one nothing is learnt."""
@@ -124,14 +133,16 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Who serves the holdout: `logged` (actions by their share of the log), `uniform` or `action:LABEL`."""
     check: Share = 0.0
     explore: Share = 0.0
-    budget_calls: Annotated[int, Meta(ge=0)] | None = None
-    budget_period: Annotated[float, Meta(gt=0)] = 30 * 86400.0
-    most_open: Annotated[int, Meta(ge=0)] | None = None
+    budget_calls: Count | None = None
+    budget_period: Seconds = 30 * 86400.0
+    most_open: Count | None = None
     fallback: str = "logged"
     """Who serves in the modes shadow and fallback, as `holdout_policy`."""
     price: Annotated[float, Meta(ge=0)] | None = None
     """What a reward call costs, for the page; the learner's own call_cost if it is not said."""
     unit: Annotated[str, Meta(max_length=16)] = ""
+    retention: Annotated[float, Meta(gt=0)] | None = None
+    """Seconds after which a decision's context is erased."""
 
 
 OptionsPatch: Any = defstruct(
@@ -142,26 +153,44 @@ OptionsPatch: Any = defstruct(
 )
 
 
-class CreateRequest(Struct, forbid_unknown_fields=True):
-    """A new experiment: a learner of the library with its settings, warm-started from a log.
+class LogUpload(Struct, forbid_unknown_fields=True):
+    """A log as a file, and how to read it, as `read_log` does."""
 
-    `log` is a file in base64 (Parquet, CSV, Arrow or a peer's format), `columns` says how to read it, as `read_log` does.
-    """
+    content: str
+    """The file in base64: Parquet, CSV, Arrow or a peer's format."""
+    filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
+    """Its ending tells the format of a table."""
+    columns: dict[str, str | list[str]] = {}
+    """Which column plays which role: action, reward, propensity, distribution, eligible, context_id, contexts."""
+    features: str | dict[str, Any] | None = None
+    actions: list[Label] | None = None
+    items: list[dict[str, Any]] | None = None
+    """A row an action: its features, and its label under the action column's name."""
+
+
+class CreateRequest(Struct, forbid_unknown_fields=True):
+    """A new experiment: a learner of the library with its settings, warm-started from a log."""
 
     name: Name
-    log: str
+    log: LogUpload
     learner: str = "economical"
     settings: dict[str, Any] = {}
-    columns: dict[str, Any] = {}
     options: Options = Options()
 
 
 class ImportRequest(Struct, forbid_unknown_fields=True):
-    """A log to begin again from; live rewards so far are learnt on top of it."""
+    """A log to begin again from, perhaps with other settings of the learner; live rewards so far are learnt on top of it."""
 
-    log: str
-    columns: dict[str, Any] = {}
+    log: LogUpload
     settings: dict[str, Any] | None = None
+
+
+class ImportAnswer(Struct):
+    """What an import taught: the log's rows, live rewards learnt again, and those whose contexts were erased."""
+
+    rows: int
+    live_rewards: int
+    lost_to_erasure: int
 
 
 class ModeRequest(Struct, forbid_unknown_fields=True):

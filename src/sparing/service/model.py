@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from sparing.errors import DecisionError
-from sparing.log.labels import as_text
+from sparing.log.labels import as_text, brief
 from sparing.online.decision import Chances, Decision
 from sparing.online.learner import Learner
 from sparing.service import arms, events
@@ -90,6 +90,13 @@ class Model:
         self.played = np.append(self.played, np.zeros(learner.n_actions - len(self.played), dtype=np.int64))
         self._served: dict[str, np.ndarray] = {}
 
+    def number(self, label: Any) -> int | None:
+        """An action by its label; true is not 1 here."""
+        number = self.numbers.get(label)
+        if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
+            return None
+        return number
+
     # What to do: changes nothing.
 
     def mask(self, labels: Any) -> np.ndarray | None:
@@ -98,11 +105,11 @@ class Model:
             return None
         mask = np.zeros(len(self.active), dtype=np.bool_)
         for place, label in enumerate(labels):
-            number = self.numbers.get(label)
+            number = self.number(label)
             if number is None or not self.active[number]:
                 what = "is unknown" if number is None else "is retired, and never eligible again"
                 raise unfit(
-                    f"eligible action {label!r} {what}; GET the experiment for the list",
+                    f"eligible action {brief(label)} {what}; GET the experiment for the list",
                     f"eligible[{place}]",
                     "unknown_action",
                 )
@@ -348,7 +355,8 @@ class Model:
         elif event.kind == events.RETIRE:
             self.learner.retire(body["label"])
             self.know_actions()
-        self.config_seq = event.seq
+        if event.kind != events.ERASE:  # which changes no setting
+            self.config_seq = event.seq
 
     def check_reward(self, value: float) -> None:
         """Refuse a reward that the learner would refuse."""

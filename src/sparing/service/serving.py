@@ -13,16 +13,24 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from sparing.service import events
+from sparing.errors import FileError, SparingError
+from sparing.service import erasing, events, importing, snapshotting
 from sparing.service.book import Book
 from sparing.service.http.guard import Guard
 from sparing.service.ledger import Sweep
 from sparing.service.problems import ServiceError, unavailable
 from sparing.service.store import at
+from sparing.service.store.driver import StoreError
 from sparing.service.writer import Writer
 
 TICK = 0.25
 """Seconds between two looks at what is due."""
+
+CARE = 10.0
+"""Seconds between two looks at what may need a snapshot or an erasure."""
+
+HEARTBEAT = 5
+"""Seconds between two notes of what a worker has applied."""
 
 SNAPSHOT_EVERY = 20_000
 """Events after which a new snapshot is made."""
@@ -62,7 +70,7 @@ class Service:
         self.alarms: dict[str, str] = {}
         self.ready = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._snapshots: dict[int, int] = {}
+        self._looks = 0
 
     @property
     def shared(self) -> bool:
@@ -86,25 +94,29 @@ class Service:
         await self.open()
         for experiment in self.book:
             await asyncio.to_thread(experiment.model.learner.warm_up)
-        await self._rebase()
+            await snapshotting.tidy(self.writer, experiment)
+            await importing.rebase(self.writer, experiment)
         self.writer.start()
         self._tasks = [
             asyncio.create_task(self._again(TICK, self._due)),
             asyncio.create_task(self._again(1.0, self._look_around)),
+            asyncio.create_task(self._again(CARE, self._take_care)),
         ]
         self.ready = True
 
     async def stop(self) -> None:
         """Finish what has come, write the states down, and leave."""
-        self.ready = False
+        was_ready, self.ready = self.ready, False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.writer.stop()
+        if was_ready and not self.shared:
+            for experiment in self.book:
+                with contextlib.suppress(SparingError):  # the events are there: a start then takes longer
+                    await snapshotting.snapshot_here(self.writer, experiment)
+                    await snapshotting.tidy(self.writer, experiment)
         await self.store.close()
-
-    async def _rebase(self) -> None:
-        """Begin anew from the present states where they were reached by another engine."""
 
     async def _again(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
         """Do something again and again; what fails is tried again."""
@@ -112,8 +124,8 @@ class Service:
             await asyncio.sleep(seconds)
             try:
                 await task()
-            except ServiceError:
-                continue
+            except (ServiceError, StoreError):
+                continue  # requests are answered with it
             except Exception:
                 traceback.print_exc(file=sys.stderr)
 
@@ -127,8 +139,35 @@ class Service:
                 await self.writer.submit(Sweep(experiment.name))
 
     async def _look_around(self) -> None:
-        """Take note of new keys; say what this worker has applied."""
+        """Take note of new keys; where others serve too, say what this worker has applied."""
         await self.guard.refresh()
+        self._looks += 1
+        if self.shared and self._looks % HEARTBEAT == 1:
+            rows = [
+                (self.worker, one.number, one.model.seq, one.model.digest, self.clock()) for one in self.book
+            ]
+            await self.store.alone(
+                (
+                    "insert into workers values ($1, $2, $3, $4, $5) on conflict (worker, experiment) do update set "
+                    "seq = excluded.seq, digest = excluded.digest, ts = excluded.ts",
+                    rows,
+                )
+            )
+
+    async def _take_care(self) -> None:
+        """Make snapshots where much happened since the last; erase contexts that were kept for long enough."""
+        for experiment in list(self.book):
+            await erasing.expire_contexts(self.writer, experiment, self.clock())
+            known = await self.store.snapshots(experiment.number)
+            newest = known[0].seq if known else (await self.book.bases(experiment.number))[-1].seq
+            if experiment.model.seq - newest < SNAPSHOT_EVERY:
+                continue
+            try:
+                await snapshotting.snapshot_by_child(self.writer, experiment)
+                self.alarms.pop(experiment.name, None)
+            except (snapshotting.MismatchError, FileError) as error:
+                self.alarms[experiment.name] = str(error)
+                print(f"sparing: {error}", file=sys.stderr, flush=True)
 
     def app(self) -> Starlette:
         """The web application."""

@@ -15,7 +15,7 @@ from sparing.service.book import Book
 from sparing.service.events import Change, Decided, Event
 from sparing.service.ledger import Activate, Decide, Ledger, Reward, Sweep, Work
 from sparing.service.problems import ServiceError, unavailable
-from sparing.service.store import Found, Store
+from sparing.service.store import Found, Rows, Store
 from sparing.service.store.driver import LostError, StoreError
 
 GROUP = 128
@@ -79,6 +79,11 @@ class Writer:
             if self._task is not None:
                 self._task.cancel()
 
+    @property
+    def resting(self) -> bool:
+        """Whether the store has just failed, and is not written to for a moment."""
+        return time.monotonic() < self._resting
+
     async def submit(self, work: Work) -> Any:
         """The answer to a request, once what it changed is on the disk."""
         future = asyncio.get_running_loop().create_future()
@@ -115,6 +120,9 @@ class Writer:
             answers = await self._write(perform)
         except ServiceError as problem:
             answers = [problem] * len(group)
+        except SparingError as problem:  # such as a state that is missing
+            print(f"sparing: a group was not performed: {problem}", file=sys.stderr, flush=True)
+            answers = [unavailable("failed", "the store cannot be read; nothing was changed")] * len(group)
         done = time.monotonic()
         for (work, future, began), given in zip(group, answers, strict=True):
             if type(work) is Decide:
@@ -130,7 +138,7 @@ class Writer:
 
     async def _look(self, ledger: Ledger, works: Sequence[Work]) -> None:
         """Find the stored decisions that a group speaks of."""
-        ids: list[bytes] = []
+        ids: dict[bytes, list[tuple[str, str]]] = {}
         requests: dict[str, list[str]] = {}
         for work in works:
             if type(work) is Decide:
@@ -142,14 +150,18 @@ class Writer:
                 if recent is not None and recent.seq in self.book.numbered(recent.experiment).model.open:
                     ledger.know([Found(recent, None)])
                 elif identity is not None:
-                    ids.append(identity)
+                    ids.setdefault(identity, []).append((work.experiment, work.named))
                 else:
                     requests.setdefault(work.experiment, []).append(work.named)
             elif isinstance(work, Sweep):
                 due = self.book.get(work.experiment).model.due(ledger.ts)[:SWEPT]
                 ledger.know(await self.store.find_seqs(due))
         if ids:
-            ledger.know(await self.store.find(ids))
+            found = await self.store.find(list(ids))
+            ledger.know(found)
+            for missing in ids.keys() - {one.decision.decision_id for one in found}:
+                for name, named in ids[missing]:  # a request's id may look like a decision's
+                    requests.setdefault(name, []).append(named)
         for name, some in requests.items():
             try:
                 number = self.book.get(name).number
@@ -162,6 +174,11 @@ class Writer:
         async with self._alone:
             return await self._write(operation)
 
+    async def between(self, act: Callable[[], Result]) -> Result:
+        """Run something between two groups, in a thread."""
+        async with self._alone:
+            return await asyncio.to_thread(act)
+
     async def catch_up(self) -> None:
         """Take in what other workers have committed."""
         async with self._alone:
@@ -170,8 +187,9 @@ class Writer:
 
     async def _write(self, operation: Callable[[Ledger], Awaitable[Result]]) -> Result:
         """Lock, catch up, perform, write, commit; on failure nothing has happened."""
-        if time.monotonic() < self._resting:
+        if self.resting:
             raise unavailable("store", "the store cannot be written to at the moment; try again")
+        rows: Rows | None = None
         ledger: Ledger | None = None
         try:
             rows = await self.store.begin()
@@ -186,9 +204,10 @@ class Writer:
             await self.store.commit()
         except LostError as error:
             self._on_lost(error)
+            await self._undo(rows, ledger)
             raise unavailable("store", "the store is lost; the service stops") from error
         except BaseException as error:
-            await self._undo(ledger)
+            await self._undo(rows, ledger)
             if isinstance(error, StoreError):
                 self._resting = time.monotonic() + REST
                 raise unavailable("store", f"the store could not be written: {error}") from error
@@ -211,8 +230,10 @@ class Writer:
         for old in list(itertools.islice(self._recent, max(0, len(self._recent) - RECENT))):
             del self._recent[old]
 
-    async def _undo(self, ledger: Ledger | None) -> None:
-        """Forget what was not committed."""
+    async def _undo(self, rows: Rows | None, ledger: Ledger | None) -> None:
+        """Forget what was not committed, if anything was begun."""
+        if rows is None:
+            return
         if ledger is not None:
             self._spoilt |= ledger.touched
         try:

@@ -39,6 +39,15 @@ def read_features(path: str | os.PathLike[str]) -> Encoder | Features:
         raise FileError(f"{path} is not whole JSON ({error}); expected features such as {EXAMPLE}") from None
     if not isinstance(saved, Mapping):
         raise FileError(f"{path} holds no features; expected {EXAMPLE}, or what write_features wrote")
+    return _features(saved)
+
+
+def as_features(said: str | Mapping[str, Any] | None) -> Encoder | Features | str | None:
+    """Features as JSON says them: a word, a mapping as in a file, or nothing."""
+    return _features(said) if isinstance(said, Mapping) else said
+
+
+def _features(saved: Mapping[str, Any]) -> Encoder | Features:
     return Encoder.from_header(saved) if "version" in saved else _plan(dict(saved))
 
 

@@ -256,14 +256,21 @@ def _feature_name(column: str) -> str:
     return column if DIGITS.fullmatch(column[2:]) else column.removeprefix("x_")
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
-    """Write a log as Parquet, CSV or Arrow, by the path's ending. Says what CSV could not carry."""
+def write(
+    log: Log, path: str | os.PathLike[str], *, beside: Mapping[str, Sequence[Any]] | None = None
+) -> list[str]:
+    """Write a log as Parquet, CSV or Arrow, by the path's ending. Says what CSV could not carry.
+
+    `beside` are columns (n,) of other names than the log's: they stand beside it, and reading leaves them out.
+    """
     target = Path(path)
+    others = {name: pa.array(values) for name, values in (beside or {}).items()}
     kind = kind_of(target, target.suffix.lower())
     schema = _schema(log, text=kind == "csv")
     blocks = _blocks(log, schema)
-    with replacing(target) as part, _writer(part, kind, schema) as writer:
-        for place, batch in enumerate(_batches(log, schema)):
+    wide = pa.schema([*schema, *((name, array.type) for name, array in others.items())], schema.metadata)
+    with replacing(target) as part, _writer(part, kind, wide) as writer:
+        for place, batch in enumerate(_widened(_batches(log, schema), wide, others)):
             if kind == "arrow":
                 writer.write_batch(batch, custom_metadata=checksums.of_batch(batch, place, len(blocks)))
             else:
@@ -352,6 +359,17 @@ def _batches(log: Log, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
     for rows in _blocks(log, schema):
         yield _batch(log, schema, rows, dictionary)
+
+
+def _widened(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, others: Mapping[str, pa.Array]
+) -> Iterator[pa.RecordBatch]:
+    """Each batch with its part of other columns behind its own."""
+    start = 0
+    for batch in batches:
+        more = [array.slice(start, batch.num_rows) for array in others.values()]
+        yield pa.record_batch([*batch.columns, *more], schema=schema)
+        start += batch.num_rows
 
 
 def _batch(log: Log, schema: pa.Schema, rows: slice, dictionary: pa.Array) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from sparing.native.compiling import compiled
+from sparing.online.engine.algebra import outer
 from sparing.online.engine.memory import Table
 from sparing.online.engine.search import (
     ABOVE,
@@ -23,7 +24,8 @@ from sparing.online.engine.search import (
 
 @compiled
 def value(t: Table, x: np.ndarray, action: int) -> tuple[float, float]:
-    """Mean and spread of one action; `products` must hold those of x."""
+    """Mean and spread of one action, whatever was looked at before."""
+    outer(x, t.products)
     return mean_and_spread(t, t.slot[action], x)
 
 

@@ -63,28 +63,33 @@ class Guard:
         self._names = {name.lower() for name in (*names, host.strip("[]"), "localhost", "127.0.0.1", "::1")}
         self._any_name = not self.local and not names
         self._keys: dict[bytes, Key] = {}
+        self._had_keys = False
         self._secret = b""
 
     async def refresh(self) -> None:
         """Take note of new and revoked keys."""
-        self._keys = {key.sha256: key for key in await self._store.keys() if key.revoked is None}
+        known = await self._store.keys()
+        self._keys = {key.sha256: key for key in known if key.revoked is None}
+        self._had_keys = bool(known)
         self._secret = hashlib.sha256(b"sessions" + self._store.salt).digest()
 
     def check_exposed(self) -> None:
         """Refuse to serve beyond this machine where nobody needs a key."""
-        if not self.local and not self.locked:
+        if not self.local and not self._keys and self._own is None:
             raise SettingError(
-                "the service would be open to everyone beyond this machine. Make a key first (`sparing keys STORE add NAME`), "
+                "the service would be open to everyone beyond this machine. Make a key first (`sparing keys add STORE NAME`), "
                 "name a file that holds one (--key-file FILE), or bind to --host 127.0.0.1"
             )
 
     @property
     def locked(self) -> bool:
-        """Whether a key is needed."""
-        return bool(self._keys) or self._own is not None
+        """Whether a key is needed: who revokes the last one does not open the door to everyone."""
+        return self._had_keys or self._own is not None
 
-    def admit(self, headers: dict[bytes, bytes], role: str | None, experiment: str | None) -> Caller:
-        """Who calls; refuse who may not. Routes without a role are open to all."""
+    def admit(
+        self, headers: dict[bytes, bytes], role: str | None, experiment: str | None, *, chooses: bool = False
+    ) -> Caller:
+        """Who calls; refuse who may not. Routes without a role are open to all; some choose the experiment by the key."""
         self._check_host(headers)
         if role is None:
             return NOBODY
@@ -93,10 +98,12 @@ class Guard:
             raise ServiceError(
                 401,
                 "unauthorized",
-                "a key is needed: send it as `Authorization: Bearer KEY`",
+                "this key is unknown, expired or revoked"
+                if _key(headers)
+                else "a key is needed: send it as `Authorization: Bearer KEY`",
                 "Authorization",
             )
-        wanted = experiment is not None or role == "read"
+        wanted = experiment is not None or role == "read" or chooses
         if ROLES.index(caller.role) < ROLES.index(role):
             raise ServiceError(403, "forbidden", f"the key's role is {caller.role}; this needs {role}")
         if caller.experiment is not None and (
@@ -117,13 +124,11 @@ class Guard:
             )
 
     def _caller(self, headers: dict[bytes, bytes]) -> Caller | None:
-        said = headers.get(b"authorization", b"").decode("latin-1")
-        key = said[7:].strip() if said[:7].lower() == "bearer " else ""
-        key = key or headers.get(b"ocp-apim-subscription-key", b"").decode("latin-1")
+        if not self.locked and self.local:
+            return LOCAL  # whatever the key: clients that insist on one must find an open service open
+        key = _key(headers)
         if key:
             return self._by_hash(hashed(key))
-        if not self.locked and self.local:
-            return LOCAL
         return self._by_cookie(headers.get(b"cookie", b"").decode("latin-1"))
 
     def _by_hash(self, digest: bytes) -> Caller | None:
@@ -163,3 +168,10 @@ class Guard:
             caller = self._by_hash(payload[:32])
             return None if caller is None else caller._replace(role="read")
         return None
+
+
+def _key(headers: dict[bytes, bytes]) -> str:
+    """The key that a request brings, as ours do or as Azure's clients do."""
+    said = headers.get(b"authorization", b"").decode("latin-1")
+    key = said[7:].strip() if said[:7].lower() == "bearer " else ""
+    return key or headers.get(b"ocp-apim-subscription-key", b"").decode("latin-1")

@@ -23,6 +23,9 @@ PROBLEMS = {
 }
 
 
+TYPE = "application/problem+json"
+
+
 class Problem(msgspec.Struct):
     """Why a request is refused (RFC 9457): `code` is stable, `field` is the place at fault."""
 
@@ -39,14 +42,19 @@ def document(endpoints: Sequence[Endpoint]) -> bytes:
     from sparing import __version__
 
     types = [each for one in endpoints for each in (one.body, one.answer) if _is_message(each)]
+    types += [one.shape.message for one in endpoints if one.shape is not None]
     schemas, components = msgspec.json.schema_components(
         [*types, Problem], ref_template="#/components/schemas/{name}"
     )
     named = dict(zip(map(id, [*types, Problem]), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
+    used: dict[str, int] = {}
     for one in endpoints:
         path = re.sub(r":\w+}", "}", one.path)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one, named)
+        operation = _operation(one, named)
+        times = used[operation["operationId"]] = used.get(operation["operationId"], 0) + 1
+        operation["operationId"] += "" if times == 1 else f"_{times}"
+        paths.setdefault(path, {})[one.method.lower()] = operation
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -82,7 +90,8 @@ def _operation(one: Endpoint, named: dict[int, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "Done."}
     if _is_message(one.answer):
         answer["content"] = {"application/json": {"schema": named[id(one.answer)]}}
-    problem = {"application/problem+json": {"schema": named[id(Problem)]}}
+    kind, message = one.shape or (TYPE, Problem)
+    problem = {kind: {"schema": named[id(message)]}}
     responses: dict[str, Any] = {str(one.status): answer}
     responses |= {status: {"description": said, "content": problem} for status, said in PROBLEMS.items()}
     found: dict[str, Any] = {

@@ -1,239 +1,22 @@
 """The routes: what is asked over HTTP, and who may ask it."""
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from sparing.errors import SparingError
-from sparing.service import creating, events, page
-from sparing.service.book import Experiment
-from sparing.service.http import metrics, openapi
+from sparing.service import page
+from sparing.service.http import administering, deciding, metrics, openapi, personalizer, records
 from sparing.service.http.guard import COOKIE, SESSION
-from sparing.service.http.routing import Call, Endpoint, Reply, problem, respond
-from sparing.service.ledger import Alter, Decide, Reward
-from sparing.service.messages import (
-    MOST,
-    ActionRequest,
-    DecideAnswer,
-    DecideBatch,
-    DecideItem,
-    DecideItems,
-    DecideRequest,
-    Experiments,
-    Listed,
-    ModeRequest,
-    Options,
-    OptionsPatch,
-    Record,
-    Records,
-    RewardAnswer,
-    RewardBatch,
-    RewardItem,
-    RewardItems,
-    RewardRequest,
-    SessionRequest,
-)
-from sparing.service.problems import ServiceError, not_found, unfit
+from sparing.service.http.routing import ENDPOINTS, Call, Reply, endpoint, problem, respond
+from sparing.service.messages import SessionRequest
+from sparing.service.problems import ServiceError, not_found
 from sparing.service.serving import Service
-from sparing.service.store import Found
 
-ENDPOINTS: list[Endpoint] = []
-EXPERIMENT = "/v1/{experiment}"
-
-
-def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Serve a handler under a method and a path."""
-
-    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
-        ENDPOINTS.append(Endpoint(method, path, handler, **settings))
-        return handler
-
-    return declare
-
-
-def asked(service: Service, experiment: str, body: DecideRequest, *, active: bool = True) -> Decide:
-    """What the writer is asked for."""
-    subject = digest = None
-    if body.subject is not None:
-        subject = hashlib.blake2b(body.subject.encode(), key=service.store.salt, digest_size=16).digest()
-    if body.request_id is not None:
-        whole = [body.context, body.eligible, body.context_id, body.subject]
-        digest = hashlib.blake2b(msgspec.json.encode(whole, order="sorted"), digest_size=16).digest()
-    return Decide(experiment, body, events.new_id(), digest, subject, active)
-
-
-@endpoint("POST", EXPERIMENT + "/decide", role="write")
-async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAnswer:
-    """Decide in a context: the action to play, whether its reward is wanted, and why.
-
-    The same `request_id` again gives the stored answer; with another payload it is refused (409).
-    """
-    answer: DecideAnswer = await service.writer.submit(asked(service, call.path["experiment"], body))
-    return answer
-
-
-@endpoint("POST", EXPERIMENT + "/decisions/{decision}/reward", role="write")
-async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAnswer:
-    """The reward of a decision, named by its decision_id or request_id. The first one counts; the same again is a `duplicate`."""
-    path = call.path
-    work = Reward(path["experiment"], path["decision"], body.value, body.action)
-    answer: RewardAnswer = await service.writer.submit(work)
-    return answer
-
-
-@endpoint("POST", EXPERIMENT + "/decide/batch", role="write")
-async def decide_batch(service: Service, call: Call, body: DecideBatch) -> DecideItems:
-    """Decide in many contexts, each as if asked alone after the one before it; every item has its own status."""
-    works = [asked(service, call.path["experiment"], one) for one in body.decisions]
-    return DecideItems([_item(DecideItem, found) for found in await service.writer.submit_all(works)])
-
-
-@endpoint("POST", EXPERIMENT + "/rewards/batch", role="write")
-async def reward_batch(service: Service, call: Call, body: RewardBatch) -> RewardItems:
-    """Rewards of many decisions; every item has its own status."""
-    name = call.path["experiment"]
-    works = [Reward(name, one.decision_id, one.value, one.action) for one in body.rewards]
-    return RewardItems([_item(RewardItem, found) for found in await service.writer.submit_all(works)])
-
-
-def _item(kind: Any, found: Any) -> Any:
-    if isinstance(found, ServiceError):
-        return kind(found.status, problem=found.document())
-    if isinstance(found, BaseException):
-        raise found
-    return kind(200, answer=found)
-
-
-@endpoint("GET", "/v1/experiments", role="read")
-async def experiments(service: Service, call: Call) -> Experiments:
-    """The experiments of this store."""
-    only = call.caller.experiment
-    return Experiments([Listed(one.name, one.model.mode) for one in service.book if only in (None, one.name)])
-
-
-@endpoint("PATCH", EXPERIMENT, role="admin")
-async def configure(service: Service, call: Call, body: OptionsPatch) -> Options:
-    """Change options; those that are left out stay. With If-Match, only if nothing changed since (412)."""
-    experiment = service.book.get(call.path["experiment"])
-    said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
-    model = experiment.model
-    changed = msgspec.structs.replace(model.options, **said)
-    try:
-        creating.check_options(changed, model.learner)
-    except SparingError as error:
-        raise unfit(str(error)) from None
-    since = call.headers.get(b"if-match")
-    work = Alter(
-        experiment.name,
-        events.OPTIONS,
-        msgspec.to_builtins(changed),
-        call.caller.name,
-        None if since is None else _etag(since),
-    )
-    await service.writer.submit(work)
-    return changed
-
-
-def _etag(text: bytes) -> int:
-    number = text.decode("latin-1").strip().strip('"')
-    if not number.isdecimal():
-        raise ServiceError(412, "changed", "If-Match is not an ETag of this experiment", "If-Match")
-    return int(number)
-
-
-@endpoint("POST", EXPERIMENT + "/mode", role="admin")
-async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
-    """How to serve from now on: live, shadow (the fallback serves, its rewards are learnt), fallback (nothing is asked), paused."""
-    experiment = service.book.get(call.path["experiment"])
-    if body.mode != experiment.model.mode:
-        await service.writer.submit(
-            Alter(experiment.name, events.MODE, {"mode": body.mode}, call.caller.name)
-        )
-    return body
-
-
-@endpoint("POST", EXPERIMENT + "/actions", role="admin")
-async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRequest:
-    """Add an action (with its item's features, where the learner has items), or retire one."""
-    if (body.add is None) == (body.retire is None):
-        raise unfit("say either `add` or `retire`")
-    experiment = service.book.get(call.path["experiment"])
-    if body.add is not None:
-        work = Alter(
-            experiment.name, events.ACTION, {"label": body.add, "features": body.features}, call.caller.name
-        )
-    else:
-        work = Alter(experiment.name, events.RETIRE, {"label": body.retire}, call.caller.name)
-    await service.writer.submit(work)
-    return body
-
-
-@endpoint(
-    "GET",
-    EXPERIMENT + "/decisions",
-    role="read",
-    query={
-        "after": "The `next` of the page before; from the first without it.",
-        "limit": "Decisions a page, 1,000 at most.",
-    },
-)
-async def decisions(service: Service, call: Call) -> Records:
-    """Stored decisions in their order, and what became of them."""
-    experiment = service.book.get(call.path["experiment"])
-    after, limit = _whole(call, "after", 0, 2**62), _whole(call, "limit", 100, MOST)
-    found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
-    more = found[-1].decision.seq if len(found) == limit and found else None
-    return Records([recorded(experiment, one) for one in found], more)
-
-
-def _whole(call: Call, name: str, default: int, most: int) -> int:
-    said = call.query.get(name, str(default))
-    if not (said.isascii() and said.isdecimal()) or int(said) > most:
-        raise unfit(f"{name}={said!r}; must be a whole number up to {most}", name)
-    return int(said)
-
-
-@endpoint("GET", EXPERIMENT + "/decisions/{decision}", role="read")
-async def decision(service: Service, call: Call) -> Record:
-    """One decision, by its decision_id or request_id."""
-    experiment, named = service.book.get(call.path["experiment"]), call.path["decision"]
-    identity = events.id_bytes(named)
-    found = []
-    if identity is not None:
-        found = await service.store.record(experiment.number, "d.decision_id = $2", identity)
-    found = found or await service.store.record(experiment.number, "d.request_id = $2", named)
-    if not found:
-        raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
-    return recorded(experiment, found[0])
-
-
-def recorded(experiment: Experiment, found: Found) -> Record:
-    """A stored decision as it is shown."""
-    one, closed = found
-    return Record(
-        events.id_text(one.decision_id),
-        one.seq,
-        events.time_text(one.ts),
-        experiment.model.labels[one.action],
-        one.needs_reward,
-        one.reason,
-        one.arm,
-        one.play_probability,
-        one.call_probability,
-        one.value,
-        one.low,
-        one.high,
-        one.model_seq,
-        one.request_id,
-        None if one.context_id is None else msgspec.json.decode(one.context_id),
-        None if closed is None else closed.value,
-        None if closed is None else closed.kind,
-    )
+DECLARED = (deciding, administering, records, personalizer)
+"""Where the other routes are."""
 
 
 @endpoint("POST", "/session", role=None, status=204)
@@ -285,30 +68,33 @@ async def page_file(request: Request) -> Response:
 class Fallthrough:
     """What no route has."""
 
+    def __init__(self, served: Sequence[Route]) -> None:
+        self._served = served
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer 404, or 405 where the path is known."""
-        known = [one.method for one in ENDPOINTS if Route(one.path, one).matches(scope)[0].value]
+        path, method = scope["path"], scope["method"]
+        theirs = path.startswith("/personalizer/")
+        found = [one.methods or set() for one in self._served if one.matches(scope)[0].value]
+        known = sorted(set[str]().union(*found))
+        error = not_found(f"there is nothing at {path}; see /openapi.json")
         if known:
-            allow = ((b"allow", ", ".join(known).encode()),)
-            reply = problem(
-                ServiceError(405, "method", f"{scope['method']} is not served here; {', '.join(known)} is")
-            )
-            await respond(send, reply._replace(headers=(*reply.headers, *allow)))
-            return
-        await respond(
-            send,
-            problem(not_found(f"there is nothing at {scope['path']}; see /openapi.json")),
-            head=scope["method"] == "HEAD",
-        )
+            error = ServiceError(405, "method", f"{method} is not served here; {', '.join(known)} is")
+        elif theirs:
+            error = personalizer.unserved(path)
+        reply = personalizer.microsoft(error) if theirs else problem(error)
+        if known:
+            reply = reply._replace(headers=(*reply.headers, (b"allow", ", ".join(known).encode())))
+        await respond(send, reply, head=method == "HEAD")
 
 
 def routes() -> Sequence[BaseRoute]:
     """All routes, in the order in which they are tried."""
-    served: list[BaseRoute] = [each.route() for each in ENDPOINTS]
+    served = [each.route() for each in ENDPOINTS]
     served += [
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/openapi.json", document),
         *(Route(path, page_file) for path in page.FILES),
     ]
-    return [*served, Route("/{path:path}", Fallthrough())]
+    return [*served, Route("/{path:any}", Fallthrough(served))]

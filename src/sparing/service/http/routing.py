@@ -1,18 +1,23 @@
 """Typed routes: one declaration gives the decoding, the answer, the problems and the OpenAPI document."""
 
+import asyncio
 import inspect
+import re
+import shutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sparing.errors import SparingError
-from sparing.service.problems import RETRY_AFTER, ServiceError
+from sparing.service.problems import RETRY_AFTER, ServiceError, not_found
 
 if TYPE_CHECKING:
     from sparing.service.http.guard import Caller
@@ -22,10 +27,32 @@ LARGEST = 16 * 2**20
 """Bytes of a request, at most, but for logs."""
 
 LARGEST_LOG = 512 * 2**20
+PIECE = 2**20
+"""Bytes of a file that are sent at once."""
+LONGEST = 18
+"""Digits of a length, at most."""
 
+DIGITS = re.compile(r"[0-9]{1,19}")
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
+
+
+class Anything(Convertor[str]):
+    """The rest of a path, whatever it holds: `{name:any}`. The framework's own `path` stops at the end of a line."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """As it came."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("any", Anything())
 
 
 class Call(NamedTuple):
@@ -39,15 +66,26 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer that is not just a message: its status, body and headers."""
+    """An answer that is not just a message: its status, body and headers; or a `file`, sent and removed with its folder."""
 
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
+    file: Path | None = None
+
+
+class Shape(NamedTuple):
+    """How problems are told: their content type and their message."""
+
+    content_type: str
+    message: type
 
 
 class Endpoint:
-    """A handler behind a method and a path: `handler(service, call, body)` or, without a body, `handler(service, call)`."""
+    """A handler behind a method and a path: `handler(service, call, body)` or, without a body, `handler(service, call)`.
+
+    With `chooses` it finds the experiment by the key, not by the path.
+    """
 
     def __init__(
         self,
@@ -60,11 +98,14 @@ class Endpoint:
         query: dict[str, str] | None = None,
         limit: int = LARGEST,
         problem: Callable[[ServiceError], Reply] | None = None,
+        shape: Shape | None = None,
+        chooses: bool = False,
     ) -> None:
         hints = get_type_hints(handler, include_extras=True)
         self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
         self.body, self.answer = hints.get("body"), hints.get("return")
-        self.query, self.limit, self._problem = query or {}, limit, problem or _problem
+        self.query, self.limit, self.chooses = query or {}, limit, chooses
+        self._problem, self.shape = problem or _problem, shape
         self.doc = inspect.getdoc(handler) or ""
         self._decode = msgspec.json.Decoder(self.body).decode if self.body else None
         self._encode = msgspec.json.Encoder().encode
@@ -90,7 +131,9 @@ class Endpoint:
         service: Service = scope["app"].state.service
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: dict[str, str] = scope["path_params"]
-        caller = service.guard.admit(headers, self.role, path.get("experiment"))
+        if any("\0" in value for value in path.values()):
+            raise not_found("a path cannot hold NUL")
+        caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
         if self.role is not None:
             service.must_be_ready()
         query = _query(scope["query_string"], self.query)
@@ -106,21 +149,60 @@ class Endpoint:
         return Reply(self.status, self._encode(found), (JSON,))
 
 
+ENDPOINTS: list[Endpoint] = []
+"""Every endpoint, in the order in which its route is tried."""
+
+EXPERIMENT = "/v1/{experiment}"
+
+
+def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Serve a handler under a method and a path."""
+
+    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+        ENDPOINTS.append(Endpoint(method, path, handler, **settings))
+        return handler
+
+    return declare
+
+
 async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
     """Send an answer."""
+    if reply.file is not None:
+        await _send_file(send, reply, reply.file, head=head)
+        return
     length = (b"content-length", str(len(reply.body)).encode())
     headers = [*reply.headers, length] if reply.status != 204 else list(reply.headers)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else reply.body})
 
 
-def _problem(error: ServiceError) -> Reply:
+def extra_headers(error: ServiceError) -> list[Header]:
+    """What a problem says beside its body."""
     extra: list[Header] = []
     if error.status == 503:
         extra.append((b"retry-after", str(RETRY_AFTER).encode()))
     if error.status == 401:
         extra.append((b"www-authenticate", b"Bearer"))
-    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra))
+    return extra
+
+
+async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
+    """Send a file a piece at a time, and remove the folder that it was made in."""
+    try:
+        length = (b"content-length", str(path.stat().st_size).encode())
+        await send(
+            {"type": "http.response.start", "status": reply.status, "headers": [*reply.headers, length]}
+        )
+        with path.open("rb") as file:
+            while not head and (piece := await asyncio.to_thread(file.read, PIECE)):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
+
+
+def _problem(error: ServiceError) -> Reply:
+    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
 
 
 def problem(error: ServiceError) -> Reply:
@@ -132,10 +214,16 @@ def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
     if not text:
         return {}
     try:
-        given = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict"))
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
         raise ServiceError(400, "query", "the query is not well-formed") from None
-    for name in given:
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise ServiceError(
+                422, "repeated_parameter", f"query parameter {name!r} stands there twice", name
+            )
+        given[name] = value
         if name not in known:
             listed = ", ".join(known) or "there are none"
             raise ServiceError(
@@ -155,7 +243,7 @@ def _check_type(headers: dict[bytes, bytes]) -> None:
 
 async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
     said = headers.get(b"content-length", b"0")
-    if said.isdigit() and int(said) > limit:
+    if said.isdigit() and (len(said) > LONGEST or int(said) > limit):
         raise _too_large(limit)
     parts, size = [], 0
     while True:

@@ -15,4 +15,4 @@ def at(folder: Path, address: str | None = None, *, durability: str = "power") -
         return Store(folder, Sqlite(folder / "store.sqlite", durability))
     from sparing.service.store.postgres import Postgres
 
-    return Store(folder, Postgres(address, durability))
+    return Store(folder, Postgres(address, durability), address)

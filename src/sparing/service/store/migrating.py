@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from importlib import resources
+from typing import Any
 
 from sparing.errors import FileError
 from sparing.service.store.driver import Driver
@@ -36,6 +37,16 @@ async def migrate(driver: Driver) -> None:
     except BaseException:
         await driver.rollback()
         raise
+
+
+def check_version(found: list[tuple[Any, ...]]) -> None:
+    """Refuse to read tables that are newer or older than those of this version."""
+    version, newest = found[0][0], max(scripts())
+    if version != newest:
+        raise FileError(
+            f"the store has tables of version {version}, this sparing those of {newest}. Serve it with this sparing once, "
+            "or install the one that serves it"
+        )
 
 
 def _missing(applied: dict[int, bytes]) -> list[tuple[int, str, bytes]]:

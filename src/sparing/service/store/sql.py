@@ -12,7 +12,7 @@ from sparing import archive
 from sparing.service import events
 from sparing.service.events import Change, Decided, Event, Outcome
 from sparing.service.store.driver import Driver, Row
-from sparing.service.store.migrating import migrate
+from sparing.service.store.migrating import check_version, migrate
 
 CHUNK = 2000
 """Events read at once."""
@@ -20,7 +20,8 @@ CHUNK = 2000
 DECISION = ", ".join(f"d.{name}" for name in Decided.__struct_fields__)
 FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
 OUTCOMES = (
-    "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, d.action, d.context from outcomes o "
+    "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, "
+    "case when o.kind = 'learnt' then coalesce(o.played, d.action) end, d.context from outcomes o "
     "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
 )
 MARKS = ", ".join(f"${i + 1}" for i in range(len(Decided.__struct_fields__)))
@@ -100,16 +101,27 @@ class Rows:
 class Store:
     """A database and a folder of states; who writes is alone between `begin` and `commit` or `rollback`."""
 
-    def __init__(self, folder: Path, driver: Driver) -> None:
-        self.folder, self.driver = folder, driver
+    def __init__(self, folder: Path, driver: Driver, address: str | None = None) -> None:
+        self.folder, self.driver, self.address = folder, driver, address
+        self._turn = asyncio.Lock()
 
     async def open(self, *, create: bool = False) -> None:
         """Connect, and bring the tables up to date."""
         if create:
             archive.folder(self.folder)
         await self.driver.connect(create=create)
-        await migrate(self.driver)
-        ((self.store_id, self.salt),) = await self.driver.rows("select store_id, salt from store")
+        try:
+            await migrate(self.driver)
+            ((self.store_id, self.salt),) = await self.driver.rows("select store_id, salt from store")
+        except BaseException:
+            await self.driver.close()
+            raise
+
+    async def look(self) -> None:
+        """Connect to a store that another process may be writing, only to read."""
+        await self.driver.connect(create=False)
+        check_version(await self.driver.read("select max(version) from schema_migrations"))
+        ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
 
     async def close(self) -> None:
         """Leave the database."""
@@ -118,9 +130,14 @@ class Store:
     # Writing.
 
     async def begin(self) -> Rows:
-        """Be the one who writes; what comes next goes on from here."""
-        await self.driver.begin()
-        ((seq, ts),) = await self.driver.rows("select last_seq, last_ts from store")
+        """Be the one who writes, in this process and beyond; what comes next goes on from here. Where it fails, nothing is begun."""
+        await self._turn.acquire()
+        try:
+            await self.driver.begin()
+            ((seq, ts),) = await self.driver.rows("select last_seq, last_ts from store")
+        except BaseException:
+            await self.rollback()
+            raise
         return Rows(seq, ts)
 
     async def write(self, rows: Rows) -> None:
@@ -151,12 +168,16 @@ class Store:
             )
 
     async def commit(self) -> None:
-        """Make it durable."""
+        """Make it durable. What fails is still to be rolled back."""
         await self.driver.commit()
+        self._turn.release()
 
     async def rollback(self) -> None:
         """Undo it."""
-        await self.driver.rollback()
+        try:
+            await self.driver.rollback()
+        finally:
+            self._turn.release()
 
     async def find(self, ids: Sequence[bytes]) -> list[Found]:
         """As the writer, decisions by their ids."""

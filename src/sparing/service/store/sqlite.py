@@ -15,7 +15,7 @@ from sparing.service.store.driver import LostError, Row, StoreError
 OLDEST = 3_051_003
 """Older ones can damage a write-ahead log that two processes write."""
 
-BUSY_MS = 5000
+BUSY_MS, BRIEF_MS = 5000, 50
 SYNCHRONOUS = {"power": "full", "process": "normal"}
 """What a commit survives: the loss of power, or the end of the process."""
 
@@ -56,6 +56,9 @@ class Sqlite:
             self._reader = apsw.Connection(str(self.path))
             self._prepare(self._reader)
             self._reader.pragma("query_only", True)
+            known = self._reader.execute("select 1 from sqlite_master where name = 'schema_migrations'")
+            if not create and not known.fetchall():
+                raise FileError(f"{self.path} is not a store of sparing: it has other tables, or none")
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise FileError(f"{self.path} is not a store of sparing, or is damaged: {error}") from None
         except apsw.CantOpenError as error:
@@ -130,16 +133,21 @@ class Sqlite:
         beside = self.path.with_name(self.path.name + "-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 
-    def settle(self) -> None:
-        """Write the log back into the file and empty it: what was erased is then nowhere."""
-        with _told():
-            self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
+    def settle(self) -> bool:
+        """Write the log back into the file and empty it: what was erased is then nowhere. False while a reader needs it."""
+        self._writer.set_busy_timeout(BRIEF_MS)  # nobody writes while it waits
+        try:
+            with _told():
+                ((busy, _, _),) = self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
+        finally:
+            self._writer.set_busy_timeout(BUSY_MS)
+        return not busy
 
     def backup(self, path: Path) -> None:
         """Copy the database as it is now, while others go on writing."""
         target = apsw.Connection(str(path))
         try:
-            with target.backup("main", self._reader, "main") as copy:
+            with _told(), target.backup("main", self._reader, "main") as copy:
                 copy.step()
         finally:
             target.close()

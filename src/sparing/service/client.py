@@ -1,0 +1,254 @@
+"""A client of the service: typed, safe to try again, and with an answer of its own where the service has none in time."""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from sparing.errors import SparingError, require
+from sparing.service.messages import (
+    MOST,
+    About,
+    DecideAnswer,
+    DecideBatch,
+    DecideItems,
+    DecideRequest,
+    Label,
+    Record,
+    Records,
+    RewardAnswer,
+    RewardBatch,
+    Rewarded,
+    RewardItems,
+    RewardRequest,
+)
+from sparing.service.problems import ServiceError
+
+if TYPE_CHECKING:
+    import httpx
+
+AGAIN = frozenset({429, 502, 503, 504})
+"""Answers after which the same request may succeed."""
+
+PATIENCE = 10.0
+"""Seconds that a try may take where nobody waits for a decision."""
+
+PAUSE = 0.02
+"""Seconds before the second try; twice as long before each one more."""
+
+SHORTEST = 0.001
+"""Seconds of a try, at least."""
+
+Context = Mapping[str, Any] | Sequence[float]
+Answer = TypeVar("Answer")
+
+
+class ServiceProblem(ServiceError):  # noqa: N818 - RFC 9457 calls it a problem
+    """What the service refused: `status`, a stable `code`, `detail`, and the `field` at fault."""
+
+
+class UnreachableError(SparingError):
+    """The service did not answer in time, however often it was asked."""
+
+
+def own_choice(action: Label) -> DecideAnswer:
+    """The decision for a fallback: nothing is known of it, and nothing is asked."""
+    nan, who = float("nan"), "fallback"
+    return DecideAnswer("", action, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
+
+
+class Client:
+    """Decides and rewards in one experiment; may be used by many threads, which share its connections.
+
+    A decision is tried 1 + `retries` times under one request_id, so that it is made once however many answers are lost. A try
+    takes at most `timeout` seconds to connect and to answer, and none is begun after `timeout` times the number of tries; then
+    `fallback` is the answer, or an error without one. Everything else is as patient as PATIENCE.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        experiment: str,
+        key: str | None = None,
+        timeout: float = 0.2,
+        fallback: Label | None = None,
+        retries: int = 2,
+        *,
+        transport: "httpx.BaseTransport | None" = None,
+    ) -> None:
+        http = require("httpx", extra="service", purpose="the service's client")
+        self._failed: type[Exception] = http.TransportError
+        self.timeout, self.fallback, self.tries = timeout, fallback, 1 + retries
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        self._base = f"{url.rstrip('/')}/v1/{quote(experiment, safe='')}"
+        self._http: httpx.Client = http.Client(headers=headers, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def decide(
+        self,
+        context: Context,
+        *,
+        eligible: Sequence[Label] | None = None,
+        context_id: str | int | None = None,
+        subject: str | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+        fallback: Label | None = None,
+    ) -> DecideAnswer:
+        """What to do in a context: raw columns by name, or numbers."""
+        asked = _request(context, eligible, context_id, subject, request_id)
+        within = self.timeout if timeout is None else timeout
+        own = self.fallback if fallback is None else fallback
+        try:
+            return self._call("POST", "/decide", asked, DecideAnswer, within)
+        except (UnreachableError, ServiceProblem) as error:
+            if own is None or (isinstance(error, ServiceProblem) and error.status not in AGAIN):
+                raise
+            return own_choice(own)
+
+    def decide_many(
+        self, requests: Iterable[Context | DecideRequest], *, timeout: float = PATIENCE
+    ) -> list[DecideAnswer | ServiceProblem]:
+        """What to do in many contexts, in order; a problem stands in the place of an answer."""
+        asked = [
+            _request(one.context, one.eligible, one.context_id, one.subject, one.request_id)
+            if isinstance(one, DecideRequest)
+            else _request(one)
+            for one in requests
+        ]
+        found: list[DecideAnswer | ServiceProblem] = []
+        for start in range(0, len(asked), MOST):
+            some = DecideBatch(asked[start : start + MOST])
+            items = self._call("POST", "/decide/batch", some, DecideItems, timeout).items
+            found += [one.answer or _problem(one.status, one.problem) for one in items]
+        return found
+
+    def reward(
+        self, decision: DecideAnswer | str, value: float, action: Label | None = None
+    ) -> RewardAnswer | None:
+        """The reward of a decision, named by itself, its decision_id or its request_id; None for the client's own fallback."""
+        named = decision if isinstance(decision, str) else decision.decision_id
+        if not named and not isinstance(decision, str):
+            return None
+        path = f"/decisions/{_quoted(named)}/reward"
+        return self._call("POST", path, RewardRequest(value, action), RewardAnswer)
+
+    def reward_many(
+        self, rewards: Iterable[tuple[DecideAnswer | str, float]]
+    ) -> list[RewardAnswer | ServiceProblem | None]:
+        """Rewards of many decisions, in order; a problem stands in the place of an answer, None for the client's own fallbacks."""
+        listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
+        sent = [(place, Rewarded(named, value)) for place, (named, value) in enumerate(listed) if named]
+        found: list[RewardAnswer | ServiceProblem | None] = [None] * len(listed)
+        for start in range(0, len(sent), MOST):
+            some = sent[start : start + MOST]
+            batch = RewardBatch([one for _, one in some])
+            items = self._call("POST", "/rewards/batch", batch, RewardItems).items
+            for (place, _), item in zip(some, items, strict=True):
+                found[place] = item.answer or _problem(item.status, item.problem)
+        return found
+
+    def about(self) -> About:
+        """The experiment as it is now."""
+        return self._call("GET", "", None, About)
+
+    def decisions(self, after: int = 0) -> Iterator[Record]:
+        """Stored decisions in their order, and what became of them."""
+        more: int | None = after
+        while more is not None:
+            page = self._call("GET", f"/decisions?after={more}&limit={MOST}", None, Records)
+            yield from page.decisions
+            more = page.next
+
+    def _call(
+        self, method: str, path: str, body: Any, kind: type[Answer], timeout: float = PATIENCE
+    ) -> Answer:
+        """The answer to a request, tried again while that may help and there is time."""
+        content = None if body is None else msgspec.json.encode(body, enc_hook=_plain)
+        end = time.monotonic() + timeout * self.tries
+        for number in range(self.tries):
+            within = max(min(timeout, end - time.monotonic()), SHORTEST)
+            try:
+                response = self._http.request(method, self._base + path, content=content, timeout=within)
+                if response.status_code not in AGAIN:
+                    return _read(response, kind)
+                error: SparingError = _refused(response)
+            except self._failed as failure:
+                why = f"{type(failure).__name__}: {failure}".rstrip(": ")
+                error = UnreachableError(
+                    f"no answer from {self._base} after {number + 1} tries of {timeout:g} s ({why}). See that the "
+                    "service runs there, allow more time (timeout=), or decide without it (fallback=ACTION)"
+                )
+            pause = min(PAUSE * 2**number, timeout)
+            if number + 1 < self.tries and time.monotonic() + pause < end:
+                time.sleep(pause)
+                continue
+            break
+        raise error
+
+
+def _request(
+    context: Any,
+    eligible: Sequence[Label] | None = None,
+    context_id: str | int | None = None,
+    subject: str | None = None,
+    request_id: str | None = None,
+) -> DecideRequest:
+    """A request under an id of its own, whatever becomes of its answers."""
+    named = str(uuid.uuid4()) if request_id is None else request_id
+    listed = None if eligible is None else list(eligible)
+    return DecideRequest(context, listed, context_id, subject, named)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's values, and mappings of any kind, as JSON can say them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not what JSON can hold")
+
+
+def _quoted(named: str) -> str:
+    """A name as one step of a path, whatever it holds."""
+    return quote(named, safe="").replace(".", "%2E")
+
+
+def _read(response: "httpx.Response", kind: type[Answer]) -> Answer:
+    if not response.is_success:
+        raise _refused(response)
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ServiceProblem(response.status_code, "answer", f"not an answer of sparing: {error}") from None
+
+
+def _refused(response: "httpx.Response") -> ServiceProblem:
+    try:
+        told = msgspec.json.decode(response.content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        told = {"code": "http", "detail": f"{response.status_code} {response.text[:200]}".strip()}
+    return _problem(response.status_code, told)
+
+
+def _problem(status: int, told: dict[str, Any] | None) -> ServiceProblem:
+    said = told or {}
+    field = said.get("field")
+    detail = str(said.get("detail", f"status {status}"))
+    return ServiceProblem(
+        status, str(said.get("code", "http")), detail, None if field is None else str(field)
+    )

@@ -1,0 +1,185 @@
+"""Contexts that must be forgotten: erased from the store and from every state that knows them, while decisions and rewards stay.
+
+What goes is a decision's context, its context id and its subject. Its request_id stays, and the hash of the request: a retry is
+still answered with the stored decision. What was learnt from a context stays too: sums over many, not the context. A replay needs
+contexts, so it can only begin at the state that an erasure writes: the experiment's floor is raised to it.
+
+Files outside the store's folder (exports, backups) are not reached, and PostgreSQL keeps old rows until it vacuums.
+"""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sparing.service import events
+from sparing.service.book import Experiment
+from sparing.service.events import Change, Outcome
+from sparing.service.ledger import Ledger
+from sparing.service.messages import Erased
+from sparing.service.problems import unavailable, unfit
+from sparing.service.snapshotting import snapshot_within, tidy
+from sparing.service.store import Store
+from sparing.service.writer import Writer
+
+KEPT = "(context is not null or context_id is not null or subject is not null)"
+CHUNK = 5000
+"""Contexts erased at once, so that requests need not wait for all of them."""
+
+TRIES, PAUSE = 20, 0.25
+"""How often, and after how many seconds, to try again to empty the database's log while someone reads it."""
+
+RETENTION = "retention"
+"""Who erases what has been kept for long enough."""
+
+
+async def erase(
+    writer: Writer,
+    name: str,
+    *,
+    decision_id: str | None = None,
+    context_id: str | int | None = None,
+    subject: bytes | None = None,
+    before_ts: int | None = None,
+    who: str,
+) -> Erased:
+    """Erase the contexts of one decision, of one context id, of one subject (as it is stored), or of all before a time.
+
+    Those among them that are open are withdrawn first: nothing is learnt from them, and a reward that comes later is refused.
+    """
+    kind, where, value = _chosen(decision_id, context_id, subject, before_ts)
+    number = writer.book.get(name).number
+    wanted = Wanted(number, kind, where, value)
+    count = await _begin(writer, wanted, who)
+    floor = writer.book.numbered(number).floor
+
+    async def more(ledger: Ledger) -> int:
+        return await wanted.erase_some(writer.store, floor)
+
+    while count and await writer.alone(more):
+        pass
+    if count:
+        await tidy(writer, writer.book.numbered(number))
+    await _settle(writer)
+    return Erased(count, floor)
+
+
+class Wanted(NamedTuple):
+    """Decisions of an experiment that have something to erase: by what they were chosen, the condition and its value."""
+
+    number: int
+    kind: str
+    where: str
+    value: Any
+
+    async def how_many(self, store: Store, upto: int) -> int:
+        """As the writer, how many there are up to an event."""
+        found = await store.driver.rows(f"select count(*) {self._chosen}", self.number, self.value, upto)
+        return int(found[0][0])
+
+    async def among(self, store: Store, seqs: list[int]) -> list[int]:
+        """As the writer, those of these that are meant, in their order."""
+        start = f"select seq from decisions where experiment = $1 and {self.where} and"
+        found = await store.driver.matching(start, "seq", seqs, self.number, self.value)
+        return sorted(seq for (seq,) in found)
+
+    async def erase_some(self, store: Store, upto: int) -> int:
+        """As the writer, erase some of them up to an event; how many."""
+        found = await store.driver.rows(
+            f"select seq {self._chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
+        )
+        if found:
+            await store.driver.many(
+                "update decisions set context = null, context_id = null, subject = null where seq = $1", found
+            )
+        return len(found)
+
+    @property
+    def _chosen(self) -> str:
+        return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {KEPT}"
+
+
+def _chosen(
+    decision_id: str | None, context_id: str | int | None, subject: bytes | None, before_ts: int | None
+) -> tuple[str, str, Any]:
+    """What kind of erasure it is, the condition on decisions, and its value."""
+    choices: dict[str, tuple[Any, str]] = {
+        "decision_id": (decision_id, "decision_id = $2"),
+        "context_id": (context_id, "context_id = $2"),
+        "subject": (subject, "subject = $2"),
+        "before_ts": (before_ts, "ts < $2"),
+    }
+    given = [kind for kind, (value, _) in choices.items() if value is not None]
+    if len(given) != 1:
+        raise unfit(
+            f"erase what one of {', '.join(choices)} says; got {' and '.join(given) or 'none of them'}"
+        )
+    value, where = choices[given[0]]
+    if decision_id is not None:
+        value = events.id_bytes(decision_id)
+        if value is None:
+            raise unfit(f"{decision_id!r} is not the id of a decision", "decision_id")
+    if context_id is not None:
+        value = msgspec.json.encode(context_id).decode()
+    return given[0], where, value
+
+
+async def _begin(writer: Writer, wanted: Wanted, who: str) -> int:
+    """Withdraw what is open, write the state past all of it, raise the floor to that; how many contexts are to go, of which some go."""
+    store, number = writer.store, wanted.number
+
+    async def operation(ledger: Ledger) -> int:
+        experiment = writer.book.numbered(number)
+        model = experiment.model
+        count = await wanted.how_many(store, ledger.rows.last_seq)
+        if not count:
+            return 0
+        withdrawn = await wanted.among(store, [*model.open])
+        for seq in withdrawn:
+            ledger.append(experiment, Outcome(0, number, 0, seq, events.VOID))
+        body = {"by": wanted.kind, "erased": count, "withdrawn": len(withdrawn)}
+        ledger.append(experiment, Change(0, number, 0, events.ERASE, msgspec.json.encode(body), who))
+        await snapshot_within(store, ledger, experiment)
+        await store.driver.many(
+            "update experiments set floor = $1 where experiment = $2", [(model.seq, number)]
+        )
+        experiment.floor = model.seq
+        await wanted.erase_some(store, model.seq)
+        return count
+
+    return await writer.alone(operation)
+
+
+async def _settle(writer: Writer) -> None:
+    """Leave nothing of what was erased in the database's log, as far as the database lets us say so."""
+    settle = getattr(writer.store.driver, "settle", None)
+    if settle is None:
+        return
+    for _ in range(TRIES):
+        if await writer.between(settle):
+            return
+        await asyncio.sleep(PAUSE)
+    raise unavailable(
+        "busy",
+        "the contexts are erased, but someone reads the database (an export, a backup?) and keeps its log from being emptied; "
+        "ask for the same again to empty it",
+    )
+
+
+async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> Erased | None:
+    """Erase the contexts that were kept for longer than the option `retention` says, at a time; None where there are none.
+
+    Each time a state is written: once in an hour is often enough.
+    """
+    retention = experiment.model.options.retention
+    if retention is None:
+        return None
+    before = now - round(retention * events.SECOND)
+    found = await writer.store.driver.read(
+        f"select seq from decisions where experiment = $1 and ts < $2 and {KEPT} order by seq limit 1",
+        experiment.number,
+        before,
+    )
+    if not found:
+        return None
+    return await erase(writer, experiment.name, before_ts=before, who=RETENTION)

@@ -1,0 +1,289 @@
+"""Decisions as a log: those that have a reward and a context, with the probability that they were played, in any format.
+
+`play_probability` is the log's propensity; `call_probability` and what else is known of a decision stand beside it. Whoever
+exports opens the store by itself: it can run in a thread, or in another process, while the service goes on.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from sparing.errors import LogError, SparingError
+from sparing.log.blocks import KINDS
+from sparing.log.labels import as_text, brief, identifiers, plain
+from sparing.log.log import Log
+from sparing.log.support import SupportBuilder
+from sparing.service import arms, beside, events
+from sparing.service import store as stores
+from sparing.service.book import Book
+from sparing.service.events import Change
+from sparing.service.messages import Options
+from sparing.service.model import Model
+from sparing.service.problems import not_found
+from sparing.service.store import Store
+
+MOST = 5_000_000
+"""Rows of an export; it is put together in memory."""
+
+CHUNK = 5000
+REWARDED = "d.experiment = $1 and o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt') and d.context is not null"
+JOINED = "from decisions d join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
+ROWS = (
+    "select d.seq, d.ts, d.decision_id, d.context_id, d.context, d.eligible, d.arm, d.action, d.reason, d.play_probability, "
+    f"d.call_probability, o.kind, o.value, o.played {JOINED} {REWARDED} and d.seq > $3 order by d.seq limit $4"
+)
+
+
+class Row(NamedTuple):
+    """A decision and its reward, as they are stored."""
+
+    seq: int
+    ts: int
+    decision_id: bytes
+    context_id: str | None
+    context: bytes
+    eligible: bytes | None
+    arm: str
+    action: int
+    reason: str
+    play: float
+    call: float
+    outcome: str
+    reward: float
+    played: int | None
+
+
+class Exported(NamedTuple):
+    """A file, a second one where the format has no place for everything, its rows, and what is to be known of it."""
+
+    path: Path
+    beside: Path | None
+    rows: int
+    notes: list[str]
+
+
+def export(
+    folder: str | os.PathLike[str],
+    experiment: str,
+    format: str,
+    path: str | os.PathLike[str],
+    *,
+    address: str | None = None,
+) -> Exported:
+    """Write an experiment's rewarded decisions as a log; `format` is one of `beside.FORMS`, or "table" for the path's ending."""
+    if format not in (*beside.FORMS, "table"):
+        raise LogError(f"unknown format {brief(format)}; known are {', '.join(beside.FORMS)}")
+    target = Path(path)
+    if format in beside.TABLES and KINDS.get(target.suffix.lower()) != format:
+        raise LogError(f"{target}: the name of a {format} file must end in {beside.ending(format)}")
+    log, more, notes = asyncio.run(_read(stores.at(Path(folder), address), experiment))
+    lost, second = beside.write(log, target, format, more)
+    return Exported(target, second, log.n_rows, [*notes, *lost])
+
+
+async def _read(store: Store, name: str) -> tuple[Log, beside.Beside, list[str]]:
+    await store.look()
+    try:
+        return await rewarded(store, name)
+    finally:
+        await store.close()
+
+
+async def rewarded(store: Store, name: str) -> tuple[Log, beside.Beside, list[str]]:
+    """An experiment's decisions with a reward and a context as a log, what stands beside it, and notes."""
+    upto = await store.last_seq()
+    found = [(number, config) for number, known, config, _ in await store.experiments() if known == name]
+    if not found:
+        raise not_found(f"there is no experiment {name!r}", "unknown_experiment")
+    ((number, config),) = found
+    ((count,),) = await store.driver.read(f"select count(*) {JOINED} {REWARDED}", number, upto)
+    if count > MOST:
+        raise LogError(
+            f"{count:,} rewarded decisions; an export has at most {MOST:,} rows. Read the store's tables"
+        )
+    model, since = await Book(store).start(number, upto)
+    began = msgspec.convert(config["options"], Options)
+    history = await _history(store, model, began, since, upto)
+    rows, after = _Rows(model, history, count), 0
+    while some := await store.driver.read(ROWS, number, upto, after, CHUNK):
+        for values in some:
+            rows.add(Row(*values))
+        after = some[-1][0]
+        rows.end_chunk()
+    if not rows.kept:
+        raise LogError(
+            f"experiment {name} has no decision with a reward and a context yet; there is nothing to export"
+        )
+    return rows.log(), rows.beside(), rows.notes()
+
+
+class _History:
+    """The actions, and who could be served with which options, at one event after another."""
+
+    def __init__(
+        self, names: Sequence[Hashable], first: int, options: Options, changes: list[Change]
+    ) -> None:
+        self.names, self.options = tuple(names), options
+        self._index = {label: number for number, label in enumerate(self.names)}
+        self._known, self._changes, self._next = first, changes, 0
+        self.active = np.arange(len(self.names)) < first
+
+    def go_to(self, seq: int) -> None:
+        """Take in the changes before an event; events come in their order."""
+        while self._next < len(self._changes) and self._changes[self._next].seq < seq:
+            self._take(self._changes[self._next])
+            self._next += 1
+
+    def _take(self, change: Change) -> None:
+        body = change.read()
+        if change.kind == events.OPTIONS:
+            self.options = msgspec.convert(body, Options)
+        elif change.kind == events.RETIRE:
+            self.active[self._index[plain(body["label"])]] = False
+        elif change.kind in (events.ACTION, events.BASE):
+            more = added(change)
+            self.active[self._known : self._known + more] = True
+            self._known += more
+
+    def allowed(self, eligible: bytes | None) -> np.ndarray:
+        """The actions that a decision could choose from, (K,)."""
+        if eligible is None:
+            return self.active.copy()
+        bits = np.unpackbits(np.frombuffer(eligible, dtype=np.uint8))[: len(self.names)].astype(bool)
+        return np.append(bits, np.zeros(len(self.names) - len(bits), dtype=bool))
+
+    def could_be_anyone(self, row: Row) -> bool:
+        """Whether every action that was allowed had a chance."""
+        options = self.options
+        if row.arm in ("shadow", "fallback"):
+            return options.fallback == arms.ANYONE
+        explored = options.explore > 0 and row.call > 0  # nothing is explored once the budget is spent
+        return explored or (options.holdout > 0 and options.holdout_policy == arms.ANYONE)
+
+
+def added(change: Change) -> int:
+    """How many actions a change brought."""
+    return 1 if change.kind == events.ACTION else int(change.read().get("new", 0))
+
+
+async def _history(store: Store, model: Model, options: Options, since: int, upto: int) -> _History:
+    found = await store.driver.read(
+        "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and seq <= $2 order by seq",
+        model.experiment,
+        upto,
+    )
+    changes = [Change(*row) for row in found]
+    new = [plain(one.read()["label"]) for one in changes if one.kind == events.ACTION and one.seq > since]
+    names = (*model.learner.action_names, *new)
+    first = len(names) - sum(added(one) for one in changes if one.kind in (events.ACTION, events.BASE))
+    return _History(names, first, options, changes)
+
+
+class _Rows:
+    """The rows so far."""
+
+    def __init__(self, model: Model, history: _History, count: int) -> None:
+        self.model, self.history, self.kept = model, history, 0
+        self.contexts = np.empty((count, model.learner.n_features))
+        self.rows: list[tuple[Any, ...]] = []
+        self.ids: list[Any] = []
+        self.sets: SupportBuilder | None = SupportBuilder(len(history.names))
+        self.masks: list[np.ndarray] = []
+        self.left_out: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        """Take in a decision, or count why it is left out."""
+        self.history.go_to(row.seq)
+        if row.played is not None:
+            self.left_out[
+                "rewards are of another action than was decided, whose probability is not known"
+            ] += 1
+            return
+        if not row.play > 0:
+            self.left_out["decisions were so unlikely that their probability is 0 in floating point"] += 1
+            return
+        try:
+            self.contexts[self.kept] = self.model.context(row.context)
+        except SparingError:
+            self.left_out["contexts do not fit the experiment's present features"] += 1
+            return
+        allowed = self.history.allowed(row.eligible)
+        self._see_support(row, allowed)
+        narrow = None if row.eligible is None else self._labels(allowed)
+        told = (row.call, row.reason, row.arm, row.outcome, events.time_text(row.ts))
+        self.rows.append(
+            (row.action, row.reward, min(row.play, 1.0), *told, events.id_text(row.decision_id), narrow)
+        )
+        self.ids.append(None if row.context_id is None else msgspec.json.decode(row.context_id))
+        self.kept += 1
+
+    def _labels(self, allowed: np.ndarray) -> str:
+        names = [as_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
+        return msgspec.json.encode(names).decode()
+
+    def _see_support(self, row: Row, allowed: np.ndarray) -> None:
+        """The actions that could have been played, where the options of the time tell."""
+        if self.history.could_be_anyone(row):
+            self.masks.append(allowed)
+        elif row.play >= 1:
+            self.masks.append(np.arange(len(allowed)) == row.action)
+        else:
+            self.sets = None
+
+    def end_chunk(self) -> None:
+        """Pack the sets."""
+        if self.sets is not None and self.masks:
+            self.sets.add(np.array(self.masks))
+        self.masks = []
+
+    def log(self) -> Log:
+        """All rows as a log."""
+        columns = list(zip(*self.rows, strict=True))
+        return Log.from_indices(
+            self.contexts[: self.kept],
+            np.array(columns[0], dtype=np.int32),
+            np.array(columns[1], dtype=np.float64),
+            self.history.names,
+            propensities=np.array(columns[2], dtype=np.float64),
+            support=None if self.sets is None else self.sets.build(),
+            context_ids=None if None in self.ids else identifiers(self.ids, self.kept),
+            encoder=self.model.learner.encoder,
+        )
+
+    def beside(self) -> beside.Beside:
+        """What else is known of each row; the actions it was restricted to, as JSON, where one was."""
+        names = ("call_probability", "reason", "arm", "outcome", "time", "decision_id", "allowed")
+        found = dict(zip(names, list(zip(*self.rows, strict=True))[3:], strict=True))
+        if not any(found["allowed"]):
+            del found["allowed"]
+        return found
+
+    def notes(self) -> list[str]:
+        """What is to be known of the rows."""
+        notes = [
+            "Rows are decisions whose reward is known. One is among them with its call_probability where rewards come only when "
+            "asked for: weigh by that to speak of all decisions."
+        ]
+        notes += [f"Left out: {count} {why}." for why, count in self.left_out.items()]
+        defaults = sum(row[6] == events.DEFAULT for row in self.rows)
+        if defaults:
+            notes.append(
+                f"{defaults} rewards are the default, because none came in time (outcome `default`)."
+            )
+        if self.sets is None:
+            notes.append(
+                "The support is unknown: some decisions had other actions with a chance that was not stored. With the option "
+                "`explore`, or a uniform holdout, it is known."
+            )
+        missing = sum(one is None for one in self.ids)
+        if 0 < missing < self.kept:
+            notes.append(f"Context ids are left out: {missing} of {self.kept} decisions have none.")
+        if self.model.learner.item_encoder is not None:
+            notes.append("What is known of the items is not exported: give read_log the items again.")
+        return notes

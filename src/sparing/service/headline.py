@@ -1,0 +1,223 @@
+"""What a decision of the policy earns, against the holdout: stratified means and their intervals, in closed form from totals.
+
+Of its N decisions the policy asked about some by itself, n_1, and skipped the others, n_2, of which a random share, the checks, were asked
+about all the same. A skipped decision earns what the checks earn, whatever the others do:
+    value = Σ_h w_h·r̄_h,  w_h = n_h/N,  r̄_h the mean of the m_h rewards of stratum h,
+    variance = Σ_h w_h²·s_h²/m_h + Σ_h w_h·(r̄_h − value)²/N
+(sampling in two phases: the second term is that the strata's sizes are drawn too). Intervals have Student's quantile at the degrees of freedom
+of Welch and Satterthwaite. They take decisions for independent of each other.
+
+Two things would make the checks a sample of other decisions than those they stand for, and are left out of both arms: hours in which
+the budget kept a reward from being asked for, since nothing is checked then; and all hours before the shares of checks or holdout last changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, bdtrc, stdtrit
+
+from sparing.service import events
+from sparing.service.events import Change
+from sparing.service.messages import Options
+from sparing.service.overview import Headline, Measured, SampleRatio, SoFar
+from sparing.service.tally import Group, Steps, Tally
+
+LEVEL = 0.95
+FEWEST = 2
+"""Rewards without which a spread cannot be told."""
+
+ROUNDING = 8 * np.finfo(float).eps
+
+CALLED, SKIPPED, CHECKED, ASIDE = range(4)
+"""Of the policy: asked about by itself, skipped, and skipped but asked about; and the holdout."""
+
+DECISIONS, REWARDS, SUM, SQUARES = range(4)
+"""The numbers of a kind."""
+
+SHARES = ("check", "holdout", "holdout_policy")
+"""Options that say who is asked, and whom the policy is compared with."""
+
+
+class Estimate(NamedTuple):
+    """Estimates side by side, (...,) each, NaN where they are not measured; `free` are the degrees of freedom."""
+
+    value: np.ndarray
+    variance: np.ndarray
+    free: np.ndarray
+    rewards: np.ndarray
+
+    def measured(self) -> list[Measured | None]:
+        """Each with its interval."""
+        half = stdtrit(self.free, (1 + LEVEL) / 2) * np.sqrt(self.variance)
+        rows = zip(
+            self.value.tolist(),
+            (self.value - half).tolist(),
+            (self.value + half).tolist(),
+            self.rewards.tolist(),
+            strict=True,
+        )
+        return [
+            None if low != low else Measured(value, low, high, int(rewards))
+            for value, low, high, rewards in rows
+        ]
+
+
+def stratified(
+    decisions: np.ndarray, rewards: np.ndarray, total: np.ndarray, squares: np.ndarray
+) -> Estimate:
+    """The mean reward of a decision over strata, (..., H) each: how many decisions and rewards, Σr and Σr².
+
+    NaN where a stratum that has decisions has fewer than two rewards, or none that differ.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n, there = decisions.sum(axis=-1, keepdims=True), decisions > 0
+        weight, mean = decisions / n, np.where(there, total / rewards, 0.0)
+        known = (rewards >= FEWEST) & ~alike(rewards, total, squares)
+        spread = np.where(there & known, (squares - total * mean) / (rewards - 1), 0.0)
+        value = (weight * mean).sum(axis=-1, keepdims=True)
+        parts = np.where(there, weight**2 * spread / rewards, 0.0)
+        between = (weight * (mean - value) ** 2).sum(axis=-1) / n[..., 0]
+        variance = parts.sum(axis=-1) + between
+        doubt = np.where(there, parts**2 / (rewards - 1), 0.0).sum(axis=-1) + between**2 / (n[..., 0] - 1)
+        fine = (~there | known).all(axis=-1) & there.any(axis=-1)
+        return Estimate(
+            np.where(fine, value[..., 0], np.nan),
+            np.where(fine, variance, np.nan),
+            np.where(fine, variance**2 / doubt, np.nan),
+            np.where(there, rewards, 0).sum(axis=-1),
+        )
+
+
+def alike(rewards: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Whether rewards are all equal, as far as their sums can tell: then their spread is not known, rather than 0."""
+    return squares - total**2 / np.maximum(rewards, 1) <= ROUNDING * np.sqrt(rewards) * squares
+
+
+def estimates(sums: np.ndarray) -> tuple[Estimate, Estimate]:
+    """The policy's and the holdout's mean reward from the numbers of each kind, (..., 4, 4)."""
+    strata = sums[..., [CALLED, CHECKED], :].copy()
+    strata[..., 1, DECISIONS] += sums[..., SKIPPED, DECISIONS]
+    aside = sums[..., [ASIDE], :]
+    return stratified(*np.moveaxis(strata, -1, 0)), stratified(*np.moveaxis(aside, -1, 0))
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """By how much one is more than another that is independent of it (Welch)."""
+    variance = one.variance + other.variance
+    free = variance**2 / (one.variance**2 / one.free + other.variance**2 / other.free)
+    return Estimate(one.value - other.value, variance, free, one.rewards + other.rewards)
+
+
+def kind(group: Group) -> int:
+    """What a reason and an arm are to the comparison; −1 for nothing."""
+    reason, arm, asked = group
+    if arm == "holdout":
+        return ASIDE if asked else -1
+    if arm != "policy":
+        return -1
+    if not asked:
+        return SKIPPED
+    return CHECKED if reason == events.CHECK else CALLED
+
+
+def kept_waiting(tally: Tally) -> np.ndarray:
+    """Hours in which the budget kept a reward from being asked for."""
+    short = [reason == events.BUDGET for reason, _, _ in tally.groups]
+    return np.unique(tally.hours[np.array(short, dtype=bool)[tally.group]])
+
+
+def counted(tally: Tally, steps: Steps, since: int) -> np.ndarray:
+    """The numbers of each kind up to the end of each step, (steps, 4, 4), from an hour on."""
+    kinds = np.array([kind(group) for group in tally.groups], dtype=np.int64)[tally.group]
+    use = (kinds >= 0) & (tally.hours >= since) & ~np.isin(tally.hours, kept_waiting(tally))
+    place = np.where(use, steps.place(tally.hours) * 4 + kinds, -1)
+    return tally.added(place, steps.count * 4).reshape(steps.count, 4, 4).cumsum(axis=0)
+
+
+def changed(changes: Sequence[Change], began: Mapping[str, Any] | None) -> Change | None:
+    """The last change of the shares of checks or holdout; `began` are the options at first, where they are known."""
+    before = None if began is None else [began.get(name) for name in SHARES]
+    found = None
+    for change in changes:
+        if change.kind != events.OPTIONS:
+            continue
+        options = change.read()
+        after = [options.get(name, getattr(Options(), name)) for name in SHARES]
+        if after != before:
+            found, before = change, after
+    return found
+
+
+def compared(
+    tally: Tally, steps: Steps, options: Options, *, since: int, now: int, ratio: SampleRatio | None
+) -> tuple[Headline, list[SoFar]]:
+    """The policy against the holdout, from an hour on; and both up to the end of each step."""
+    sums = counted(tally, steps, since)
+    policy, holdout = estimates(sums)
+    means, asides = policy.measured(), holdout.measured()
+    so_far = [SoFar(*one) for one in zip(steps.ends(now), means, asides, strict=True)]
+    if not so_far:
+        return Headline("No decision has been made yet.", None, None, None, 0, ratio), []
+    why = lacking(sums[-1], options, since=since, now=now, short=bool(len(kept_waiting(tally))))
+    checks = int(sums[-1, CHECKED, DECISIONS])
+    return Headline(
+        why, means[-1], asides[-1], difference(policy, holdout).measured()[-1], checks, ratio
+    ), so_far
+
+
+def lacking(sums: np.ndarray, options: Options, *, since: int, now: int, short: bool) -> str | None:
+    """What is missing for the comparison, and how to get it, in one sentence; from the numbers of each kind (4, 4)."""
+    if not sums[..., DECISIONS].any():
+        if since * events.HOUR > now:
+            start = events.time_text(since * events.HOUR)
+            return f"The options check or holdout were changed, and hours are counted whole: measured from {start} on."
+        if short:
+            return "The budget was used up in every hour so far, and nothing is measured then: raise budget_calls or most_open."
+        return "No decision has been made in the mode live since the options check and holdout were set."
+    parts = [part for part in (_own(sums, options), _aside(sums[ASIDE], options)) if part]
+    return "; ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])]) + "." if parts else None
+
+
+def _own(sums: np.ndarray, options: Options) -> str | None:
+    """What is missing for the policy's own mean."""
+    called, skipped, checks = sums[[CALLED, SKIPPED, CHECKED]]
+    if not (called + skipped + checks)[DECISIONS]:
+        return "The policy has not served yet"
+    if skipped[DECISIONS] and not checks[DECISIONS]:
+        if options.check:
+            return "None of the skipped decisions has been checked yet: wait, or raise the option check"
+        return "What skipped decisions earn is not measured: set the option check, such as 0.05, to ask about a share of them all the same"
+    if called[DECISIONS] and (poor := _poor(called, "decisions that the policy asked about")):
+        return f"{poor}: wait for more"
+    if (skipped + checks)[DECISIONS] and (poor := _poor(checks, "the checks")):
+        return f"{poor}: wait for more, or raise the option check"
+    return None
+
+
+def _aside(numbers: np.ndarray, options: Options) -> str | None:
+    """What is missing for the holdout's mean."""
+    if not numbers[DECISIONS] and not options.holdout:
+        return "There is nothing to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
+    if poor := _poor(numbers, "the holdout"):
+        return f"{poor}: wait for more, or raise the option holdout"
+    return None
+
+
+def _poor(numbers: np.ndarray, what: str) -> str | None:
+    """Why the rewards of a kind, (4,), are not enough."""
+    rewards = int(numbers[REWARDS])
+    if rewards < FEWEST:
+        return f"{'Only one reward' if rewards else 'No reward'} of {what} has come"
+    if alike(*numbers[REWARDS:]):
+        return f"All {rewards:,} rewards of {what} are equal, so that their spread is unknown"
+    return None
+
+
+def sample_ratio(asked: float, policy: int, holdout: int) -> SampleRatio | None:
+    """Whether the holdout is as large as was asked for: an exact binomial test on both sides."""
+    seen = policy + holdout
+    if not asked or not seen:
+        return None
+    below, above = bdtr(holdout, seen, asked), bdtrc(holdout - 1, seen, asked) if holdout else 1.0
+    return SampleRatio(asked, holdout / seen, min(1.0, 2 * float(min(below, above))))

@@ -1,0 +1,256 @@
+"""The routes of Azure Personalizer, so that its clients work here with another address and key.
+
+- **Experiment**: the key's own one, else the only one in the store.
+- **Context**: all objects of `contextFeatures` are merged. A value's path is its keys joined by dots, such as `user.age`; it fills the
+  column that the whole path names, else the one that the longest ending of it names (`age`). A value that fits no column, and a
+  second value for a column, are refused.
+- **Actions** are known by the text of their labels. Their features are not looked at: a learner with items knows them.
+- **Ranking**: the action to show first, with the probability that it was chosen; the others that could be share the rest equally, in
+  the order asked; excluded ones come last, with 0.
+- **Rewards** count as the experiment's options say. One that comes late or again is answered like any other (204).
+"""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sparing.log.labels import as_text, brief
+from sparing.service.book import Experiment
+from sparing.service.http.deciding import asked
+from sparing.service.http.routing import JSON, Call, Reply, Shape, endpoint, extra_headers
+from sparing.service.ledger import Activate, Reward
+from sparing.service.messages import DecideAnswer, DecideRequest, Key, Label
+from sparing.service.model import Model
+from sparing.service.problems import ServiceError, not_found, unfit
+from sparing.service.serving import Service
+
+DEEPEST = 8
+"""Objects within objects in a context, at most."""
+
+FORGIVEN = ("expired", "already_rewarded")
+"""Rewards that change nothing, and are no error to these clients."""
+
+CODES = {404: "ResourceNotFound", 422: "BadRequest"}
+"""Where Microsoft's word is not the status's own."""
+
+ROOTS = ("/personalizer/v1.0", "/personalizer")
+"""What azure-cognitiveservices-personalizer and azure-ai-personalizer put before their paths."""
+
+
+class InnerError(Struct):
+    """The finer code, as everywhere else in this API."""
+
+    code: str
+
+
+class MicrosoftError(Struct, rename="camel", omit_defaults=True):
+    """What went wrong, and where (`target`)."""
+
+    code: str
+    message: str
+    inner_error: InnerError
+    target: str | None = None
+
+
+class ErrorResponse(Struct):
+    """Why a request is refused, in Microsoft's shape."""
+
+    error: MicrosoftError
+
+
+class RankableAction(Struct, forbid_unknown_fields=True):
+    """An action that could be shown; its features are not looked at."""
+
+    id: Key
+    features: list[Any] | None = None
+
+
+class RankRequest(Struct, rename="camel", forbid_unknown_fields=True):
+    """What is known of the context, and the actions to choose from."""
+
+    actions: Annotated[list[RankableAction], Meta(min_length=1)]
+    context_features: list[dict[str, Any]] | None = None
+    excluded_actions: list[str] | None = None
+    event_id: Key | None = None
+    defer_activation: bool | None = False
+
+
+class RankedAction(Struct):
+    """An action, and how likely it was to be chosen."""
+
+    id: str
+    probability: Annotated[float, Meta(ge=0, le=1)]
+
+
+class RankResponse(Struct, rename="camel"):
+    """The action to show (`rewardActionId`), and the event that its reward is sent to."""
+
+    ranking: list[RankedAction]
+    event_id: str
+    reward_action_id: str
+
+
+class RewardValue(Struct, forbid_unknown_fields=True):
+    """The reward of the action that was shown."""
+
+    value: float
+
+
+def microsoft(error: ServiceError) -> Reply:
+    """A problem in Microsoft's shape."""
+    code = CODES.get(error.status) or HTTPStatus(error.status).phrase.replace(" ", "")
+    told = MicrosoftError(code, error.detail, InnerError(error.code), error.field)
+    return Reply(error.status, msgspec.json.encode(ErrorResponse(told)), (JSON, *extra_headers(error)))
+
+
+SETTINGS: dict[str, Any] = {
+    "role": "write",
+    "chooses": True,
+    "problem": microsoft,
+    "shape": Shape("application/json", ErrorResponse),
+    "query": {"api-version": "The version that the client was written for; every one is served alike."},
+}
+
+
+def unserved(path: str) -> ServiceError:
+    """Why a path of Azure Personalizer is not here."""
+    return not_found(
+        f"there is nothing at {path}: of Azure Personalizer's routes rank, events/ID/reward and events/ID/activate are served. "
+        "Rank several slots one by one, each with an eventId of its own; settings are changed by PATCH /v1/EXPERIMENT"
+    )
+
+
+@endpoint("POST", ROOTS[0] + "/rank", status=201, **SETTINGS)
+@endpoint("POST", ROOTS[1] + "/rank", status=201, **SETTINGS)
+async def rank(service: Service, call: Call, body: RankRequest) -> RankResponse:
+    """Choose an action; the same `eventId` again gives the stored choice. With `deferActivation` it counts once it is activated."""
+    experiment = chosen(service, call)
+    model = experiment.model
+    labels = _labels(model, body)
+    excluded = set(body.excluded_actions or ())
+    eligible = [name for name in labels if name not in excluded]
+    if not eligible:
+        raise unfit("every action is excluded; leave one to choose", "excludedActions", "no_action")
+    context = _context(model, body.context_features or [])
+    request = DecideRequest(context, [labels[name] for name in eligible], request_id=body.event_id)
+    work = asked(service, experiment.name, request, active=not body.defer_activation)
+    answer: DecideAnswer = await service.writer.submit(work)
+    shown = as_text(answer.action)
+    event_id = answer.decision_id if body.event_id is None else body.event_id
+    return RankResponse(_ranking(shown, answer.play_probability, eligible, labels), event_id, shown)
+
+
+@endpoint("POST", ROOTS[0] + "/events/{event:any}/reward", status=204, **SETTINGS)
+@endpoint("POST", ROOTS[1] + "/events/{event:any}/reward", status=204, **SETTINGS)
+async def reward_event(service: Service, call: Call, body: RewardValue) -> Reply:
+    """The reward of an event. One that comes late or again changes nothing."""
+    work = Reward(chosen(service, call).name, call.path["event"], body.value)
+    try:
+        await service.writer.submit(work)
+    except ServiceError as error:
+        if error.code not in FORGIVEN:
+            raise
+    return Reply(204)
+
+
+@endpoint("POST", ROOTS[0] + "/events/{event:any}/activate", status=204, **SETTINGS)
+@endpoint("POST", ROOTS[1] + "/events/{event:any}/activate", status=204, **SETTINGS)
+async def activate_event(service: Service, call: Call) -> Reply:
+    """The action of a deferred event was shown: it counts from now on."""
+    await service.writer.submit(Activate(chosen(service, call).name, call.path["event"]))
+    return Reply(204)
+
+
+def chosen(service: Service, call: Call) -> Experiment:
+    """The experiment that a caller means: the key's own one, else the only one."""
+    if call.caller.experiment is not None:
+        return service.book.get(call.caller.experiment)
+    known = list(service.book)
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise not_found(
+            "the store has no experiment; make one with `sparing serve STORE --name NAME --log LOG`",
+            "unknown_experiment",
+        )
+    names = ", ".join(sorted(one.name for one in known)[:8])
+    raise unfit(
+        f"the store has several experiments ({names}), and these routes name none: use a key that is for one "
+        "(`sparing keys add STORE NAME --experiment EXPERIMENT`), a store that has one, or POST /v1/EXPERIMENT/decide",
+        code="which_experiment",
+    )
+
+
+def _labels(model: Model, body: RankRequest) -> dict[str, Label]:
+    """The labels of the actions asked for, by their ids, in the order asked."""
+    texts: dict[str, list[Label]] = {}
+    for label in model.labels:
+        texts.setdefault(as_text(label), []).append(label)
+    found: dict[str, Label] = {}
+    for place, action in enumerate(body.actions):
+        field = f"actions[{place}].id"
+        fits = texts.get(action.id, [])
+        if not fits:
+            raise unfit(
+                f"action {brief(action.id)} is unknown. Leave it out, or add it: POST /v1/EXPERIMENT/actions "
+                '{"add": LABEL} with an admin key',
+                field,
+                "unknown_action",
+            )
+        if len(fits) > 1:
+            raise unfit(f"{len(fits)} actions are called {brief(action.id)}", field, "ambiguous_action")
+        if action.id in found:
+            raise unfit(f"action {brief(action.id)} stands in the list twice", field, "repeated_action")
+        found[action.id] = fits[0]
+    return found
+
+
+def _ranking(
+    shown: str, chance: float, eligible: list[str], asked_for: Mapping[str, Label]
+) -> list[RankedAction]:
+    chance = min(max(chance, 0.0), 1.0)
+    others = [name for name in eligible if name != shown]
+    ranked = [RankedAction(shown, chance)]
+    ranked += [RankedAction(name, (1.0 - chance) / len(others)) for name in others]
+    return ranked + [RankedAction(name, 0.0) for name in asked_for if name not in eligible]
+
+
+def _context(model: Model, features: list[dict[str, Any]]) -> dict[str, Any]:
+    """Raw columns from nested objects."""
+    encoder = model.learner.encoder
+    known = {*encoder.by_column, *dict(encoder.left_out)}
+    found: dict[str, Any] = {}
+    came: dict[str, str] = {}
+    for path, value in _values(features):
+        whole = ".".join(path)
+        endings = (".".join(path[start:]) for start in range(len(path)))
+        column = next((ending for ending in endings if ending in known), None)
+        if column is None:
+            columns = ", ".join(map(brief, list(encoder.by_column)[:12]))
+            raise unfit(
+                f"no column for {brief(whole)}; the columns are {columns}", "contextFeatures", "context"
+            )
+        if column in found:
+            raise unfit(
+                f"column {brief(column)} has two values, from {brief(came[column])} and {brief(whole)}; send one",
+                "contextFeatures",
+                "context",
+            )
+        found[column], came[column] = value, whole
+    return found
+
+
+def _values(features: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value that is not itself an object, with the keys that lead to it, in order."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), one) for one in reversed(features)]
+    while waiting:
+        path, value = waiting.pop()
+        if not isinstance(value, dict):
+            yield path, value
+            continue
+        if len(path) >= DEEPEST:
+            raise unfit(f"objects within objects, more than {DEEPEST} deep", "contextFeatures", "context")
+        waiting += [((*path, key), value[key]) for key in reversed(value)]

@@ -1,0 +1,273 @@
+"""An experiment as the page shows it: one message from the state, the totals and a few rows. Nothing here changes a state."""
+
+import os
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+import sparing
+from sparing.errors import DecisionError
+from sparing.online.rules import Economical
+from sparing.service import events, headline, looking
+from sparing.service.book import Experiment
+from sparing.service.logged import tried_partly
+from sparing.service.messages import About
+from sparing.service.model import Model
+from sparing.service.overview import (
+    Action,
+    Health,
+    Overview,
+    Recent,
+    SampleRatio,
+    Snapshot,
+    Spend,
+    WorkerState,
+)
+from sparing.service.seen import Seen, seen
+from sparing.service.tally import Steps, Tally
+from sparing.service.writer import Writer
+
+SHOWN = 12
+"""Decisions that are shown."""
+
+CLOSED, LATELY = 200, 50_000
+"""Last outcomes whose kinds are told, and events among which they are looked for."""
+
+PRESENT = 60 * events.SECOND
+"""A worker that was not heard of for so long is gone."""
+
+DAY = 24
+STARTED = events.now()
+
+
+def about(experiment: Experiment) -> About:
+    """An experiment as it is now, from its state alone."""
+    model = experiment.model
+    learner = model.learner
+    return About(
+        experiment.name,
+        model.mode,
+        learner.algorithm,
+        learner.guarantee,
+        [label for label, active in zip(model.labels, model.active.tolist(), strict=True) if active],
+        [label for label, active in zip(model.labels, model.active.tolist(), strict=True) if not active],
+        [column.column for column in learner.encoder.columns],
+        model.options,
+        model.config_seq,
+        model.seq,
+        model.digest.hex(),
+        model.rounds,
+        model.calls,
+        len(model.open),
+    )
+
+
+async def overview(
+    writer: Writer,
+    experiment: Experiment,
+    *,
+    now: int,
+    started: int = STARTED,
+    worker: str | None = None,
+    alarm: str | None = None,
+) -> Overview:
+    """Everything that the page shows at a time (µs); `worker` is what this process is called among its like, `alarm` what is wrong with it."""
+    known, here = seen(writer, experiment.number), Here(started, worker or f"process {os.getpid()}", alarm)
+    async with known.lock:  # pages that are asked for side by side count once
+        return await _overview(writer, experiment, known, now, here)
+
+
+class Here(NamedTuple):
+    """This process: since when it is there, what it is called, and what is wrong with it."""
+
+    started: int
+    worker: str
+    alarm: str | None
+
+
+async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: int, here: Here) -> Overview:
+    store, number, told = writer.store, experiment.number, experiment.config.get("about", {})
+    upto = await store.last_seq()
+    await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
+    since, ratio = await _shares(writer, experiment, known, upto)
+    gaps = await known.calls.shown(told.get("gaps"), store, experiment.model, upto)
+    tally = Tally.of(await store.totals(number))
+    closed = await _closed(writer, number, upto)
+    recent = await _recent(writer, experiment, upto)
+    health, ill = await _health(writer, experiment, now, here)
+    model = experiment.model
+    steps, reasons = Steps.of(tally, now), tally.reasons()
+    compared, so_far = headline.compared(tally, steps, model.options, since=since, now=now, ratio=ratio)
+    decisions, asked = (
+        sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
+    )
+    rewarded = sum(one.rewarded for one in reasons)
+    actions, spend = _actions(model, told), _spend(model, tally, known, decisions, asked, now)
+    left_out = int((headline.kept_waiting(tally) >= since).sum())
+    facts = looking.Facts(actions, spend, ratio, rewarded, closed, left_out, ill)
+    return Overview(
+        name=experiment.name,
+        time=events.time_text(now),
+        mode=model.mode,
+        learner=model.learner.algorithm,
+        guarantee=model.learner.guarantee,
+        log_rows=told.get("rows", 0),
+        decisions=decisions,
+        asked=asked,
+        skipped=decisions - asked,
+        saved=(decisions - asked) / decisions if decisions else None,
+        rewarded=rewarded,
+        expired=known.outcomes.get(events.EXPIRED, 0),
+        reasons=reasons,
+        headline=compared,
+        spend=spend,
+        step=steps.seconds,
+        hours=steps.by_reason(tally),
+        so_far=so_far,
+        actions=actions,
+        look=looking.looks(model, facts),
+        gaps=gaps,
+        recent=recent,
+        health=health,
+    )
+
+
+async def _shares(
+    writer: Writer, experiment: Experiment, known: Seen, upto: int
+) -> tuple[int, SampleRatio | None]:
+    """The hour from which the shares of checks and holdout are what they are now, and whether the holdout's is kept."""
+    found = await writer.store.driver.read(
+        "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
+        *(experiment.number, events.OPTIONS),
+    )
+    change = headline.changed([events.Change(*row) for row in found], experiment.config.get("options"))
+    if change is None or known.first is None or known.first[0] > change.seq:
+        since, after = 0, 0  # as they were at the first decision
+    else:
+        since, after = -(-change.ts // events.HOUR), change.seq
+    asked = experiment.model.options.holdout
+    if not asked:
+        return since, None
+    policy, holdout = await known.count_arms(writer.store, experiment.number, after, upto)
+    return since, headline.sample_ratio(asked, policy, holdout)
+
+
+async def _closed(writer: Writer, number: int, upto: int) -> list[str]:
+    """The kinds of the last outcomes of calls."""
+    found = await writer.store.driver.read(
+        "select kind from outcomes where experiment = $1 and seq > $2 and closes = 1 order by seq desc limit $3",
+        *(number, upto - LATELY, CLOSED),
+    )
+    return [kind for (kind,) in found if kind in (events.REWARD, events.DEFAULT, events.EXPIRED)]
+
+
+async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Recent]:
+    """The last decisions, the newest first."""
+    model = experiment.model
+    found = await writer.store.driver.read(
+        "select d.ts, d.action, d.needs_reward, d.reason, d.arm, o.value, o.kind from decisions d "
+        "left join outcomes o on o.decision_seq = d.seq and o.closes = 1 "
+        "where d.experiment = $1 and d.seq <= $2 order by d.seq desc limit $3",
+        *(experiment.number, min(upto, model.seq), SHOWN),
+    )
+    return [
+        Recent(events.time_text(ts), model.labels[action], bool(asked), reason, arm, value, kind)
+        for ts, action, asked, reason, arm, value, kind in found
+    ]
+
+
+async def _health(writer: Writer, experiment: Experiment, now: int, here: Here) -> tuple[Health, list[str]]:
+    """How the service is, and why it is not well."""
+    store, model = writer.store, experiment.model
+    workers = await store.workers(experiment.number, now - PRESENT)
+    snapshots = await store.snapshots(experiment.number)
+    ((backup,),) = await store.driver.read("select last_backup from store")
+    ill = looking.disagreeing(workers)
+    if here.alarm is not None:
+        ill.append(here.alarm)
+    if writer.resting:
+        ill.append(
+            "The store could not be written a moment ago: requests are refused with 503 until it can be. Look at the disk"
+        )
+    taken = np.array(writer.latencies) * 1000
+    return Health(
+        status="degraded" if ill else "healthy",
+        store=store.driver.kind,
+        store_bytes=await store.driver.size(),
+        model_seq=model.seq,
+        digest=model.digest.hex(),
+        workers=[
+            WorkerState(name, seq, digest.hex())
+            for name, seq, digest in workers or [(here.worker, model.seq, model.digest)]
+        ],
+        snapshot=Snapshot(snapshots[0].seq, events.time_text(snapshots[0].ts)) if snapshots else None,
+        last_backup=None if backup is None else events.time_text(backup),
+        decide_ms=(float(np.median(taken)), float(np.quantile(taken, 0.99))) if len(taken) else None,
+        started=events.time_text(here.started),
+        version=sparing.__version__,
+    ), ill
+
+
+def _spend(model: Model, tally: Tally, known: Seen, decisions: int, asked: int, now: int) -> Spend:
+    """Calls, their price, and how the budget goes."""
+    options, period = model.options, round(model.options.budget_period * events.SECOND)
+    price = options.price
+    if price is None:
+        price = next((rule.call_cost for rule in model.learner.rules if isinstance(rule, Economical)), None)
+    budget, used, ends = options.budget_calls, model.called(now), (now // period + 1) * period
+    runs_out = None
+    if budget is not None:
+        day = now // events.HOUR - DAY + 1
+        begin = max(day * events.HOUR, known.first[1] if known.first else 0)
+        rate = tally.calls_since(day) / max(now - begin, events.HOUR)
+        left = max(budget - used, 0)
+        runs_out = now + left / rate if rate else (now if not left else None)
+    return Spend(
+        calls=asked,
+        price=price,
+        unit=options.unit,
+        spent=None if price is None else price * asked,
+        not_spent=None if price is None else price * (decisions - asked),
+        budget_calls=budget,
+        period_calls=used,
+        period_ends=None if budget is None else events.time_text(ends),
+        runs_out=None if runs_out is None or runs_out >= ends else events.time_text(int(runs_out)),
+        open=len(model.open),
+        most_open=options.most_open,
+    )
+
+
+def _actions(model: Model, told: dict[str, Any]) -> list[Action]:
+    """All actions, those with most decisions first, then those with most logged rows.
+
+    The log taught an action `partly` where it has fewer than 2d rows of it, d the length of a context, or where the gap map
+    names it: a segment of contexts in which it was never, or hardly ever, tried.
+    """
+    learner, sets = model.learner, model.learner.sets
+    logged, live, played = sets.logged, sets.live, model.played
+    mean, half = sets.evaluate(_center(model, told))
+    partly = (logged < 2 * learner.n_features) | tried_partly(told, learner.n_actions)
+    learnt: dict[int, Literal["yes", "partly", "never tried"]] = {0: "yes", 1: "partly", 2: "never tried"}
+    order = np.lexsort((-logged, -played))
+    columns = (
+        logged,
+        live,
+        played,
+        played / max(1, played.sum()),
+        np.where(logged == 0, 2, partly),
+        ~model.active,
+        *(mean, mean - half, mean + half),
+    )
+    rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
+    return [
+        Action(model.labels[number], n, new, chosen, share, learnt[code], *rest)
+        for number, n, new, chosen, share, code, *rest in rows
+    ]
+
+
+def _center(model: Model, told: dict[str, Any]) -> np.ndarray:
+    """The log's mean context (d,); without one, where every feature is 1."""
+    try:
+        return model.learner.context(told.get("center") or [])
+    except DecisionError:
+        return np.ones(model.learner.n_features)

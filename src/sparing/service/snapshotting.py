@@ -1,0 +1,265 @@
+"""Snapshots: states on the way, from which a start is quick; written here, or by a child process beside the service.
+
+`python -m sparing.service.snapshotting FOLDER --experiment 1 --seq 500` is the child. It replays what is on the disk up to an event
+and writes the state; that its digest is this process's own at that event is checked before the snapshot counts.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sparing import archive
+from sparing.errors import FileError, SparingError
+from sparing.service import events, states, store
+from sparing.service.book import Book, Experiment
+from sparing.service.ledger import Ledger
+from sparing.service.model import Model
+from sparing.service.store.driver import StoreError
+from sparing.service.store.sql import Snapshot, Store
+from sparing.service.writer import Writer
+
+ADDRESS = "SPARING_STORE"
+"""The variable that tells the child the database's address, which may hold a password."""
+
+FOLDER, ENDING = "snapshots", ".state"
+KEPT = 2
+"""Snapshots of an experiment that stay, at most: the newest, and one in case it is damaged."""
+
+NICE = 10
+PATIENCE = 600.0
+"""Seconds that a child may take."""
+
+
+class MismatchError(SparingError):
+    """A replay of what is on the disk gives another state than this process has: one of the two is wrong."""
+
+
+class Said(msgspec.Struct):
+    """What the child says of the file it wrote."""
+
+    seq: int
+    digest: str
+    sha256: str
+    path: str
+    engine: str
+
+
+def path_of(number: int, seq: int) -> Path:
+    """Where an experiment's snapshot lies in the store's folder."""
+    return Path(FOLDER) / f"{number}-{seq}{ENDING}"
+
+
+def write(folder: Path, model: Model) -> Said:
+    """Write a state as a snapshot file, which counts once the store knows of it."""
+    path = path_of(model.experiment, model.seq)
+    archive.folder(folder / FOLDER)
+    sha256 = states.save(model, folder / path)
+    return Said(model.seq, model.digest.hex(), sha256.hex(), str(path), states.engine())
+
+
+# Within this process.
+
+
+async def snapshot_here(writer: Writer, experiment: Experiment) -> Snapshot:
+    """Write a snapshot of the state as it is, and let it count; the one that is there already, if nothing happened since."""
+
+    async def operation(ledger: Ledger) -> Snapshot:
+        return await snapshot_within(writer.store, ledger, writer.book.numbered(experiment.number))
+
+    found = await writer.alone(operation)
+    await tidy(writer, experiment)
+    return found
+
+
+async def snapshot_within(store: Store, ledger: Ledger, experiment: Experiment) -> Snapshot:
+    """As part of a group, write a snapshot of the state up to here. The group holds the state still."""
+    model = experiment.model
+    for known in await _rows(store, experiment.number):
+        path = store.folder / known.path
+        if known.seq == model.seq and path.exists() and states.file_hash(path) == known.sha256:
+            return known
+    said = await asyncio.to_thread(write, store.folder, model)
+    return await _insert(store, experiment.number, said, ledger.ts)
+
+
+async def _insert(store: Store, number: int, said: Said, ts: int) -> Snapshot:
+    found = Snapshot(
+        said.seq, ts, said.engine, bytes.fromhex(said.digest), bytes.fromhex(said.sha256), said.path
+    )
+    await store.driver.many(
+        "delete from snapshots where experiment = $1 and seq = $2", [(number, found.seq)]
+    )  # its file was damaged or gone
+    await store.driver.many("insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)", [(number, *found)])
+    return found
+
+
+async def _rows(store: Store, number: int) -> list[Snapshot]:
+    """As the writer, an experiment's snapshots, the newest first."""
+    found = await store.driver.rows(
+        "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
+        number,
+    )
+    return [Snapshot(*row) for row in found]
+
+
+# By a child.
+
+
+async def snapshot_by_child(
+    writer: Writer, experiment: Experiment, *, patience: float = PATIENCE
+) -> Snapshot | None:
+    """Let a child process write a snapshot of the state as it is now, while this one goes on.
+
+    None if it no longer counts when it is done: contexts were erased, or the experiment began again, meanwhile. Raises
+    MismatchError where the child's state is another than this process's own, and FileError where the child failed.
+    """
+    model = writer.book.numbered(experiment.number).model
+    seq, digest = model.seq, model.digest.hex()
+    said = await _child(writer.store, experiment.number, seq, patience)
+    if (said.seq, said.digest) != (seq, digest):
+        (writer.store.folder / said.path).unlink(missing_ok=True)
+        raise MismatchError(
+            f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest}, this process has "
+            f"{digest}. Stop it and start it again: it will begin from what is on the disk"
+        )
+
+    async def operation(ledger: Ledger) -> Snapshot | None:
+        floor = writer.book.numbered(experiment.number).floor
+        path = writer.store.folder / said.path
+        bases = await writer.book.bases(experiment.number)
+        if seq < floor or seq < bases[-1].seq or not path.exists():
+            return None
+        if states.file_hash(path).hex() != said.sha256:
+            raise FileError(f"{path} was changed or damaged after it was written")
+        return await _insert(writer.store, experiment.number, said, ledger.ts)
+
+    try:
+        return await writer.alone(operation)
+    finally:
+        await tidy(writer, experiment)
+
+
+async def _child(store: Store, number: int, seq: int, patience: float) -> Said:
+    """Run the child to its end; what it says."""
+    words = ("--experiment", str(number), "--seq", str(seq))
+    address = {} if store.address is None else {ADDRESS: store.address}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "sparing.service.snapshotting",
+        str(store.folder),
+        *words,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**{name: value for name, value in os.environ.items() if name != ADDRESS}, **address},
+    )
+    try:
+        said, complained = await asyncio.wait_for(process.communicate(), patience)
+    except TimeoutError:
+        raise FileError(f"the snapshot of experiment number {number} took more than {patience:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        last = complained.decode(errors="replace").strip().splitlines()[-1:] or ["nothing was said"]
+        raise FileError(
+            f"the snapshot of experiment number {number} at event {seq} was not written: {last[0]}"
+        )
+    return msgspec.json.decode(said, type=Said)
+
+
+async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> Model:
+    """The state after an event, from the newest one on the disk and the events since; the store is only read."""
+    kept = store.at(folder, address)
+    await kept.look()
+    try:
+        model = (await Book(kept).at(number, seq)).model
+    finally:
+        await kept.close()
+    if model.seq != seq:
+        raise FileError(f"experiment number {number} has no event {seq}; the one before it is {model.seq}")
+    return model
+
+
+def main(words: list[str] | None = None) -> None:
+    """The child: replay up to an event, write the state, say so in a line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m sparing.service.snapshotting", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the store's folder")
+    parser.add_argument("--experiment", type=int, required=True, help="the experiment's number")
+    parser.add_argument("--seq", type=int, required=True, help="the event after which to write the state")
+    given = parser.parse_args(words)
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(NICE)
+    try:
+        model = asyncio.run(replayed(given.folder, given.experiment, given.seq, os.environ.get(ADDRESS)))
+        said = write(given.folder, model)
+    except (SparingError, StoreError) as error:
+        sys.exit(f"sparing: {error}")
+    print(msgspec.json.encode(said).decode(), flush=True)
+
+
+# What is no longer needed.
+
+
+async def tidy(writer: Writer, experiment: Experiment) -> None:
+    """Remove the states that no start needs any more: all snapshots but the newest and that at the replay's floor, what lies below it, and what
+    a process that was killed left behind. Also for a start-up: an erasure may have been cut short.
+    """
+    number, kept = experiment.number, writer.store
+
+    async def forget(ledger: Ledger) -> None:
+        floor, known = writer.book.numbered(number).floor, await _rows(kept, number)
+        staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification begins at the floor
+        gone = [(number, one.seq) for one in known if one.seq < floor or one.seq not in staying]
+        await kept.driver.many("delete from snapshots where experiment = $1 and seq = $2", gone)
+
+    async def remove(ledger: Ledger) -> None:
+        await asyncio.to_thread(_remove, kept.folder, number, await _wanted(kept))
+
+    await writer.alone(forget)
+    await writer.alone(remove)  # only once nothing on the disk refers to them
+
+
+async def _wanted(kept: Store) -> set[Path]:
+    """As the writer, the files of states that must stay: snapshots, first bases, and those at or above the floor.
+
+    A first base knows no live context. A later one does: those of the calls that were open when it was written.
+    """
+    found = await kept.driver.rows("select path from snapshots")
+    wanted = {kept.folder / path for (path,) in found}
+    first: set[int] = set()
+    for number, seq, body, floor in await kept.driver.rows(
+        "select c.experiment, c.seq, c.body, e.floor from changes c join experiments e on e.experiment = c.experiment "
+        "where c.kind = $1 order by c.seq",
+        events.BASE,
+    ):
+        if number not in first or seq >= floor:
+            wanted.add(kept.folder / msgspec.json.decode(body)["path"])
+        first.add(number)
+    return wanted
+
+
+def _remove(folder: Path, number: int, wanted: set[Path]) -> None:
+    """Remove states of an experiment, and bases of any, that are not wanted; parts only of writers that are gone."""
+    found: list[Any] = [
+        *(folder / FOLDER).glob(f"{number}-*{ENDING}"),
+        *(folder / "bases").glob(f"*{ENDING}"),
+    ]
+    for path in found:
+        if path not in wanted:
+            path.unlink(missing_ok=True)
+    for place in (folder / FOLDER, folder / "bases"):
+        archive.sweep(place)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""PostgreSQL through asyncpg: several workers, one of whom writes at a time; every commit is on the disk before it is answered."""
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import asyncpg
+from asyncpg.connect_utils import SessionAttribute
+
+from sparing.errors import FileError, SettingError, SparingError
+from sparing.service.store.driver import LostError, Row, StoreError
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+OLDEST = 15
+"""The oldest server's version."""
+
+LOCK = int.from_bytes(b"sparing!")
+"""Whoever holds this advisory lock writes."""
+
+CONNECT_S = 5.0
+COMMAND_S = 20.0
+LOCK_S, IDLE_S = 5, 60
+"""Seconds to wait for a connection, for an answer, for whoever writes, and for a writer that says nothing: nobody waits for ever."""
+
+READERS = 4
+"""Connections that read, at most."""
+
+SYNCHRONOUS = {"power": "on", "process": "off"}
+"""What a commit survives: the loss of power, or the end of the process."""
+
+SETTINGS = {
+    "application_name": "sparing",
+    "jit": "off",
+    "lock_timeout": f"{LOCK_S}s",
+    "idle_in_transaction_session_timeout": f"{IDLE_S}s",
+}
+
+LIFE = "create unlogged table if not exists server_life(token blob not null)"
+"""Empty after a crash of the server, and on a standby that takes over: the server may have forgotten what we know."""
+
+WORDS = {
+    r"\s+strict\b(, without rowid)?": "",
+    r"\bblob\b": "bytea",
+    r"\binteger\b": "bigint",
+    r"\breal\b": "double precision",
+    r"\blength\(": "octet_length(",
+}
+"""SQLite's words, and PostgreSQL's."""
+
+REFUSED = {
+    "28": "the database server refuses the user or the password of the store's address",
+    "3D": "the database that the store's address names does not exist. Make it (createdb), or name another",
+    "53": "the database server has no connection left; raise its max_connections, or run fewer workers",
+    "57": "the database server is starting or stopping; try again",
+}
+"""Why there is no connection, by the class of SQLSTATE."""
+
+FAILED = {
+    "08": "the connection to the database was lost",
+    "25": "the database undid what was begun",
+    "40": "the database undid what was begun",
+    "53": "the database server has run out of disk, memory or connections",
+    "55": "another worker has been writing for too long",
+    "57": "the database server ended the command or the connection",
+    "58": "the database server could not read or write its files",
+}
+"""What may succeed later, by the class of SQLSTATE."""
+
+UNSURE = ("08", "57")
+"""Classes of SQLSTATE after which a commit may have happened, or not."""
+
+UNFIT = {
+    "42501": "its user may not make tables there. Make the user the database's owner",
+    "42P07": "it holds tables of another program. Give sparing a database of its own",
+    "3F000": "its search_path names no schema that exists",
+}
+"""Why a database cannot hold a store, by SQLSTATE."""
+
+
+class Postgres:
+    """A database on a server: a connection that writes, and a few that read. The address may hold a password, and is never shown."""
+
+    kind = "PostgreSQL"
+
+    def __init__(self, address: str, durability: str = "power") -> None:
+        self._address, self._synchronous = address, SYNCHRONOUS[durability]
+        self._writer: Connection | None = None
+        self._idle: list[Connection] = []
+        self._turns = asyncio.Semaphore(READERS)
+        self._life: bytes | None = None
+
+    async def connect(self, *, create: bool) -> None:
+        """Open the database, which must be there; its tables are made where they may be."""
+        self._writer = await self._open()
+        try:
+            await self._check(self._writer, create)
+        except BaseException:
+            self._writer.terminate()
+            raise
+
+    async def _open(self, **settings: str) -> Connection:
+        """A connection to a server that can hold a store."""
+        try:
+            connection = await asyncpg.connect(
+                self._address,
+                timeout=CONNECT_S,
+                command_timeout=COMMAND_S,
+                server_settings={**SETTINGS, "synchronous_commit": self._synchronous, **settings},
+                target_session_attrs=SessionAttribute.primary,
+            )
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            raise _refused(error) from None
+        except (OSError, ValueError) as error:
+            raise _refused(error) from None
+        version, encoding = connection.get_server_version(), connection.get_settings().server_encoding
+        if version.major >= OLDEST and encoding == "UTF8":
+            return connection
+        connection.terminate()
+        if version.major < OLDEST:
+            raise SettingError(
+                f"the database server is PostgreSQL {version.major}; must be {OLDEST} or newer"
+            )
+        raise SettingError(
+            f"the database's encoding is {encoding}; must be UTF8. Make another (createdb -E UTF8)"
+        )
+
+    async def _check(self, connection: Connection, create: bool) -> None:
+        """Refuse a server that would not keep what is promised, and a database that is not ours."""
+        with _told(connection):
+            fsync, there, ours = await connection.fetchrow(  # type: ignore[misc]
+                "select current_setting('fsync'), to_regclass('schema_migrations') is not null, exists (select 1 from pg_attribute "
+                "where attrelid = to_regclass('schema_migrations') and attname = 'sha256')"
+            )
+        if fsync == "off" and self._synchronous == "on":
+            raise SettingError(
+                "the database server runs with fsync = off, and loses what it has when the power goes. Turn it on, or "
+                "choose the durability `process`"
+            )
+        if there and not ours:
+            raise FileError(f"the database cannot hold a store: {UNFIT['42P07']}")
+        if not there and not create:
+            raise FileError("the database holds no store. `sparing serve` makes one")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for connection in (self._writer, *self._idle):
+            if connection is not None:
+                try:
+                    await connection.close(timeout=CONNECT_S)
+                except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                    connection.terminate()
+        self._idle = []
+
+    async def begin(self) -> None:
+        """Wait for the lock, in a statement of its own: the next one sees all that was committed before."""
+        if self._writer is None or self._writer.is_closed():
+            self._writer = await self._again()
+        try:
+            if self._life is None:
+                self._life = await self._recognised()
+            await self._lock()
+        except BaseException:
+            self._writer.terminate()
+            raise
+
+    async def _lock(self) -> None:
+        connection = self._own()
+        with _told(connection):
+            await connection.execute(
+                f"begin isolation level read committed read write; select pg_advisory_xact_lock({LOCK})"
+            )
+
+    async def _recognised(self) -> bytes:
+        """What tells the server's life from the next one, made by the first who asks."""
+        await self._lock()
+        await self.script(LIFE)
+        if not await self.rows("select token from server_life"):
+            await self.many("insert into server_life values ($1)", [(os.urandom(16),)])
+        ((life,),) = await self.rows("select token from server_life")
+        await self.commit()
+        return bytes(life)
+
+    async def _again(self) -> Connection:
+        """A new connection in the place of a lost one, to a server that has forgotten nothing since."""
+        try:
+            connection = await self._open()
+        except SparingError as error:
+            raise StoreError(str(error)) from None
+        if self._life is None:
+            return connection
+        try:
+            with _told(connection):
+                lives = [row["token"] for row in await connection.fetch("select token from server_life")]
+        except BaseException:
+            connection.terminate()
+            raise
+        if lives != [self._life]:
+            connection.terminate()
+            raise LostError("the database server came back from a crash, or another took its place")
+        return connection
+
+    async def commit(self) -> None:
+        """Commit; where no answer comes, nobody can say."""
+        connection = self._own()
+        try:
+            done = await connection.execute("commit")
+        except asyncpg.PostgresError as error:
+            if error.sqlstate is None or error.sqlstate[:2] in UNSURE:
+                connection.terminate()
+                raise LostError("the connection to the database was lost in a commit") from error
+            raise StoreError(f"the database refused the commit (SQLSTATE {error.sqlstate})") from error
+        except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+            connection.terminate()
+            raise LostError("the connection to the database was lost in a commit") from error
+        if done != "COMMIT":
+            raise StoreError(FAILED["40"])
+
+    async def rollback(self) -> None:
+        """Undo what was begun; a connection that cannot is given up, and the server undoes it."""
+        connection = self._writer
+        if connection is None or connection.is_closed() or not connection.is_in_transaction():
+            return
+        try:
+            await connection.execute("rollback", timeout=CONNECT_S)
+        except BaseException as error:
+            connection.terminate()
+            if not isinstance(error, Exception):
+                raise
+
+    def _own(self) -> Connection:
+        """The connection that writes, where it is still there: what was begun on it went with it."""
+        if self._writer is None or self._writer.is_closed():
+            raise StoreError(FAILED["08"])
+        return self._writer
+
+    async def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a statement as the writer."""
+        connection = self._own()
+        with _told(connection):
+            return list(map(tuple, await connection.fetch(statement, *values)))
+
+    async def many(self, statement: str, values: Sequence[Row]) -> None:
+        """Run a statement with each of these values, sent at once."""
+        connection = self._own()
+        with _told(connection):
+            await connection.executemany(statement, values)
+
+    async def script(self, statements: str) -> None:
+        """Run statements in SQLite's words."""
+        connection = self._own()
+        try:
+            with _told(connection):
+                await connection.execute(translated(statements))
+        except asyncpg.PostgresError as error:
+            if error.sqlstate not in UNFIT:
+                raise
+            raise FileError(f"the database cannot hold a store: {UNFIT[error.sqlstate]}") from None
+
+    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
+        """Look all values up at once."""
+        kept = list(filter(_storable, values))
+        return await self.rows(f"{statement} {column} = any(${1 + len(others)})", *others, kept)
+
+    async def read(self, statement: str, *values: Any) -> list[Row]:
+        """What is committed, on one of the connections that read."""
+        if not all(map(_storable, values)):
+            return []
+        try:
+            await asyncio.wait_for(self._turns.acquire(), COMMAND_S)
+        except TimeoutError:
+            raise StoreError("too much is read at once") from None
+        try:
+            connection = await self._reader()
+            try:
+                with _told(connection):
+                    found = await connection.fetch(statement, *values)
+            except BaseException:
+                connection.terminate()
+                raise
+            self._idle.append(connection)
+        finally:
+            self._turns.release()
+        return list(map(tuple, found))
+
+    async def _reader(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        try:
+            return await self._open(default_transaction_read_only="on")
+        except SparingError as error:
+            raise StoreError(str(error)) from None
+
+    async def size(self) -> int:
+        """Bytes of the database."""
+        ((size,),) = await self.read("select pg_database_size(current_database())")
+        return int(size)
+
+
+def translated(statements: str) -> str:
+    """SQLite's words for tables, in PostgreSQL's."""
+    for theirs, ours in WORDS.items():
+        statements = re.sub(theirs, ours, statements)
+    return statements
+
+
+def _storable(value: Any) -> bool:
+    """Whether anything that is stored can equal a value: PostgreSQL's texts have no NUL, and are valid Unicode."""
+    if not isinstance(value, str):
+        return True
+    return "\0" not in value and (value.isascii() or value.encode(errors="ignore").decode() == value)
+
+
+def _refused(error: Exception) -> SparingError:
+    """Why there is no connection, without a word of the address."""
+    if isinstance(error, asyncpg.PostgresError):
+        code = error.sqlstate or "unknown"
+        said = REFUSED.get(code[:2], f"the database server refuses the connection (SQLSTATE {code})")
+        return SettingError(said) if code[:2] == "28" else FileError(said)
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return SettingError(
+            "the database server is a standby, which only reads; give the address of the primary"
+        )
+    if isinstance(error, OSError):
+        return FileError(
+            "the database server cannot be reached at the store's address. Check that it runs and listens there"
+        )
+    return SettingError(
+        "the store's address cannot be used; must be as postgresql://user:password@host:5432/name, with the settings that "
+        "PostgreSQL's own addresses have"
+    )
+
+
+@contextlib.contextmanager
+def _told(connection: Connection) -> Iterator[None]:
+    """Say in our own words what the database could not do; a connection that gave no answer is given up."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        code = error.sqlstate or ""
+        if code in ("XX001", "XX002"):
+            raise LostError(f"the database is damaged (SQLSTATE {code})") from error
+        if isinstance(error, asyncpg.InvalidCachedStatementError):
+            raise StoreError("the store's tables have just been changed") from error
+        if code[:2] == "22":
+            raise ValueError("a value does not fit its column") from None  # the error itself would show it
+        if code[:2] in FAILED:
+            raise StoreError(f"{FAILED[code[:2]]} (SQLSTATE {code})") from error
+        raise
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        connection.terminate()
+        raise StoreError(FAILED["08"]) from error

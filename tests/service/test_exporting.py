@@ -1,0 +1,252 @@
+"""Exports: what reads back is what was decided, with both probabilities in every format, and support only where it is known."""
+
+import asyncio
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import sparing
+from service import raw_columns
+from service.building import NAME, contexts, decide, live, ran, reward, trial
+from sparing.errors import LogError
+from sparing.log.conversion import read_any
+from sparing.service import beside, erasing, events, exporting
+from sparing.service.exporting import export
+from sparing.service.ledger import Alter, Decide
+from sparing.service.messages import DecideRequest, Options
+from sparing.service.problems import ServiceError
+
+TOLD = ("call_probability", "reason", "arm", "outcome", "time", "decision_id")
+
+
+async def stored(writer):
+    return [
+        one
+        for one in await writer.store.record(1, "d.seq > 0")
+        if one.closed and one.closed.value is not None
+    ]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """A store with decisions in raw columns, some of them among some actions only; and what it holds."""
+    folder = tmp_path_factory.mktemp("shop")
+    log = sparing.read_log(raw_columns.write(folder / "log.csv"))
+
+    async def run():
+        options = Options(explore=0.5, holdout=0.2, check=0.2)
+        async with trial(folder / "store", "economical", options, log=log, call_cost=0.001) as writer:
+            for number, row in enumerate(raw_columns.rows(3, 40)):
+                eligible = ["red", "blue"] if number % 2 == 0 else None
+                asked = DecideRequest(context=row, eligible=eligible, context_id=f"c{number % 7}")
+                answer = await writer.submit(Decide(NAME, asked, events.new_id()))
+                if answer.needs_reward and number % 5:
+                    await reward(writer, answer, float(number))
+            return await stored(writer)
+
+    return folder / "store", log, ran(run())
+
+
+def read_back(form, path, log):
+    """The log in a file, read with what its notes ask for."""
+    options = {
+        "vw": {"context_id": "tag", "actions": log.action_names},
+        "vw-adf": {"context_id": "tag"},
+        "obp": {"actions": log.action_names},
+        "open-bandit": {"actions": log.action_names},
+    }
+    return read_any(path, None if form in beside.TABLES else form, **options.get(form, {}))[0]
+
+
+def told_in(form, done):
+    """What a file says beside its log, by name."""
+    if form == "parquet":
+        found = pq.read_table(done.path).to_pydict()
+    elif form == "arrow":
+        import pyarrow as pa
+
+        found = pa.ipc.open_file(done.path).read_all().to_pydict()
+    elif form in ("csv", "open-bandit"):
+        rows = list(csv.DictReader(done.path.read_text().splitlines()))
+        found = {name: [row[name] for row in rows] for name in rows[0]}
+    elif form == "obp":
+        found = {name: array.tolist() for name, array in np.load(done.path).items() if array.ndim}
+    elif form in beside.JSON_LINES:
+        lines = [json.loads(line) for line in done.path.read_text().splitlines()]
+        found = {name: [line[beside.JSON_LINES[form] + name] for line in lines] for name in TOLD}
+    else:
+        rows = list(csv.DictReader(done.beside.read_text().splitlines()))
+        found = {name: [row[name] for row in rows] for name in rows[0]}
+    found["call_probability"] = [float(value) for value in found["call_probability"]]
+    return found
+
+
+@pytest.mark.parametrize("form", beside.FORMS)
+def test_every_format_carries_both_probabilities(shop, tmp_path, monkeypatch, form):
+    folder, first, rows = shop
+    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 7)
+    done = export(folder, NAME, form, tmp_path / f"export{beside.ending(form)}")
+    assert done.rows == len(rows) > 0
+    log = read_back(form, done.path, first)
+    np.testing.assert_array_equal(log.rewards, [one.closed.value for one in rows])
+    labels = [str(first.action_names[one.decision.action]) for one in rows]
+    assert [str(log.action_names[action]) for action in log.actions] == labels
+    plays = [one.decision.play_probability for one in rows]
+    expected = np.array([first.encoder.encode(events.unpacked(one.decision.context)) for one in rows])
+    np.testing.assert_allclose(log.contexts, expected, rtol=1e-15)
+    told = told_in(form, done)
+    if form == "river":
+        np.testing.assert_array_equal([float(value) for value in told["play_probability"]], plays)
+        assert any("Propensities are lost" in note for note in done.notes)
+    else:
+        np.testing.assert_array_equal(log.propensities, plays)
+    assert told["call_probability"] == [one.decision.call_probability for one in rows]
+    assert list(told["reason"]) == [one.decision.reason for one in rows]
+    assert list(told["arm"]) == [one.decision.arm for one in rows]
+    assert list(told["decision_id"]) == [events.id_text(one.decision.decision_id) for one in rows]
+    assert list(told["time"]) == [events.time_text(one.decision.ts) for one in rows]
+    assert set(told["outcome"]) == {"reward"}
+    assert (done.beside is not None) == (form in ("river", "vw", "vw-adf"))
+    if done.beside is not None:
+        assert any(done.beside.name in note for note in done.notes)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        path.name for path in (done.path, done.beside) if path is not None
+    }
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_table_reads_back_whole_without_any_option(shop, tmp_path, ending):
+    folder, first, rows = shop
+    done = export(folder, NAME, "table", tmp_path / f"export.{ending}")
+    log = sparing.read_log(done.path)
+    assert log.encoder.digest == first.encoder.digest
+    assert log.action_names == first.action_names
+    assert log.context_ids.tolist() == [json.loads(one.decision.context_id) for one in rows]
+    narrow = np.array([one.decision.eligible is not None for one in rows])
+    assert narrow.any()
+    assert log.support.kind == "exact"
+    np.testing.assert_array_equal(log.support.sizes, np.where(narrow, 2, 3))
+    assert not any("support is unknown" in note for note in done.notes)
+    sparing.economical(log, call_cost=0.1, horizon=100)
+
+
+def test_vowpal_wabbit_passes_over_what_stands_beside(shop, tmp_path):
+    """Its own parser learns the same from a file with and without the fields."""
+    vowpal = pytest.importorskip("vowpalwabbit")
+    folder, _, _ = shop
+    for form, words in (("dsjson", "--cb_adf --dsjson"), ("vw-json", "--cb_adf --json")):
+        done = export(folder, NAME, form, tmp_path / f"{form}.jsonl")
+        mark = beside.JSON_LINES[form]
+        seen = []
+        for strip in (False, True):
+            model = vowpal.Workspace(f"{words} --quiet")
+            for line in done.path.read_text().splitlines():
+                record = json.loads(line)
+                if strip:
+                    record = {
+                        name: value for name, value in record.items() if name.removeprefix(mark) not in TOLD
+                    }
+                examples = model.parse(json.dumps(record))
+                seen.append((strip, sum(example.get_feature_number() for example in examples)))
+                model.learn(examples)
+                model.finish_example(examples)
+            model.finish()
+        assert [count for strip, count in seen if strip] == [count for strip, count in seen if not strip]
+
+
+def test_a_single_chance_is_the_whole_support_and_an_untold_one_leaves_it_unknown(tmp_path):
+    """Without exploration the other actions had no chance: to say that they were eligible would be to lie."""
+
+    async def run():
+        async with trial(tmp_path / "sure", spot_check=0.0) as writer:
+            await live(writer, 1, 20)
+        async with trial(tmp_path / "aside", options=Options(holdout=0.5)) as writer:
+            await live(writer, 1, 20)
+
+    ran(run())
+    log = sparing.read_log(export(tmp_path / "sure", NAME, "parquet", tmp_path / "sure.parquet").path)
+    assert log.support.kind == "exact"
+    assert set(log.support.sizes.tolist()) == {1}
+    assert set(log.propensities.tolist()) == {1.0}
+    done = export(tmp_path / "aside", NAME, "parquet", tmp_path / "aside.parquet")
+    assert sparing.read_log(done.path).support.kind == "unknown"
+    assert any("support is unknown" in note for note in done.notes)
+
+
+def test_actions_that_come_and_go_and_options_that_change(tmp_path):
+    async def run():
+        async with trial(tmp_path / "store", options=Options(explore=1.0), spot_check=0.0) as writer:
+            model = lambda: writer.book.get(NAME).model  # noqa: E731
+            sizes = []
+            for kind, body in [
+                (None, None),
+                (events.ACTION, {"label": "new", "features": None}),
+                (events.RETIRE, {"label": model().labels[0]}),
+                (events.OPTIONS, {"explore": 0.0}),
+            ]:
+                if kind is not None:
+                    await writer.submit(Alter(NAME, kind, body, "test"))
+                for x in contexts(len(sizes), 6):
+                    answer = await decide(writer, x)
+                    if answer.needs_reward:
+                        await reward(writer, answer, 0.5)
+                        count = int(model().active.sum())
+                        sizes.append(count if model().options.explore else 1)
+            return sizes
+
+    sizes = ran(run())
+    log = sparing.read_log(export(tmp_path / "store", NAME, "parquet", tmp_path / "out.parquet").path)
+    assert log.support.sizes.tolist() == sizes
+    assert {6, 7} <= set(sizes)
+    assert log.action_names[-1] == "new"
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    async def run():
+        options = Options(explore=1.0, allow_mismatch=True, reward_window=10.0, default_reward=0.0)
+        async with trial(tmp_path / "store", options=options) as writer:
+            with pytest.raises(LogError, match="nothing to export"):
+                await asyncio.to_thread(export, tmp_path / "store", NAME, "csv", tmp_path / "out.csv")
+            answers = [await decide(writer, x) for x in contexts(1, 6)]
+            labels = writer.book.get(NAME).model.labels
+            other = next(label for label in labels if label != answers[0].action)
+            await reward(writer, answers[0], 1.0, other)
+            for answer in answers[1:4]:
+                await reward(writer, answer, 2.0)
+            await erasing.erase(writer, NAME, decision_id=answers[1].decision_id, who="test")
+            return await asyncio.to_thread(export, tmp_path / "store", NAME, "csv", tmp_path / "out.csv")
+
+    done = ran(run())
+    assert done.rows == 2
+    assert any("Left out: 1 rewards are of another action" in note for note in done.notes)
+    assert sparing.read_log(done.path).rewards.tolist() == [2.0, 2.0]
+
+
+def test_it_runs_in_a_thread_while_the_service_goes_on(tmp_path):
+    async def run():
+        async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
+            await live(writer, 1, 10)
+            thread = asyncio.create_task(
+                asyncio.to_thread(export, tmp_path / "store", NAME, "parquet", tmp_path / "out.parquet")
+            )
+            await live(writer, 2, 10)
+            return await thread
+
+    assert 10 <= ran(run()).rows <= 20
+
+
+def test_what_cannot_be_exported_is_refused(shop, tmp_path, monkeypatch):
+    folder, _, _ = shop
+    with pytest.raises(LogError, match="unknown format 'magic'; known are parquet, csv, arrow, obp"):
+        export(folder, NAME, "magic", tmp_path / "x.csv")
+    with pytest.raises(LogError, match=r"must end in \.csv"):
+        export(folder, NAME, "csv", tmp_path / "x.parquet")
+    with pytest.raises(ServiceError, match="there is no experiment 'nobody'"):
+        export(folder, "nobody", "csv", tmp_path / "x.csv")
+    monkeypatch.setattr(exporting, "MOST", 3)
+    with pytest.raises(LogError, match="an export has at most 3 rows"):
+        export(folder, NAME, "csv", tmp_path / "x.csv")
+    assert list(tmp_path.iterdir()) == []
