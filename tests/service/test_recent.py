@@ -61,10 +61,15 @@ def test_only_so_many_are_kept(tmp_path, monkeypatch):
 def test_what_another_worker_wrote_is_read_from_the_store(tmp_path):
     async def tell():
         async with trial(tmp_path, **ALWAYS) as owner:
-            (answer,) = [await decide(owner, x) for x in contexts(3, 1)]
+            asked = looked_up(owner)
+            one, two, three = [await decide(owner, x) for x in contexts(3, 3)]
             async with trial(tmp_path) as other:
-                assert (await reward(other, answer, 1.0)).status == "taken"
-            assert (await reward(owner, answer, 1.0)).status == "duplicate"
+                assert (await reward(other, one, 1.0)).status == "taken"
+                assert (await reward(owner, one, 1.0)).status == "duplicate"
+                assert (await reward(other, two, 1.0)).status == "taken"
+            await owner.catch_up()
+            assert (await reward(owner, three, 1.0)).status == "taken"
+            assert asked == [events.id_bytes(answer.decision_id) for answer in (one, three)]
             same(await replayed(owner), owner.book.get(NAME).model)
 
     ran(tell())

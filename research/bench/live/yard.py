@@ -76,6 +76,7 @@ class Yard:
     stores: dict[str, Path] = field(default_factory=dict)
     loader: Child | None = None
     servers: list[Server] = field(default_factory=list)
+    made: int = 0
 
     def store(self, spec: Mapping[str, Any]) -> Path:
         """A store with an experiment in this state; made once."""
@@ -94,7 +95,8 @@ class Yard:
 
     def start(self, contender: Contender) -> Server:
         """A server with a store of its own."""
-        place = self.folder / f"server-{len(list(self.folder.iterdir()))}"
+        self.made += 1
+        place = self.folder / f"server-{self.made}"
         if contender.kind == FLOOR:
             place.mkdir()
         else:

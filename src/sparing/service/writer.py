@@ -183,7 +183,13 @@ class Writer:
         """Take in what other workers have committed."""
         async with self._alone:
             if not self._spoilt:
-                await self.book.catch_up(await self.store.last_seq())
+                await self._take_in(await self.store.last_seq())
+
+    async def _take_in(self, upto: int) -> None:
+        """Take in what others have committed up to an event; they may have changed what is stored of the decisions at hand."""
+        if upto != self.book.seq:
+            self._recent.clear()
+        await self.book.catch_up(upto)
 
     async def _write(self, operation: Callable[[Ledger], Awaitable[Result]]) -> Result:
         """Lock, catch up, perform, write, commit; on failure nothing has happened."""
@@ -195,9 +201,7 @@ class Writer:
             rows = await self.store.begin()
             await self.book.reread(self._spoilt)
             self._spoilt = set()
-            if rows.last_seq != self.book.seq:
-                self._recent.clear()  # others may have changed what is stored of them
-            await self.book.catch_up(rows.last_seq)
+            await self._take_in(rows.last_seq)
             ledger = Ledger(self.book, rows, self.clock())
             result = await operation(ledger)
             await self.store.write(rows)
