@@ -42,7 +42,7 @@ def test_probabilities_are_those_of_the_draws(learner, policy, masked):
     (x,) = contexts(5, 1)
     allowed = np.array([True, False, True, True, False, True]) if masked else None
     draws = (
-        DRAWS if learner != "lints" else DRAWS // 3
+        draws if learner != "lints" else DRAWS // 3
     )  # each draw of Thompson's has an integral for its chance
     drawn = [model.decide(asked(number, x, allowed=allowed)) for number in range(draws)]
     plays, calls = collections.Counter(), collections.Counter()
@@ -54,12 +54,12 @@ def test_probabilities_are_those_of_the_draws(learner, policy, masked):
         assert chances[one.action] == pytest.approx((one.play_probability, one.call_probability), rel=1e-12)
     for action, (play, call) in chances.items():
         for seen, chance in ((plays[action], play), (calls[action], call)):
-            assert stats.binomtest(seen, DRAWS, min(chance, 1.0)).pvalue > 1e-5, (
+            assert stats.binomtest(seen, draws, min(chance, 1.0)).pvalue > 1e-5, (
                 action,
-                seen / DRAWS,
+                seen / draws,
                 chance,
             )
-    assert 1 - 20 / DRAWS < sum(play for play, _ in chances.values()) < 1 + 1e-9
+    assert 1 - 20 / draws < sum(play for play, _ in chances.values()) < 1 + 1e-9
     if masked:
         assert {0, 2, 3, 5} >= set(plays)
 
