@@ -41,9 +41,8 @@ def test_probabilities_are_those_of_the_draws(learner, policy, masked):
     model = model_of(learner, Options(holdout=0.2, explore=0.1, check=0.3, holdout_policy=policy), **settings)
     (x,) = contexts(5, 1)
     allowed = np.array([True, False, True, True, False, True]) if masked else None
-    draws = (
-        draws if learner != "lints" else DRAWS // 3
-    )  # each draw of Thompson's has an integral for its chance
+    # Each draw of Thompson's has an integral for its chance.
+    draws = DRAWS // 3 if learner == "lints" else DRAWS
     drawn = [model.decide(asked(number, x, allowed=allowed)) for number in range(draws)]
     plays, calls = collections.Counter(), collections.Counter()
     chances = {}
