@@ -35,6 +35,8 @@ def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None 
 
 def check_sizes(x: np.ndarray) -> None:
     """Refuse a context with a feature that is not finite, or too large."""
+    if np.abs(x).max(initial=0.0) <= LARGEST:
+        return
     large = np.flatnonzero(~(np.abs(x) <= LARGEST))
     if len(large):
         raise unfit(x, int(large[0]))

@@ -24,7 +24,6 @@ from sparing.online.rules import REASONS, SkipRule
 from sparing.online.sets import UNLIMITED, ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 
-DOUBLE = np.dtype(np.float64)
 CERTAIN = Chances(1.0, 0.0)
 _new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much
 
@@ -169,10 +168,7 @@ class Learner(Core):
         x is a mapping of the log's raw columns (or a pandas row), or the numbers of an encoded context (d,).
         `context_id` says which logged context this is, for logs that carry ids.
         """
-        if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
-            context = x.copy()
-        else:
-            context = self.context(x)
+        context = self.context(x)
         allowed = self._everyone if eligible is None else self._eligible(eligible)
         turns = self._turns
         with turns.door:

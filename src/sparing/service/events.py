@@ -1,8 +1,8 @@
 """What happens in an experiment, as it is stored: decisions, what became of them, and changes, in one order."""
 
 import os
+import re
 import time
-import uuid
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,6 +14,8 @@ SECOND = 1_000_000
 """Times are whole microseconds since 1970."""
 
 HOUR = 3600 * SECOND
+
+ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 Arm = Literal["policy", "holdout", "shadow", "fallback"]
 
@@ -132,15 +134,15 @@ def new_id() -> bytes:
 
 def id_text(stored: bytes) -> str:
     """A decision's id as it is shown."""
-    return str(uuid.UUID(bytes=stored))
+    text = stored.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def id_bytes(text: str) -> bytes | None:
     """A decision's id from how it is shown; None for any other text."""
-    try:
-        return uuid.UUID(text).bytes if len(text) == 36 else None
-    except ValueError:
+    if ID.fullmatch(text) is None:
         return None
+    return bytes.fromhex(text.replace("-", ""))
 
 
 def now() -> int:

@@ -57,7 +57,8 @@ class Served(NamedTuple):
     reason: str
     asked: bool
     chances: Chances
-    worth: float | None = None
+    plan: Decision | None = None
+    """What the learner proposed, where that is what is served."""
 
 
 class Model:
@@ -121,10 +122,14 @@ class Model:
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused; set its mode to live, shadow or fallback")
         served = self._live(asked) if self.mode == "live" else self._beside(asked)
-        arm, action, reason, needs_reward, chances, worth = served
-        if needs_reward:
+        arm, action, reason, needs_reward, chances, plan = served
+        if needs_reward and (plan is None or not plan.needs_reward):
             self.learner.must_learn(action, asked.x)
-        mean, spread = self.learner.value(action, asked.x)
+        if plan is None:
+            mean, spread = self.learner.value(action, asked.x)
+            told: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
+        else:
+            told = plan.value, plan.low, plan.high, plan.worth
         window = self.options.reward_window
         closes = window is not None and (needs_reward or not asked.active)
         return Decided(
@@ -144,10 +149,7 @@ class Model:
             reason,
             chances.play,
             chances.call,
-            mean,
-            mean - spread,
-            mean + spread,
-            worth,
+            *told,
             self.seq,
             asked.active,
             asked.ts + round((window or 0.0) * events.SECOND) if closes else None,
@@ -171,10 +173,7 @@ class Model:
             x, allowed=allowed, context_id=asked.context_id, luck=luck, spot_checks=not quiet
         )
         if spent and plan.needs_reward:
-            best = self.learner.best(x, allowed)
-            plan = plan._replace(
-                action=best, needs_reward=False, reason=events.BUDGET, chances=Chances(1.0, 0.0)
-            )
+            plan = self._unasked(x, allowed)
         served = self._arm(asked, plan, apart, explore, spent)
         if not apart and not explore:
             return served
@@ -185,6 +184,12 @@ class Model:
         play = apart * aside + (1 - apart) * (anyone + (1 - explore) * own.play)
         call = apart * aside * (not spent) + (1 - apart) * (anyone + (1 - explore) * own.call)
         return served._replace(chances=Chances(float(play), float(call)))
+
+    def _unasked(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
+        """What is played where a reward would be asked for, and none may be: the best mean."""
+        best = self.learner.best(x, allowed)
+        mean, spread = self.learner.value(best, x)
+        return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
 
     def _arm(self, asked: Asked, plan: Decision, apart: float, explore: float, spent: bool) -> Served:
         """Who serves: the holdout, anyone, or the plan, perhaps with a check; with the plan's own chances."""
@@ -201,8 +206,8 @@ class Model:
         check = 0.0 if spent else self.options.check
         own = self._own(plan, plan.action, asked.x, asked.allowed, check)
         if not plan.needs_reward and check and self._luck("check", asked.decision_id) < check:
-            return Served("policy", plan.action, events.CHECK, True, own, plan.worth)
-        return Served("policy", plan.action, plan.reason, plan.needs_reward, own, plan.worth)
+            return Served("policy", plan.action, events.CHECK, True, own, plan)
+        return Served("policy", plan.action, plan.reason, plan.needs_reward, own, plan)
 
     def _own(
         self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float
