@@ -233,10 +233,7 @@ class Core:
     def _closed(self, action: int, x: np.ndarray, predicted: float) -> list[OpenCall]:
         """Strike a call off the open ones of its action; those that are left."""
         calls = self._waiting[action]
-        place = next(
-            i for i, (other, value) in enumerate(calls) if value == predicted and np.array_equal(other, x)
-        )
-        del calls[place]
+        del calls[self._place(action, x, predicted)]
         if not calls:
             del self._waiting[action]
         return calls
@@ -380,9 +377,15 @@ class Core:
             "sizes around 1, or pass a larger ridge"
         )
 
+    def _place(self, action: int, x: np.ndarray, predicted: float) -> int:
+        """Where a call stands among the open ones of its action; −1 if it does not."""
+        for place, (other, value) in enumerate(self._waiting.get(action, ())):
+            if value == predicted and (other.tobytes() == x.tobytes() or np.array_equal(other, x)):
+                return place
+        return -1
+
     def _must_wait(self, action: int, x: np.ndarray, predicted: float) -> None:
-        calls = self._waiting.get(action, [])
-        if not any(value == predicted and np.array_equal(other, x) for other, value in calls):
+        if self._place(action, x, predicted) < 0:
             raise DecisionError(
                 f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
                 "one, and returns what it predicts. Nothing was changed"

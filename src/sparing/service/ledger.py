@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from sparing.errors import SparingError
 from sparing.log.labels import brief
@@ -112,14 +113,15 @@ class Ledger:
                         "request_id",
                     )
                 return answer(model, stored.decision)
-        x = _context(model, asked.context)
+        given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
+        x = _context(model, given)
         try:
             decided = model.decide(
                 Asked(
                     work.decision_id,
                     self.ts,
                     x,
-                    events.packed(asked.context),
+                    events.packed(given),
                     model.mask(asked.eligible),
                     asked.context_id,
                     work.subject,

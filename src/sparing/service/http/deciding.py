@@ -4,9 +4,10 @@ import hashlib
 from typing import Any
 
 import msgspec
+from starlette.types import Scope
 
 from sparing.service import events
-from sparing.service.http.routing import EXPERIMENT, Call, endpoint
+from sparing.service.http.routing import ENDPOINTS, EXPERIMENT, Call, Endpoint, endpoint
 from sparing.service.ledger import Decide, Reward
 from sparing.service.messages import (
     DecideAnswer,
@@ -81,3 +82,21 @@ def _item(kind: Any, found: Any) -> Any:
     if isinstance(found, BaseException):
         raise found
     return kind(200, answer=found)
+
+
+def often(scope: Scope) -> Endpoint | None:
+    """The endpoint of a decision or of a reward, of which there are more than of all others; None for any other request."""
+    if scope["method"] != "POST":
+        return None
+    parts = scope["path"].split("/")
+    match parts:
+        case ["", "v1", experiment, "decide"] if experiment:
+            scope["path_params"] = {"experiment": experiment}
+            return DECIDE
+        case ["", "v1", experiment, "decisions", decision, "reward"] if experiment and decision:
+            scope["path_params"] = {"experiment": experiment, "decision": decision}
+            return REWARD
+    return None
+
+
+DECIDE, REWARD = (one for one in ENDPOINTS if one.handler in (decide, reward))

@@ -131,7 +131,7 @@ class Endpoint:
         service: Service = scope["app"].state.service
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: dict[str, str] = scope["path_params"]
-        if any("\0" in value for value in path.values()):
+        if "\0" in scope["path"]:
             raise not_found("a path cannot hold NUL")
         caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
         if self.role is not None:
@@ -233,8 +233,9 @@ def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
 
 
 def _check_type(headers: dict[bytes, bytes]) -> None:
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != b"application/json":
+    said = headers.get(b"content-type", b"")
+    kind = said if said == JSON[1] else said.partition(b";")[0].strip().lower()
+    if kind != JSON[1]:
         shown = kind.decode("latin-1") or "nothing"
         raise ServiceError(
             415, "content_type", f"content type {shown}; expected application/json", "Content-Type"
@@ -245,18 +246,19 @@ async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> by
     said = headers.get(b"content-length", b"0")
     if said.isdigit() and (len(said) > LONGEST or int(said) > limit):
         raise _too_large(limit)
+    body: bytes = b""
     parts, size = [], 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ServiceError(400, "disconnected", "the request was not sent to its end")
-        part = message.get("body", b"")
-        size += len(part)
+        body = message.get("body", b"")
+        size += len(body)
         if size > limit:
             raise _too_large(limit)
-        parts.append(part)
+        parts.append(body)
         if not message.get("more_body"):
-            return b"".join(parts)
+            return body if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large(limit: int) -> ServiceError:

@@ -11,9 +11,8 @@ create table decisions(
   eligible blob, arm text not null, action integer not null, needs_reward integer not null, reason text not null,
   play_probability real not null, call_probability real not null,
   value real not null, low real not null, high real not null, worth real,
-  model_seq integer not null, active integer not null, expires integer,
-  unique (experiment, request_id)) strict;
-create index decisions_order on decisions(experiment, seq);
+  model_seq integer not null, active integer not null, expires integer) strict;
+create unique index decisions_request on decisions(experiment, request_id) where request_id is not null;
 create index decisions_subject on decisions(experiment, subject) where subject is not null;
 create index decisions_context_id on decisions(experiment, context_id) where context_id is not null;
 create table outcomes(
@@ -21,11 +20,8 @@ create table outcomes(
   decision_seq integer not null references decisions, kind text not null, value real, played integer,
   closes integer not null) strict;
 create unique index one_close on outcomes(decision_seq) where closes = 1;
-create index outcomes_order on outcomes(experiment, seq);
-create index outcomes_decision on outcomes(decision_seq);
 create table changes(seq integer primary key, experiment integer not null references experiments, ts integer not null,
   kind text not null, body blob not null, who text not null) strict;
-create index changes_order on changes(experiment, seq);
 create table snapshots(experiment integer not null references experiments, seq integer not null, ts integer not null,
   engine text not null, digest blob not null, sha256 blob not null, path text not null,
   primary key (experiment, seq)) strict, without rowid;
