@@ -522,6 +522,49 @@ def test_reading_changes_nothing_and_many_read_at_once(on_postgres):
     asyncio.run(run())
 
 
+def test_reading_can_be_cancelled_at_any_point(on_postgres):
+    """A cancellation that got lost would let a task go on for ever, and the service never stop."""
+
+    async def run():
+        async with opened(on_postgres) as store:
+
+            async def follow():
+                while True:
+                    await store.last_seq()
+
+            for steps in range(60):
+                following = asyncio.create_task(follow())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                following.cancel()
+                done, _ = await asyncio.wait([following], timeout=5)
+                assert done, f"it goes on after a cancellation at step {steps}"
+                assert following.cancelled()
+            assert await store.last_seq() == 0
+
+    asyncio.run(run())
+
+
+def test_writing_can_be_cancelled_at_any_point(on_postgres):
+    """What was begun is undone or done, the lock is free, and the next one writes."""
+
+    async def run():
+        async with opened(on_postgres) as store:
+            for steps in range(40):
+                writing = asyncio.create_task(store.alone(("update store set last_backup = $1", [(steps,)])))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.0002 * (steps % 20))
+                writing.cancel()
+                done, _ = await asyncio.wait([writing], timeout=10)
+                assert done, f"it goes on after a cancellation at step {steps}"
+                async with asyncio.timeout(10):
+                    await store.alone(("update store set last_backup = $1", [(-steps,)]))
+                assert await store.driver.read("select last_backup from store") == [(-steps,)]
+
+    asyncio.run(run())
+
+
 def test_values_are_what_python_means(on_postgres):
     """Types as SQLite gives them, but −0.0 and NaN, which PostgreSQL keeps; a value that does not fit is never shown."""
 

@@ -60,6 +60,7 @@ async def working(place, **how):
 async def make(writer, name="shop", learner=None, **options):
     """A new experiment, of `sparing.confident` if no other learner is given."""
     learner = sparing.confident(small_log()) if learner is None else learner
+    learner.warm_up()  # nothing may be compiled while the others wait for the lock
     config = {"learner": "confident", "settings": {}, "columns": {}}
     return await creating.create(writer, name, small_log(), learner, Options(**options), config, who="test")
 

@@ -270,7 +270,8 @@ class Postgres:
         if not all(map(_storable, values)):
             return []
         try:
-            await asyncio.wait_for(self._turns.acquire(), COMMAND_S)
+            async with asyncio.timeout(COMMAND_S):  # `wait_for` may lose a cancellation
+                await self._turns.acquire()
         except TimeoutError:
             raise StoreError("too much is read at once") from None
         try:
