@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 
 import numpy as np
 
@@ -44,6 +45,9 @@ async def trial(folder, learner="confident", options=None, *, log=LOG, clock=Non
     """A writer with one experiment, `trial`."""
     store = store or at(folder, durability="process")
     await store.open(create=True)
+    store.salt = bytes(range(32))
+    await store.alone(("update store set salt = $1", [(store.salt,)]))
+    LUCK.ids = itertools.count(1 + await store.last_seq())
     writer = Writer(store, Book(store), clock=clock or events.now, on_lost=_raise)
     await writer.catch_up()
     if not list(writer.book):
@@ -94,9 +98,15 @@ def same(one, other):
     np.testing.assert_array_equal(one.played, other.played)
 
 
+class LUCK:
+    """Ids of decisions, the same in every run: with the salt they are all the luck there is."""
+
+    ids = itertools.count(1)
+
+
 def asking(context, **settings):
     """A request for a decision."""
-    return Decide(NAME, DecideRequest(context=list(context), **settings), events.new_id())
+    return Decide(NAME, DecideRequest(context=list(context), **settings), next(LUCK.ids).to_bytes(16))
 
 
 def contexts(seed, count):

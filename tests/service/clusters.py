@@ -47,11 +47,11 @@ class Cluster:
         self.programs, self.port = find_programs(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="sparing-postgres-"))
         self._numbers = itertools.count(1)
-        self._as = []
+        self._as = {}
         if os.getuid() == 0:  # a server refuses to run as root
             owner = pwd.getpwnam("postgres")
             os.chown(self.folder, owner.pw_uid, owner.pw_gid)
-            self._as = ["runuser", "-u", "postgres", "--"]
+            self._as = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
         try:
             self._make()
         except BaseException:
@@ -76,11 +76,13 @@ class Cluster:
 
     def _run(self, program, *arguments):
         """Run one of the server's programs on its folder."""
-        command = [*self._as, str(self.programs / program), "-D", str(self.folder / "data"), *arguments]
+        command = [str(self.programs / program), "-D", str(self.folder / "data"), *arguments]
         with (self.folder / f"{program}.out").open(
             "w"
         ) as out:  # a pipe would stay open as long as the server
-            done = subprocess.run(command, stdout=out, stderr=out, cwd="/", check=False, timeout=120)
+            done = subprocess.run(
+                command, stdout=out, stderr=out, cwd="/", check=False, timeout=120, **self._as
+            )
         assert done.returncode == 0, (self.folder / f"{program}.out").read_text(encoding="utf-8")
 
     def start(self):

@@ -37,6 +37,8 @@ async def serving(folder, options=FULL, *, log=None, learner=None):
     log = log_of() if log is None else log
     disk = store.at(folder / "store", durability="process")
     await disk.open(create=True)
+    disk.salt = bytes(range(32))
+    await disk.alone(("update store set salt = $1", [(disk.salt,)]))
     here = SimpleNamespace(now=START, rng=np.random.default_rng(0))
     here.writer = Writer(disk, Book(disk), clock=lambda: here.now)
     here.writer.start()

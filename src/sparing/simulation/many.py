@@ -75,9 +75,11 @@ def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> 
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
             for process in set(active_children()) - others:
                 process.terminate()
+            pool.shutdown(
+                cancel_futures=True
+            )  # to its end: the interpreter would trip over what is left of it
             if isinstance(error, BrokenProcessPool):
                 raise SparingError(
                     "a process ended without an answer: for want of memory (try fewer workers), or because the "
