@@ -14,6 +14,7 @@ import numpy as np
 
 from sparing.errors import DecisionError
 from sparing.log.labels import as_text, brief
+from sparing.online.checking import as_reward
 from sparing.online.decision import Chances, Decision
 from sparing.online.learner import Learner
 from sparing.service import arms, events
@@ -365,8 +366,6 @@ class Model:
 
     def check_reward(self, value: float) -> None:
         """Refuse a reward that the learner would refuse."""
-        from sparing.online.checking import as_reward
-
         try:
             as_reward(value, self.learner.reward_range)
         except DecisionError as error:

@@ -18,7 +18,8 @@ export function number(x, decimals = 0) {
 
 // Decimals that show `digits` significant digits of x, and never more than six.
 export function decimals(x, digits = 2) {
-  if (missing(x) || x === 0) return digits;
+  if (missing(x)) return digits;
+  if (x === 0) return 0;
   return Math.min(6, Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(x)))));
 }
 
