@@ -81,15 +81,17 @@ def serve(
         durability=durability,
         workers=workers,
     )
-    if log is not None:
+    known = launching.experiments(settings)
+    if log is None and not known:
+        terminal.say("sparing: the store has no experiment yet; make one with --name and --log, or over HTTP")
+    if log is not None and name in known:
+        terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
+    elif log is not None:
         said: dict[str, Any] = reading.settings(option)
         said |= {
             key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
         }
-        if launching.has(settings, name):
-            terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
-        else:
-            table = log.read()
-            made = launching.make(settings, name, table, learner, said, reading.settings(rule), log.options)
-            terminal.say(f"sparing: experiment {name}: {made}")
+        table = log.read()
+        made = launching.make(settings, name, table, learner, said, reading.settings(rule), log.options)
+        terminal.say(f"sparing: experiment {name}: {made}")
     launching.run(settings, port, workers, say=terminal.say)

@@ -64,13 +64,13 @@ async def _opened(known: Settings) -> Service:
     return service
 
 
-def has(known: Settings, name: str) -> bool:
-    """Whether a store has an experiment of this name; refuses what could not be served."""
+def experiments(known: Settings) -> list[str]:
+    """The names of a store's experiments; refuses what could not be served."""
 
-    async def look() -> bool:
+    async def look() -> list[str]:
         service = await _opened(known)
         try:
-            return any(one.name == name for one in service.book)
+            return [one.name for one in service.book]
         finally:
             await service.store.close()
 
