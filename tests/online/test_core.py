@@ -230,7 +230,34 @@ def test_no_compile_after_the_warm_up(name):
             decision = learner.decide(context, eligible=[0, 2, 3])
             if decision.needs_reward:
                 learner.update(decision, 1)
+        allowed = np.array([True] * 3 + [False] * (learner.n_actions - 3))
+        proposal = learner.propose(x, allowed=allowed, spot_checks=False)
+        learner.value(learner.best(x, allowed), x)
+        learner.must_learn(0, x)
+        if learner.explore == "sampled" and proposal.needs_reward:
+            assert 0 <= learner.chance(1, x, allowed) <= 1
     assert recorder.buffer == []
+
+
+def test_the_best_is_that_of_the_highest_mean_among_the_allowed():
+    core = build("confident", LOG)
+    for x in ROUNDS.contexts[:20]:
+        means = core.sets.theta @ x
+        assert means[core.best(x)] == pytest.approx(means.max(), rel=1e-12)
+        allowed = np.arange(core.n_actions) != means.argmax()
+        assert means[core.best(x, allowed)] == pytest.approx(means[allowed].max(), rel=1e-12)
+        mean, spread = core.value(2, x)
+        assert mean == pytest.approx(means[2], rel=1e-12)
+        assert spread == core.sets.evaluate(x)[1][2]
+
+
+def test_the_chances_of_a_learner_that_samples_add_up():
+    core = build("lints", LOG)
+    x = ROUNDS.contexts[0]
+    chances = [core.chance(action, x) for action in range(core.n_actions)]
+    assert sum(chances) == pytest.approx(1, abs=1e-6)
+    proposal = core.propose(x, luck=b"one")
+    assert proposal.play_probability == chances[proposal.action]
 
 
 def test_what_is_open_counts_with_its_prediction_whatever_became_of_the_others():

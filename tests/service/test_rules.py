@@ -180,6 +180,28 @@ def test_a_window_that_closed_while_the_service_was_down_is_closed_at_the_next_s
     ran(after())
 
 
+def test_a_reward_joins_its_decision_across_a_snapshot_and_a_start(tmp_path):
+    from sparing.service import snapshotting
+
+    async def before():
+        async with trial(tmp_path, options=Options(reward_window=60.0), clock=Clock(), **ALWAYS) as writer:
+            answers = [await decide(writer, x) for x in contexts(4, 3)]
+            await snapshotting.snapshot_here(writer, writer.book.get(NAME))
+            await reward(writer, answers[0], 1.0)
+            return answers
+
+    async def after(answers):
+        async with trial(tmp_path, clock=Clock(1030.0)) as writer:
+            model = writer.book.get(NAME).model
+            assert len(model.open) == 2
+            assert (await reward(writer, answers[0], 1.0)).status == "duplicate"
+            assert (await reward(writer, answers[1], 0.5)).status == "taken"
+            assert model.learner.sets.live.sum() == 2
+            same(await replayed(writer), model)
+
+    ran(after(ran(before())))
+
+
 def test_a_retry_gets_the_stored_answer_and_another_payload_is_refused(tmp_path):
     async def tell(writer, clock, model):
         import hashlib

@@ -39,7 +39,9 @@ def warm_up(learner: "Learner") -> None:
             action = twin.propose(x, allowed=everyone, luck=b"warm").action
             first, second = twin.begin(action, x), twin.begin(action, x)
             twin.propose(x)
-            twin.sets.learnable(action, x)
+            twin.must_learn(action, x)
+            twin.best(x, everyone)
+            twin.value(action, x)
             twin.cancel(action, x, second)
             twin.finish(action, x, first, first)
             twin.decide(x)
@@ -54,6 +56,7 @@ def warm_up(learner: "Learner") -> None:
         normals = np.zeros(twin.n_actions)
         luck.normals(luck.key_of(twin.key, 0), normals)
         entries.SAMPLED[bounds].call(table, x, normals, everyone, bounds)
+        twin.chance(0, x, everyone)
 
 
 def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
