@@ -1,11 +1,14 @@
 """`sparing serve`: decide over HTTP, from a log to a running service in one command."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparing.cli import reading, terminal
+
+if TYPE_CHECKING:
+    from sparing.service.serving import Settings
 
 StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
 StoreAddress = Annotated[
@@ -81,17 +84,32 @@ def serve(
         durability=durability,
         workers=workers,
     )
-    known = launching.experiments(settings)
-    if log is None and not known:
-        terminal.say("sparing: the store has no experiment yet; make one with --name and --log, or over HTTP")
-    if log is not None and name in known:
-        terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
-    elif log is not None:
-        said: dict[str, Any] = reading.settings(option)
-        said |= {
-            key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
-        }
-        table = log.read()
-        made = launching.make(settings, name, table, learner, said, reading.settings(rule), log.options)
-        terminal.say(f"sparing: experiment {name}: {made}")
+    said = reading.settings(option) | {
+        key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
+    }
+    _make(settings, name, log, learner, said, reading.settings(rule))
     launching.run(settings, port, workers, say=terminal.say)
+
+
+def _make(
+    settings: "Settings",
+    name: str,
+    log: reading.GivenLog | None,
+    learner: str,
+    said: dict[str, Any],
+    rules: dict[str, Any],
+) -> None:
+    """Make the experiment that is asked for, unless it is there; refuse what could not be served."""
+    from sparing.service import launching
+
+    known = launching.experiments(settings)
+    if log is None:
+        if not known:
+            terminal.say(
+                "sparing: the store has no experiment yet; make one with --name and --log, or over HTTP"
+            )
+    elif name in known:
+        terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
+    else:
+        made = launching.make(settings, name, log.read(), learner, said, rules, log.options)
+        terminal.say(f"sparing: experiment {name}: {made}")

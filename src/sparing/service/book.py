@@ -95,7 +95,7 @@ class Book:
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
         """Take an event in, of a decision with its context (d,) where that is at hand."""
         if type(event) is Change and event.kind == events.BASE:
-            experiment.model = self._base(experiment.number, event)
+            experiment.model = self.base(experiment.number, event)
         experiment.model.apply(event, x)
 
     async def _read(
@@ -125,7 +125,7 @@ class Book:
                 return states.load(path, number, self.store.salt), snapshot.seq
         if not bases:
             raise FileError(f"experiment number {number} has no state to start from")
-        model = self._base(number, bases[-1])
+        model = self.base(number, bases[-1])
         model.apply(bases[-1])
         return model, bases[-1].seq
 
@@ -138,7 +138,8 @@ class Book:
         )
         return [Change(*row) for row in found]
 
-    def _base(self, number: int, event: Change) -> Model:
+    def base(self, number: int, event: Change) -> Model:
+        """The state that an event begins anew from."""
         said = event.read()
         path = self.store.folder / said["path"]
         if not path.exists():

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -58,22 +58,31 @@ async def verify(store: Store, progress: Callable[[int, int], None] | None = Non
     last = await store.last_seq()
     verdicts = []
     for number, name, config, floor in await store.experiments():
-        verdict = Verdict(name)
-        await _replay(store, Experiment(number, name, config, floor, None), last, verdict, progress)  # type: ignore[arg-type]
+        verdict, book = Verdict(name), Book(store)
+        model, start, engine = await _start(book, number, name, floor)
+        experiment = Experiment(number, name, config, floor, model)
+        await _replay(book, experiment, Range(start, last, engine), verdict, progress)
         verdicts.append(verdict)
     await _gapless(store, last, verdicts)
     return verdicts
 
 
+class Range(NamedTuple):
+    """What is replayed: events after `start` up to `last`, at first by this engine."""
+
+    start: int
+    last: int
+    engine: str
+
+
 async def _replay(
-    store: Store,
+    book: Book,
     experiment: Experiment,
-    last: int,
+    told: Range,
     verdict: Verdict,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    book, number = Book(store), experiment.number
-    start, engine = await _start(store, book, experiment)
+    store, number, (start, last, engine) = book.store, experiment.number, told
     marks = {one.seq: one for one in await store.snapshots(number)}
     rows = Rows(0, 0)
     known: dict[int, Decided] = {}
@@ -102,19 +111,16 @@ async def _replay(
     await _totals(store, number, rows, verdict)
 
 
-async def _start(store: Store, book: Book, experiment: Experiment) -> tuple[int, str]:
-    """Begin at the first base, or where contexts below were erased, at the snapshot there; its seq and engine."""
-    number = experiment.number
-    if experiment.floor:
+async def _start(book: Book, number: int, name: str, floor: int) -> tuple[Model, int, str]:
+    """The first base, or where contexts below were erased, the snapshot there; the event before what is replayed, and its engine."""
+    store = book.store
+    if floor:
         for mark in await store.snapshots(number):
-            if mark.seq == experiment.floor:
-                experiment.model = states.load(store.folder / mark.path, number, store.salt)
-                return mark.seq, mark.engine
-        raise FileError(
-            f"experiment {experiment.name} lacks its snapshot at {experiment.floor}. Restore it from a backup"
-        )
+            if mark.seq == floor:
+                return states.load(store.folder / mark.path, number, store.salt), mark.seq, mark.engine
+        raise FileError(f"experiment {name} lacks its snapshot at {floor}. Restore it from a backup")
     first = (await book.bases(number))[0]
-    return first.seq - 1, first.read()["engine"]
+    return book.base(number, first), first.seq - 1, first.read()["engine"]
 
 
 def _recompute(model: Model, stored: Decided, engine: str, verdict: Verdict) -> None:
