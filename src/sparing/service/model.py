@@ -77,7 +77,7 @@ class Model:
 
     def adopt(self, learner: Learner, options: Options) -> None:
         """Go on with this learner and these options."""
-        self.learner, self.options = learner, options
+        self.learner, self.options, self._learnt = learner, options, learner.sets.digest
         self.played = np.zeros(learner.n_actions, dtype=np.int64)
         self.know_actions()
 
@@ -269,14 +269,14 @@ class Model:
 
     def apply(self, event: Event, x: np.ndarray | None = None) -> None:
         """Take an event in; `x` (d,) is a decision's context where it is at hand. What is refused changes nothing."""
-        if isinstance(event, Decided):
-            learnt = self._decided(event, x)
+        if isinstance(event, Decided):  # which teaches nothing yet
+            number = self._decided(event, x)
         elif isinstance(event, Outcome):
-            learnt = self._closed(event)
+            number, self._learnt = self._closed(event), self.learner.sets.digest
         else:
             self._changed(event)
-            learnt = 0.0
-        mark = struct.pack("<q8sdq", event.seq, self.digest, learnt, self.learner.sets.digest)
+            number, self._learnt = 0.0, self.learner.sets.digest
+        mark = struct.pack("<q8sdq", event.seq, self.digest, number, self._learnt)
         self.digest = hashlib.blake2b(mark, digest_size=8).digest()
         self.seq = event.seq
 
