@@ -42,4 +42,5 @@ class Looking:
         turns = self._turns
         with turns.left:
             turns.inside -= 1
-            turns.left.notify_all()
+            if not turns.inside:
+                turns.left.notify_all()

@@ -168,10 +168,13 @@ class Model:
         """The learner serves, but for the arms: a holdout, anyone, a check of what it would not ask about."""
         options, x, allowed, spent = self.options, asked.x, asked.allowed, self.spent(asked.ts)
         apart, explore = options.holdout, 0.0 if spent else options.explore
-        luck = hashlib.blake2b(asked.decision_id, digest_size=16, key=self.salt).digest()
         quiet = bool(apart or explore or spent)  # an arm's chances are told in closed form
         plan = self.learner.propose(
-            x, allowed=allowed, context_id=asked.context_id, luck=luck, spot_checks=not quiet
+            x,
+            allowed=allowed,
+            context_id=asked.context_id,
+            luck=self.salt + asked.decision_id,
+            spot_checks=not quiet,
         )
         if spent and plan.needs_reward:
             plan = self._unasked(x, allowed)

@@ -190,6 +190,8 @@ class Service:
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
             app.state.service = self
             starting = asyncio.create_task(self._begin())
+            if self.shared:  # others answer meanwhile: this one takes no connection before it can
+                await starting
             yield
             await asyncio.gather(starting, return_exceptions=True)
             await self.stop()
