@@ -65,7 +65,7 @@ async def client(http, number, acknowledged):
 
 
 async def until_ready(http):
-    for _ in range(400):
+    for _ in range(3000):
         try:
             if (await http.get("/readyz")).status_code == 200:
                 return
@@ -78,13 +78,13 @@ async def until_ready(http):
 async def loaded(nursery, turn, acknowledged, luck):
     """A service under load, killed at a moment of luck's choosing."""
     url, child = nursery.start()
-    async with httpx.AsyncClient(base_url=url, timeout=5, verify=False) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=30, verify=False) as http:
         await until_ready(http)
         http.base_url = f"{url}/v1/{NAME}"
         numbers = [turn * CLIENTS + each for each in range(CLIENTS)]
         clients = [asyncio.create_task(client(http, number, acknowledged)) for number in numbers]
         enough = len(acknowledged) + luck.randint(5, 40)
-        while len(acknowledged) < enough:
+        while len(acknowledged) < enough and not all(each.done() for each in clients):
             await asyncio.sleep(luck.uniform(0.001, 0.01))
         os.kill(child, signal.SIGKILL)
         await asyncio.wait_for(asyncio.gather(*clients), 30)

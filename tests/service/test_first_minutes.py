@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import httpx
-import pytest
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:8321"
@@ -28,11 +27,18 @@ def ready():
     raise AssertionError("the service never became ready")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/service.md"])
-def test_the_commands_as_they_stand(page, tmp_path, monkeypatch):
+def test_the_commands_as_they_stand(tmp_path, monkeypatch):
+    """Of one page after the other: both name the same port."""
+    for number, page in enumerate(["README.md", "docs/service.md"]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        followed(page, folder, monkeypatch)
+
+
+def followed(page, folder, monkeypatch):
     text = (ROOT / page).read_text(encoding="utf-8")
     example = PYTHON.search((ROOT / "README.md").read_text(encoding="utf-8"))[1]
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     exec(example, {})  # writes clicks.csv
     commands = BLOCK.findall(text)
     assert [kind for kind, _ in commands][:2] == ["serve", "curl"]
