@@ -521,8 +521,8 @@ FAULTS = (
             (
                 "misfit forgotten",
                 WORTH,
-                "noise = t.common * t.common + t.misfit * t.misfit",
-                "noise = t.common * t.common",
+                "noise = t.common * t.common + t.misfit * t.misfit\n    n = 1",
+                "noise = t.common * t.common\n    n = 1",
             ),
             ("retired actions count", WORTH, "(len(t.everyone) and not t.everyone[t.action[slot]])", "False"),
             ("never spent", CHOOSING, "if t.purse > 0 and t.left > 0.0:", "if t.left > 0.0:"),
