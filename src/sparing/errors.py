@@ -44,6 +44,10 @@ class MissingExtraError(SparingError, ImportError):
     """An optional dependency is not installed."""
 
 
+class EngineError(SparingError):
+    """Work on the parts of a log could not be done: workers were lost, or a cluster does not answer."""
+
+
 class StoppedError(SparingError):
     """Long work was interrupted; what is finished is kept, and the message says where."""
 

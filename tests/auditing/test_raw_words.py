@@ -4,7 +4,7 @@ import numpy as np
 
 from sparing import audit, features, read_log
 from sparing.auditing.segments import Bound, Segment
-from sparing.log.blocks import open_source
+from sparing.log.sources import open_source
 
 
 def encoder():

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparing.log import blocks
-from sparing.log.blocks import Blocks, open_source
+from sparing.log.blocks import Blocks
+from sparing.log.sources import open_source
 
 
 @given(st.integers(0, 200), st.integers(1, 50), st.integers(1, 12), st.integers(0, 9))

@@ -13,7 +13,7 @@ import pytest
 from sparing import features, hashed, nystroem, read_log, vector, write_log
 from sparing.errors import DecisionError, FileError, LogError, SettingError
 from sparing.log import blocks
-from sparing.log.blocks import open_source
+from sparing.log.sources import open_source
 from sparing.log.features import Encoder
 from sparing.log.features.files import read_features, write_features
 from sparing.model.statistics import Statistics

@@ -11,7 +11,7 @@ import pytest
 
 from sparing import features, hashed
 from sparing.errors import DecisionError
-from sparing.log.blocks import open_source
+from sparing.log.sources import open_source
 from sparing.log.features import cells
 
 FIRST = datetime(2026, 3, 1, 10)

@@ -11,7 +11,7 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters
 from reference.worth import expected, psi
 from sparing.errors import SettingError
-from sparing.model.reservoir import SIZE, Reservoir, merged, sampled
+from sparing.log.reservoir import SIZE, Reservoir, merged, sampled
 from sparing.online.engine import worth
 from sparing.simulation import LinearWorld, draw_log, simulate
 

@@ -160,8 +160,8 @@ def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
     """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
     import pyarrow as pa
 
-    from sparing.log.blocks import open_source
     from sparing.log.labels import whole_numbers
+    from sparing.log.sources import open_source
 
     if not texts:
         return []

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Source
 from sparing.log.columns import ColumnNames, Columns
 from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json, number
+from sparing.log.sources import Source
 from sparing.log.support import EligibleSets
 
 ESTIMATED = "estimated_"

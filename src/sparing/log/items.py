@@ -37,7 +37,7 @@ class ItemTable:
     """A table of items: `labels` says which item each row is."""
 
     def __init__(self, source: Any, column: str, wanted: Features | Encoder | str | None) -> None:
-        from sparing.log.blocks import open_source
+        from sparing.log.sources import open_source
 
         self.source, self.column = open_source(source), column
         names = self.source.schema.names

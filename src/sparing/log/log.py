@@ -110,12 +110,13 @@ class Log:
         context_ids: Any = None,
         feature_names: Sequence[str] | None = None,
         encoder: Encoder | None = None,
+        first_row: int = 0,
     ) -> "Log":
         """Build a log from arrays that it may keep and make read-only; actions are indices.
 
         `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
         are given where the distributions may be too many for the support to keep. `encoder` made the contexts;
-        without one they are raw numbers with `feature_names`.
+        without one they are raw numbers with `feature_names`. `first_row` is the first row's number in a longer log, for errors.
         """
         if encoder is not None:
             feature_names = encoder.names
@@ -123,13 +124,13 @@ class Log:
             raise LogError(
                 f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
             )
-        check_features(contexts, feature_names)
+        check_features(contexts, feature_names, first_row=first_row)
         n, d = contexts.shape
         if actions.shape != (n,):
             raise LogError(f"{len(actions)} actions for {n} contexts; expected one a row")
         if n and not 0 <= int(actions.min()) <= int(actions.max()) < len(action_names):
             raise LogError(f"action indices must be in [0, {len(action_names)})")
-        _check_vector(rewards, n, "reward")
+        _check_vector(rewards, n, "reward", first_row)
         support = Support.unknown(n, len(action_names)) if support is None else support
         if (support.n_rows, support.n_actions) != (n, len(action_names)):
             raise LogError(
@@ -143,12 +144,12 @@ class Log:
             actions,
             rewards,
             action_names,
-            _propensities(propensities, n, logged_probabilities),
+            _propensities(propensities, n, logged_probabilities, first_row),
             support,
             labels.identifiers(context_ids, n),
             encoder or Encoder.raw(labels.feature_names(feature_names, d)),
         )
-        log._check_support()
+        log._check_support(first_row)
         return log
 
     @classmethod
@@ -206,24 +207,31 @@ class Log:
     def take(self, rows: Any) -> "Log":
         """A log of some of the rows, in the order given (indices or a boolean mask)."""
         chosen = np.arange(self.n_rows)[rows]
+        return self._of(chosen, self.support.take(chosen))
+
+    def part(self, rows: slice) -> "Log":
+        """The log of a run of rows, without a copy."""
+        return self._of(rows, self.support.part(rows))
+
+    def _of(self, rows: Any, support: Support) -> "Log":
         return replace(
             self,
-            contexts=self.contexts[chosen],
-            actions=self.actions[chosen],
-            rewards=self.rewards[chosen],
-            propensities=None if self.propensities is None else self.propensities[chosen],
-            support=self.support.take(chosen),
-            context_ids=None if self.context_ids is None else self.context_ids[chosen],
+            contexts=self.contexts[rows],
+            actions=self.actions[rows],
+            rewards=self.rewards[rows],
+            propensities=None if self.propensities is None else self.propensities[rows],
+            support=support,
+            context_ids=None if self.context_ids is None else self.context_ids[rows],
         )
 
-    def _check_support(self) -> None:
+    def _check_support(self, first_row: int) -> None:
         if not self.support.known or not self.n_rows:
             return
         outside = np.flatnonzero(~self.support.contains(np.arange(self.n_rows), self.actions))
         if len(outside):
             name = brief(self.action_names[self.actions[outside[0]]])
             raise LogError(
-                f"action {name} was logged at row {outside[0]} but is outside that row's support; {len(outside)} "
+                f"action {name} was logged at row {first_row + outside[0]} but is outside that row's support; {len(outside)} "
                 "rows in all. Mend the eligible sets or the distribution"
             )
 
@@ -259,10 +267,10 @@ def _support(
     return support if sets is None else sets.support(index)
 
 
-def _check_vector(values: np.ndarray, n: int, what: str) -> None:
+def _check_vector(values: np.ndarray, n: int, what: str, first_row: int) -> None:
     if values.shape != (n,):
         raise LogError(f"{what} values of shape {values.shape} for {n} contexts; expected ({n},)")
-    check_numbers(values, what)
+    check_numbers(values, what, first_row=first_row)
 
 
 def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
@@ -272,14 +280,16 @@ def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
     return support.probabilities[support.places(np.arange(support.n_rows)), actions]
 
 
-def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | None) -> np.ndarray | None:
+def _propensities(
+    propensities: np.ndarray | None, n: int, logged: np.ndarray | None, first_row: int
+) -> np.ndarray | None:
     if propensities is None:
         return None if logged is None else np.minimum(logged, 1.0)  # a sum of 1 may be off by rounding
-    _check_vector(propensities, n, "propensity")
+    _check_vector(propensities, n, "propensity", first_row)
     bad = np.flatnonzero((propensities <= 0) | (propensities > 1))
     if len(bad):
         raise LogError(
-            f"propensity {propensities[bad[0]]} at row {bad[0]}; must be in (0, 1]. "
+            f"propensity {propensities[bad[0]]} at row {first_row + bad[0]}; must be in (0, 1]. "
             "Drop the row, or pass propensities=None to learn without IPS"
         )
     if logged is not None:
@@ -287,7 +297,7 @@ def _propensities(propensities: np.ndarray | None, n: int, logged: np.ndarray | 
         if len(off):
             row = off[0]
             raise LogError(
-                f"propensity {propensities[row]:.6g} at row {row} contradicts the distribution's "
+                f"propensity {propensities[row]:.6g} at row {first_row + row} contradicts the distribution's "
                 f"{logged[row]:.6g} for the logged action; {len(off)} rows in all. Give one of the two"
             )
     return propensities

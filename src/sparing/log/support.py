@@ -139,6 +139,16 @@ class Support:
         probabilities = None if self.probabilities is None else self.probabilities[rows]
         return replace(self, n_rows=len(rows), table=self.table[rows], probabilities=probabilities)
 
+    def part(self, rows: slice) -> "Support":
+        """The support of a run of rows, without a copy."""
+        many = len(range(*rows.indices(self.n_rows)))
+        if self.table is None:
+            return Support.unknown(many, self.n_actions)
+        if self.index is not None:
+            return replace(self, n_rows=many, index=self.index[rows])
+        probabilities = None if self.probabilities is None else self.probabilities[rows]
+        return replace(self, n_rows=many, table=self.table[rows], probabilities=probabilities)
+
     def _known_table(self) -> np.ndarray:
         if self.table is None:
             raise LogError(
@@ -163,6 +173,7 @@ class SupportBuilder:
 
     n_actions: int
     kind: Kind = "exact"
+    first_row: int = 0
     rows: int = 0
     _seen: dict[bytes, int] | None = field(default_factory=dict)
     _tables: list[np.ndarray] = field(default_factory=list)
@@ -179,7 +190,7 @@ class SupportBuilder:
     def add_distribution(self, distribution: np.ndarray) -> None:
         """Add full distributions (batch, K), checked row by row."""
         table = np.ascontiguousarray(distribution, dtype=np.float64)
-        check_distribution(table, first_row=self.rows)
+        check_distribution(table, first_row=self.first_row + self.rows)
         self._add(table > 0, table if self._probabilities is not None else None)
 
     def add_sets(self, lengths: np.ndarray, actions: np.ndarray) -> None:
@@ -207,7 +218,9 @@ class SupportBuilder:
             raise LogError(f"support of shape {mask.shape}; expected (rows, {self.n_actions})")
         empty = np.flatnonzero(~mask.any(axis=1))
         if len(empty):
-            raise LogError(f"no supported action at row {self.rows + empty[0]}; every row needs at least one")
+            raise LogError(
+                f"no supported action at row {self.first_row + self.rows + empty[0]}; every row needs at least one"
+            )
         table = np.packbits(mask, axis=1)
         if self._seen is not None:
             index, new = self._look_up(table if probabilities is None else probabilities, self._seen)

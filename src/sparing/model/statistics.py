@@ -11,7 +11,7 @@ from sparing.log import Log
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import feature_names
-from sparing.model.reservoir import sampled
+from sparing.log.scanning import AnyLog
 
 COMPILED_CELLS = 2**24
 """Numbers in the contexts from which the compiled kernel sums a log.
@@ -50,26 +50,11 @@ class Statistics:
         return cls(np.zeros(k, dtype=np.int64), np.zeros((k, d, d)), np.zeros((k, d)), np.zeros(k), 0.0)
 
     @classmethod
-    def of(cls, log: Log) -> "Statistics":
-        """Sum a log, action by action."""
-        if log.contexts.size >= COMPILED_CELLS:
-            from sparing.model.tiles import Tiles  # compiled
+    def of(cls, log: AnyLog) -> "Statistics":
+        """Sum a log, action by action; leaf by leaf, where it has several."""
+        from sparing.model.streaming import statistics_of
 
-            tiles = Tiles(log.n_actions, log.n_features)
-            tiles.add(log.contexts, log.actions, log.rewards)
-            return replace(tiles.sums(), encoder=log.encoder.digest)
-        sums = cls.zero(log.n_actions, log.n_features)
-        order = np.argsort(log.actions, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(log.counts)])
-        for action in np.flatnonzero(log.counts):
-            rows = order[bounds[action] : bounds[action + 1]]
-            x, r = log.contexts[rows], log.rewards[rows]
-            sums.gram[action] = x.T @ x
-            sums.response[action] = x.T @ r
-            sums.squares[action] = r @ r
-        sums.counts[:] = log.counts
-        norms = np.einsum("ij,ij->i", log.contexts, log.contexts)
-        return replace(sums, largest=float(np.sqrt(norms.max(initial=0.0))), encoder=log.encoder.digest)
+        return statistics_of(log)
 
     @property
     def n_actions(self) -> int:
@@ -107,6 +92,22 @@ class Statistics:
         )
 
 
+def sums_of(log: Log) -> Statistics:
+    """The sums of a log in memory, action by action, by matrix products."""
+    sums = Statistics.zero(log.n_actions, log.n_features)
+    order = np.argsort(log.actions, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(log.counts)])
+    for action in np.flatnonzero(log.counts):
+        rows = order[bounds[action] : bounds[action + 1]]
+        x, r = log.contexts[rows], log.rewards[rows]
+        sums.gram[action] = x.T @ x
+        sums.response[action] = x.T @ r
+        sums.squares[action] = r @ r
+    sums.counts[:] = log.counts
+    norms = np.einsum("ij,ij->i", log.contexts, log.contexts)
+    return replace(sums, largest=float(np.sqrt(norms.max(initial=0.0))))
+
+
 RAW = Encoder.raw(())
 """Stands for numbers as they are, by their places."""
 
@@ -133,9 +134,11 @@ class Summary:
             )
 
     @classmethod
-    def of(cls, log: Log) -> "Summary":
-        """The summary of a log in memory."""
-        return cls(Statistics.of(log), log.action_names, log.encoder, log.items, sampled(log.contexts))
+    def of(cls, log: AnyLog) -> "Summary":
+        """The summary of a log, in memory or walked."""
+        from sparing.model.streaming import summary_of
+
+        return summary_of(log)
 
     @property
     def n_rows(self) -> int:

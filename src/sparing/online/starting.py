@@ -9,6 +9,7 @@ import numpy as np
 
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
+from sparing.log.reservoir import sampled
 from sparing.model.assumptions import Assumptions
 from sparing.model.kernels import with_kernel
 from sparing.model.prior import (
@@ -20,7 +21,6 @@ from sparing.model.prior import (
     reward_deviation,
     standardised,
 )
-from sparing.model.reservoir import sampled
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.learning import CONDITION
 from sparing.online.origins import Origins

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
+from sparing.log.hashing import context_hashes, folded, id_hashes, mixed
 from sparing.log.labels import as_text
 from sparing.settings import among, share, whole
 
@@ -30,10 +31,6 @@ BY = ("context", "context_id", "row")
 """What may be held out whole: equal contexts, equal ids, or single rows."""
 
 ALL = np.uint64(2**64 - 1)
-_MULTIPLIER, _ONE, _TWO = (
-    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
-_ROWS = 4096
 
 Overlap = Literal["none", "some", "unclear"]
 
@@ -63,8 +60,8 @@ class Split:
 
     def held_out(self, log: Log) -> np.ndarray:
         """Whether each row is held out, (n,)."""
-        seeds = _mixed(np.array([(self.seed + 1) % 2**64], dtype=np.uint64))
-        return (_mixed(_keys(log, self.by) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
+        seeds = mixed(np.array([(self.seed + 1) % 2**64], dtype=np.uint64))
+        return (mixed(_keys(log, self.by) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +137,13 @@ def row_hashes(log: Log) -> np.ndarray:
     """64 bits for each row, (n,)."""
     names = np.array([_text_hash(name) for name in log.action_names], dtype=np.uint64)
     rewards = (log.rewards + 0.0).view(np.uint64)
-    return _mixed(_folded(_folded(_context_hashes(log.contexts), names[log.actions]), rewards))
+    return mixed(folded(folded(context_hashes(log.contexts), names[log.actions]), rewards))
 
 
 def _keys(log: Log, by: str) -> np.ndarray:
     """What a split keeps whole, as 64 bits for each row, (n,)."""
     if by == "context":
-        return _context_hashes(log.contexts)
+        return context_hashes(log.contexts)
     if by == "row":
         return _told_apart(row_hashes(log))
     if log.context_ids is None:
@@ -154,26 +151,7 @@ def _keys(log: Log, by: str) -> np.ndarray:
             "contexts were held out by their ids when this policy was learnt, and this log has none; name the "
             "column (context_id=...)"
         )
-    return _id_hashes(log.context_ids)
-
-
-def _context_hashes(contexts: np.ndarray) -> np.ndarray:
-    """Of each context's bytes, −0.0 taken as 0.0; in pieces that stay in the cache."""
-    hashes = np.zeros(len(contexts), dtype=np.uint64)
-    for start in range(0, len(contexts), _ROWS):
-        piece = slice(start, start + _ROWS)
-        for words in (contexts[piece] + 0.0).T.copy().view(np.uint64):
-            hashes[piece] = _folded(hashes[piece], words)
-    return hashes
-
-
-def _id_hashes(ids: np.ndarray) -> np.ndarray:
-    """Of each id's text, so that 17 and "17" are one; the zeros that fill NumPy's texts up are left out."""
-    texts = np.ascontiguousarray(ids.astype(np.str_))
-    hashes = np.zeros(len(ids), dtype=np.uint64)
-    for letters in texts.view(np.uint32).reshape(len(ids), -1).T:
-        hashes = np.where(letters > 0, _folded(hashes, letters.astype(np.uint64)), hashes)
-    return hashes
+    return id_hashes(log.context_ids)
 
 
 def _told_apart(hashes: np.ndarray) -> np.ndarray:
@@ -184,7 +162,7 @@ def _told_apart(hashes: np.ndarray) -> np.ndarray:
     places = np.arange(len(hashes))
     number = np.empty(len(hashes), dtype=np.uint64)
     number[order] = places - np.maximum.accumulate(np.where(first, places, 0))
-    return _folded(hashes, number)
+    return folded(hashes, number)
 
 
 def _smallest(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -204,16 +182,3 @@ def _text_hash(name: Hashable) -> int:
     except LogError:  # a label that no file can hold
         text = repr(name)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """One more word of 64 bits in each hash."""
-    state = (state ^ words) * _MULTIPLIER
-    return state ^ (state >> np.uint64(32))
-
-
-def _mixed(state: np.ndarray) -> np.ndarray:
-    """Every bit moves about half of the others (the end of splitmix64)."""
-    state = (state ^ (state >> np.uint64(30))) * _ONE
-    state = (state ^ (state >> np.uint64(27))) * _TWO
-    return state ^ (state >> np.uint64(31))

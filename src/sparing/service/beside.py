@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from sparing.archive import replacing
-from sparing.log.blocks import KINDS
 from sparing.log.formats import FORMATS, obp, table, write_any
 from sparing.log.formats.writing import write_lines
 from sparing.log.log import Log
+from sparing.log.sources import KINDS
 
 Beside = Mapping[str, Sequence[Any]]
 """Columns (n,) by their names: numbers or texts, some of them nothing."""

@@ -235,7 +235,7 @@ class Encoder:
 
     def encode_table(self, frame: Any) -> np.ndarray:
         """Contexts (n, d) of an Arrow, pandas or polars frame, or a mapping of columns; an index is not looked at."""
-        from sparing.log.blocks import open_source
+        from sparing.log.sources import open_source
 
         source = open_source(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
         names = [name for name in source.schema.names if name not in dict(self.left_out)]

@@ -2,18 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparing.engines import Engine, local
 from sparing.errors import LogError, SettingError
-from sparing.log.blocks import Source
+from sparing.log.blocks import Cut
 from sparing.log.features.compound import KINDS
 from sparing.log.features.encoder import CONSTANT, Encoder
 from sparing.log.features.kernel import SAMPLE, Kernel, Nystroem
 from sparing.log.features.kinds import Column
 from sparing.log.labels import brief
+from sparing.log.reservoir import Reservoir
+from sparing.log.sources import Source
+from sparing.log.walking import Statistic, walk
 from sparing.settings import whole
+
+if TYPE_CHECKING:
+    from sparing.log.features.surveying import Survey
 
 WISHES = ("auto", *KINDS)
 
@@ -44,15 +51,16 @@ class Features:
         named = [name for name, _ in self.wishes]
         return (*named, *(name for name in free if name not in named)) if self.others else tuple(named)
 
-    def fit(self, source: Source, columns: Sequence[str]) -> Encoder:
+    def fit(self, source: Source, columns: Sequence[str], engine: Engine | None = None) -> Encoder:
         """The encoder of these columns, fitted to all rows."""
-        from sparing.log.features.surveying import Survey  # PyArrow: a log in memory does without
+        engine = engine or local(1)
+        surveys = Surveys(self, tuple(columns))
+        cut = None if source.rows is None else Cut.of_table(source.rows, len(columns))
+        found = walk(source, columns, surveys, as_it_is, cut=cut, engine=engine)
+        return self.fitted(source, found, engine)
 
-        wishes = dict(self.wishes)
-        surveys = [Survey(name, wishes.get(name, Wish("auto"))) for name in columns]
-        for row, batch in source.blocks(columns):
-            for survey in surveys:
-                survey.add(batch.column(survey.column), first_row=row)
+    def fitted(self, source: Source, surveys: Sequence["Survey"], engine: Engine) -> Encoder:
+        """The encoder of columns of which all rows are surveyed."""
         fitted = [(survey.column, survey.fitted()) for survey in surveys]
         kept = tuple(found for _, found in fitted if isinstance(found, Column))
         left_out = tuple((name, found) for name, found in fitted if isinstance(found, str))
@@ -60,7 +68,58 @@ class Features:
             raise LogError(f"no column of {source.name} carries anything: {dict(left_out)}")
         encoder = Encoder(kept, self.constant, None, left_out)
         _check_names(encoder)
-        return encoder if self.kernel is None else with_kernel(encoder, _sample(source, encoder), self.kernel)
+        return (
+            encoder
+            if self.kernel is None
+            else with_kernel(encoder, _sample(source, encoder, engine), self.kernel)
+        )
+
+
+@dataclass(frozen=True)
+class Surveys(Statistic[Any, "list[Survey]"]):
+    """A statistic: what the cells of some columns are like, column by column."""
+
+    plan: Features
+    columns: tuple[str, ...]
+
+    def zero(self) -> "list[Survey]":
+        """No rows."""
+        from sparing.log.features.surveying import Survey  # PyArrow: a log in memory does without
+
+        wishes = dict(self.plan.wishes)
+        return [Survey(name, wishes.get(name, Wish("auto"))) for name in self.columns]
+
+    def update(self, state: "list[Survey]", block: Any, first_row: int) -> "list[Survey]":
+        """One more batch."""
+        for survey in state:
+            survey.add(block.column(survey.column), first_row=first_row)
+        return state
+
+    def merge(self, one: "list[Survey]", other: "list[Survey]") -> "list[Survey]":
+        """Column by column."""
+        return [a.merged(b) for a, b in zip(one, other, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Sampled(Statistic[np.ndarray, Reservoir]):
+    """A statistic: contexts with the smallest keys, as an encoder makes them."""
+
+    size: int
+
+    def zero(self) -> Reservoir:
+        return Reservoir(self.size, SAMPLE)
+
+    def update(self, state: Reservoir, block: np.ndarray, first_row: int) -> Reservoir:
+        state.offer(first_row, len(block), block.__getitem__)
+        return state
+
+    def merge(self, one: Reservoir, other: Reservoir) -> Reservoir:
+        return one.merged(other)
+
+
+def as_it_is(batch: Any, first_row: int) -> Any:
+    """A batch of a table as the block of a walk."""
+    return batch
 
 
 def with_kernel(encoder: Encoder, contexts: np.ndarray, wish: Nystroem) -> Encoder:
@@ -69,18 +128,24 @@ def with_kernel(encoder: Encoder, contexts: np.ndarray, wish: Nystroem) -> Encod
     return replace(encoder, kernel=Kernel.fit(linear, wish.landmarks))
 
 
-def _sample(source: Source, encoder: Encoder, seed: int = 0) -> np.ndarray:
-    """Some rows as the encoder makes them, (n, d): those with the smallest of random numbers, whatever the batches."""
-    rng = np.random.default_rng(seed)
-    keys, rows = np.empty(0), np.empty((0, encoder.size))
-    for row, batch in source.blocks([column.column for column in encoder.columns]):
-        fresh = rng.random(batch.num_rows)
-        few = np.argsort(fresh, kind="stable")[:SAMPLE]
-        some = encoder.encode_batch(batch, first_row=row)[few]
-        keys, rows = np.concatenate((keys, fresh[few])), np.concatenate((rows, some))
-        best = np.argsort(keys, kind="stable")[:SAMPLE]
-        keys, rows = keys[best], rows[best]
-    return rows
+def _sample(source: Source, encoder: Encoder, engine: Engine) -> np.ndarray:
+    """Some rows as the encoder makes them, (n, d): a random part, whatever the batches."""
+    columns = [column.column for column in encoder.columns]
+    cut = None if source.rows is None else Cut.of_table(source.rows, encoder.size)
+    found: Reservoir = walk(
+        source, columns, _Sampled(encoder.size), _Encoding(encoder), cut=cut, engine=engine
+    )
+    return found.contexts
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """Makes contexts (n, d) of a batch."""
+
+    encoder: Encoder
+
+    def __call__(self, batch: Any, first_row: int) -> np.ndarray:
+        return self.encoder.encode_batch(batch, first_row=first_row)
 
 
 def _check_names(encoder: Encoder) -> None:

@@ -33,9 +33,9 @@ KEPT = 24
 """Components of a vector that are kept unless another number is asked for."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Moments:
-    """Count, mean, Σ(x − mean)² and range of numbers, of batches one after the other."""
+    """Count, mean, Σ(x − mean)² and range of numbers; two of them add up."""
 
     count: int = 0
     mean: float = 0.0
@@ -43,17 +43,26 @@ class Moments:
     low: float = math.inf
     high: float = -math.inf
 
-    def add(self, values: np.ndarray) -> None:
-        """Take in more numbers, none of them missing."""
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Moments":
+        """Those of numbers of which none is missing."""
         if not len(values):
-            return
-        count, mean = len(values), float(values.mean())
+            return cls()
+        mean = float(values.mean())
         squares = float(((values - mean) ** 2).sum())
-        apart, total = mean - self.mean, self.count + count
-        self.squares += squares + apart * apart * self.count * count / total
-        self.mean += apart * count / total
-        self.count = total
-        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+        return cls(len(values), mean, squares, float(values.min()), float(values.max()))
+
+    def __add__(self, other: "Moments") -> "Moments":
+        if not self.count or not other.count:
+            return self if self.count else other
+        apart, total = other.mean - self.mean, self.count + other.count
+        return Moments(
+            total,
+            self.mean + apart * other.count / total,
+            self.squares + other.squares + apart * apart * self.count * other.count / total,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
 
     @property
     def scale(self) -> float:
@@ -70,7 +79,7 @@ class Survey:
     wish: Wish
     rows: int = 0
     gaps: int = 0
-    numbers: Moments = field(default_factory=Moments)
+    moments: dict[str, Moments] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     uncounted: bool = False
     tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("bool", "number", "time"), True))
@@ -103,7 +112,7 @@ class Survey:
             values = reader.seconds(column, first_row=first_row)
             there = ~np.isnan(values)
         self.gaps += int((~there).sum())
-        self.numbers.add(values[there])
+        self._sum(kind, values[there])
 
     def _add_words(self, column: pa.Array, *, told: bool) -> None:
         distinct, codes = cells.coded(column)
@@ -120,8 +129,11 @@ class Survey:
                     self.uncounted = True
                     continue
             self.counts[word] += count
-        if not told and (self.tests["number"] or self.tests["time"]):
+        if not told:
             self._sum_words(distinct, counts)
+
+    def _sum(self, kind: str, values: np.ndarray) -> None:
+        self.moments[kind] = self.moments.get(kind, Moments()) + Moments.of(values)
 
     def _word(self, value: Any) -> str:
         try:
@@ -140,10 +152,12 @@ class Survey:
         self.tests["time"] = self.tests["time"] and cells.is_time(word)
 
     def _sum_words(self, distinct: list[Any], counts: np.ndarray) -> None:
-        convert = cells.as_number if self.tests["number"] else cells.as_seconds
+        """As numbers and as times, as long as they may be either: which they are, the last cell may tell."""
         there = np.flatnonzero(counts)
-        values = np.array([convert(distinct[code]) for code in there.tolist()])
-        self.numbers.add(np.repeat(values, counts[there]))
+        for kind, convert in (("number", cells.as_number), ("time", cells.as_seconds)):
+            if self.tests[kind]:
+                values = np.array([convert(distinct[code]) for code in there.tolist()])
+                self._sum(kind, np.repeat(values, counts[there]))
 
     def _add_vectors(self, column: pa.Array, first_row: int) -> None:
         if not arrays.is_list(column.type):
@@ -176,6 +190,40 @@ class Survey:
         self.vectors[1] += rows.sum(axis=0)
         self.vectors[2] += rows.T @ rows
 
+    def merged(self, other: "Survey") -> "Survey":
+        """Both parts of a column together; neither is changed."""
+        if not self.rows or not other.rows:
+            return self if self.rows else other
+        if self.vectors and other.vectors and len(self.vectors[1]) != len(other.vectors[1]):
+            sizes = len(self.vectors[1]), len(other.vectors[1])
+            raise LogError(
+                f"{cut(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all need one length"
+            )
+        counts = Counter(self.counts)
+        for word, count in other.counts.items():
+            if word in counts or len(counts) < MOST_COUNTED:
+                counts[word] += count
+        both = set(self.tests) & set(other.tests)
+        return Survey(
+            self.column,
+            self.wish,
+            self.rows + other.rows,
+            self.gaps + other.gaps,
+            {
+                kind: self.moments.get(kind, Moments()) + other.moments.get(kind, Moments())
+                for kind in {**self.moments, **other.moments}
+            },
+            counts,
+            self.uncounted
+            or other.uncounted
+            or len(counts) < len(self.counts) + sum(word not in self.counts for word in other.counts),
+            {kind: self.tests[kind] and other.tests[kind] for kind in self.tests if kind in both},
+            [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
+            if self.vectors and other.vectors
+            else self.vectors or other.vectors,
+            self.odd or other.odd,
+        )
+
     def fitted(self) -> Column | str:
         """The column as it is to be encoded, or why it is left out."""
         if self.odd is not None:
@@ -191,7 +239,7 @@ class Survey:
             return "left out, the same in every row"
         if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
             return "left out, a different value in nearly every row"
-        numbers = self.numbers
+        numbers = self.moments.get(kind, Moments())
         if kind == "number":
             return Number(self.column, gap, numbers.mean, numbers.scale)
         if kind == "time":
@@ -216,8 +264,9 @@ class Survey:
         return len(self.counts) > MOST_PLACES and len(self.counts) > UNIQUE * counted
 
     def _constant(self, kind: str) -> bool:
-        if kind in ("number", "time") and self.numbers.count:
-            return self.numbers.low == self.numbers.high
+        numbers = self.moments.get(kind, Moments())
+        if numbers.count:
+            return numbers.low == numbers.high
         return len(self.counts) == 1 and not self.uncounted
 
     def _category(self, kind: str, gap: bool) -> Column:

@@ -15,13 +15,14 @@ from typing import Any, Unpack
 
 from sparing.errors import LogError
 from sparing.log import arrays, labels
-from sparing.log.blocks import KINDS, ending_of, is_path, readable, unpacked
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder
 from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
+from sparing.log.reading import Wanted
+from sparing.log.sources import KINDS, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
 """How much of a file is looked at to tell its format."""
@@ -239,9 +240,9 @@ def read_log(
     *,
     actions: Sequence[Hashable] | None = None,
     format: str | None = None,
-    features: table.Wanted = None,
+    features: Wanted = None,
     items: Any = None,
-    item_features: table.Wanted = None,
+    item_features: Wanted = None,
     **columns: Unpack[ColumnNames],
 ) -> Log:
     """Read a log from a Parquet, CSV or Arrow file, an Arrow, pandas or polars table, or a mapping.
@@ -275,7 +276,7 @@ def _read(
     source: Any,
     actions: Sequence[Hashable] | None,
     format: str | None,
-    features: table.Wanted,
+    features: Wanted,
     columns: ColumnNames,
 ) -> Log:
     """Read a log in whatever format, without its items."""
@@ -290,7 +291,7 @@ def _read(
     return table.aligned(log, features, sparse=found.sparse)
 
 
-def _check_named(features: table.Wanted, found: Format) -> None:
+def _check_named(features: Wanted, found: Format) -> None:
     """Refuse to encode the features of a peer's file, which are numbers by name already."""
     if features in (None, "raw") or (isinstance(features, Encoder) and features.is_raw):
         return

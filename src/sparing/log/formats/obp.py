@@ -10,11 +10,12 @@ import numpy as np
 from sparing.archive import replacing, unpacked
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Blocks, first_line, is_path
+from sparing.log.blocks import Blocks
 from sparing.log.formats.records import EXACT
 from sparing.log.formats.writing import has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
+from sparing.log.sources import first_line, is_path
 from sparing.log.support import Support, SupportBuilder
 
 READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Blocks, existing, open_csv, readable
+from sparing.log.blocks import Blocks
 from sparing.log.formats.records import EXACT, numbered
 from sparing.log.labels import WHOLE_NUMBER, brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
+from sparing.log.sources import existing, open_csv, readable
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
 PROPENSITY = ("propensity_score", "action_prob")

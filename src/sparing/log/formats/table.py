@@ -12,19 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.archive import replacing
-from sparing.errors import LogError, SettingError
+from sparing.errors import LogError
 from sparing.log import arrays, checksums, labels
-from sparing.log.arrays import Found
-from sparing.log.blocks import METADATA, Blocks, Source, kind_of, notes_text, open_source
+from sparing.log.blocks import Blocks
 from sparing.log.columns import ColumnNames, Columns, keywords_of
-from sparing.log.features import Encoder, Features
-from sparing.log.items import Items
-from sparing.log.labels import DIGITS, WHOLE_NUMBER, brief, first_repeated, whole_numbers
+from sparing.log.features import Encoder
+from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
-from sparing.log.support import SupportBuilder
-
-Wanted = Features | Encoder | str | None
-"""What a table's columns are to become: `auto`, `raw`, as said by `sparing.features(...)`, or by an encoder."""
+from sparing.log.reading import Wanted, look_over
+from sparing.log.sources import METADATA, kind_of, notes_text, open_source
 
 
 @keywords_of(Columns)
@@ -37,39 +33,15 @@ def read(
 ) -> tuple[Log, list[str]]:
     """Read a table batch by batch, in memory proportional to the log itself, and say what its columns were taken for."""
     table = open_source(source)
-    found, encoder = columns_of(table, arrays.roles_of(columns), features)
-    parts = _Parts(table, found, names_of(table, found, actions), encoder)
-    for _, batch in table.blocks(found.all):
-        parts.add(batch)
-    log = aligned(parts.log(), features)
-    return log, [] if encoder is None else [f"Features: {encoder.described()}."]
-
-
-def columns_of(source: Source, roles: Columns, features: Wanted) -> tuple[Found, Encoder | None]:
-    """The columns by their roles, and what encodes those of the contexts: None where they are taken as they are."""
-    if not isinstance(features, Features | Encoder | None) and features not in ("auto", "raw"):
-        raise SettingError(
-            f"features={features!r}; must be 'auto', 'raw', sparing.features(...) or an encoder"
-        )
-    if source.notes.get("encoder") is not None:
-        if isinstance(features, Features) or features == "auto":
-            raise SettingError(
-                f"{source.name} was written with its features encoded; leave features out, or read the raw table"
-            )
-        return arrays.find_columns(source, roles, raw=True), None
-    if isinstance(features, Encoder) and not features.is_raw:
-        known = [column.column for column in features.columns]
-        return arrays.find_columns(source, roles, taken=lambda _: known), features
-    if isinstance(features, Features):
-        found = arrays.find_columns(source, roles, taken=features.columns)
-    elif features == "auto" and roles.contexts is None:
-        found = arrays.find_columns(source, roles, taken=tuple)
-    else:
-        found = arrays.find_columns(source, roles, raw=features == "raw" or isinstance(features, Encoder))
-        if found.raw and features != "auto":
-            return found, None
-    plan = features if isinstance(features, Features) else Features(others="auto")
-    return found, plan.fit(source, found.contexts)
+    reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features)
+    parts, support = defaultdict[str, list[np.ndarray]](list), reading.support()
+    for row, batch in table.blocks(reading.columns.all):
+        for what, array in reading.parts(batch, row, support).items():
+            parts[what].append(array)
+    # One array of its parts, which are let go of.
+    joined = {what: np.concatenate(parts.pop(what)) for what in list(parts)}
+    log = aligned(reading.build(joined, support), features)
+    return log, [] if reading.encoder is None else [f"Features: {reading.encoder.described()}."]
 
 
 def aligned(log: Log, features: Wanted, *, sparse: str | None = None) -> Log:
@@ -77,183 +49,6 @@ def aligned(log: Log, features: Wanted, *, sparse: str | None = None) -> Log:
     if not isinstance(features, Encoder) or features.digest == log.encoder.digest:
         return log
     return replace(log, contexts=features.aligned(log.encoder, log.contexts, sparse=sparse), encoder=features)
-
-
-def names_of(source: Source, columns: Found, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
-    """Every action's label: as given, as written, by the probability columns, or those that occur."""
-    if actions is not None:
-        return labels.action_names(actions)
-    if "actions" in source.notes:
-        return labels.action_names(source.notes["actions"])
-    if columns.distribution:
-        return labels.action_names(_column_labels(source, columns))
-    seen: set[Hashable] = set()
-    for row, batch in source.blocks(arrays.distinct(columns.action, columns.eligible)):
-        seen.update(arrays.occurring(batch.column(columns.action), columns.action))
-        if columns.eligible:
-            sets = batch.column(columns.eligible)
-            seen.update(arrays.occurring_in_sets(sets, columns.eligible, first_row=row))
-    if not seen:
-        raise LogError(f"{source.name} has no rows with an action; a log without rows is Log.empty(...)")
-    if source.text:
-        return labels.in_order(whole_numbers(map(labels.as_text, seen)))
-    return labels.in_order(seen)
-
-
-def index_of(source: Source, names: Sequence[Hashable]) -> dict[Hashable, int]:
-    """The place of each action's label, and of its text where the table holds or was written as text."""
-    index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
-    if source.text or source.notes:
-        index.update(labels.by_text(names).items())
-    return index
-
-
-def feature_names_of(source: Source, columns: Found) -> list[str] | None:
-    """The features' names: as written, or by their columns; None for a list column."""
-    names = columns.contexts
-    if len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type):
-        return None
-    written = source.notes.get("features", {})
-    features = [written.get(name, _feature_name(name)) for name in names]
-    return features if len(set(features)) == len(features) else list(names)
-
-
-def written_encoder(source: Source, columns: Found) -> Encoder | None:
-    """The encoder that a written log carries, if all of its features are read."""
-    saved = source.notes.get("encoder")
-    if saved is None or columns.contexts != tuple(source.notes["features"]):
-        return None
-    encoder = Encoder.from_header(saved)
-    if encoder.names != tuple(source.notes["features"].values()):
-        raise LogError(f"{source.name} carries features that are not those of its columns. Write it again")
-    return encoder
-
-
-def written_items(source: Source, names: Sequence[Hashable]) -> Items | None:
-    """The items that a written log carries, in the order of these actions, if all are there."""
-    saved = source.notes.get("items")
-    written = source.notes.get("actions", ())
-    if saved is None or not set(names) <= set(written):
-        return None
-    try:
-        items = Items.from_header(saved, len(written))
-    except (KeyError, TypeError, ValueError):
-        raise LogError(f"{source.name} carries damaged item features. Write it again") from None
-    return replace(items, features=items.features[[list(written).index(name) for name in names]])
-
-
-def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
-    """What the probability columns are named after, as values of the action column's type."""
-    texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
-    if source.text:
-        return whole_numbers(texts)
-    kind = source.schema.field(columns.action).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if arrays.is_text(kind):
-        return texts
-    try:
-        return pa.array(texts, pa.string()).cast(kind).to_pylist()
-    except pa.ArrowException:
-        raise LogError(
-            f"the columns {columns.prefix}* of {source.name} end in {brief(texts[:5])}, not in actions, which are "
-            f"{kind}. Name one column {columns.prefix}<action> for each, or pass distribution=None"
-        ) from None
-
-
-class _Parts:
-    """What has been read so far, by what `Log.from_indices` calls it."""
-
-    def __init__(
-        self, source: Source, columns: Found, names: tuple[Hashable, ...], encoder: Encoder | None
-    ) -> None:
-        self.source, self.columns, self.names, self.encoder = source, columns, names, encoder
-        self.index = index_of(source, names)
-        self.rows = 0
-        self.parts: defaultdict[str, list[np.ndarray]] = defaultdict(list)
-        self.support = SupportBuilder(len(names), kind="estimated" if columns.estimated else "exact")
-        self.order = self._distribution_order()
-
-    def _distribution_order(self) -> list[str]:
-        """The probability columns in the order of the actions."""
-        by_text = {name.removeprefix(self.columns.prefix): name for name in self.columns.distribution}
-        if not by_text:
-            return []
-        found = [_named_after(name, by_text) for name in self.names]
-        if None in found or len(by_text) != len(self.names):
-            absent = f"; none for {brief(self.names[found.index(None)])}" if None in found else ""
-            raise LogError(
-                f"{len(by_text)} probability columns for {len(self.names)} actions{absent}. "
-                f"Expected one column {self.columns.prefix}<action> for each"
-            )
-        return [name for name in found if name is not None]
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take in the next batch."""
-        columns, row, parts = self.columns, self.rows, self.parts
-        parts["contexts"].append(self._contexts(batch, row))
-        rows = np.arange(row, row + batch.num_rows)
-        actions = arrays.indices(batch.column(columns.action), columns.action, self.index, rows=rows)
-        parts["actions"].append(actions)
-        parts["rewards"].append(self._numbers(batch, columns.reward))
-        if columns.propensity:
-            parts["propensities"].append(self._numbers(batch, columns.propensity))
-        if columns.context_id:
-            ids = batch.column(columns.context_id)
-            parts["context_ids"].append(arrays.context_ids(ids, columns.context_id, first_row=row))
-        if self.order:
-            table = np.column_stack([self._numbers(batch, name) for name in self.order])
-            self.support.add_distribution(table)
-            if not columns.estimated:
-                parts["logged_probabilities"].append(table[np.arange(len(table)), actions])
-        elif columns.eligible:
-            column = batch.column(columns.eligible)
-            self.support.add_sets(*arrays.sets(column, columns.eligible, self.index, first_row=row))
-        self.rows += batch.num_rows
-
-    def _contexts(self, batch: pa.RecordBatch, row: int) -> np.ndarray:
-        if self.encoder is None:
-            return arrays.features(batch, self.columns.contexts, first_row=row)
-        return self.encoder.encode_batch(batch, first_row=row)
-
-    def _numbers(self, batch: pa.RecordBatch, name: str) -> np.ndarray:
-        return arrays.numbers(batch.column(name), name, first_row=self.rows)
-
-    def log(self) -> Log:
-        """The log of all that was read."""
-        if not self.rows:
-            raise no_rows(self.source)
-        log = Log.from_indices(
-            action_names=self.names,
-            support=self.support.build() if self.order or self.columns.eligible else None,
-            feature_names=feature_names_of(self.source, self.columns),
-            encoder=self.encoder or written_encoder(self.source, self.columns),
-            **{what: self._joined(what) for what in list(self.parts)},
-        )
-        return replace(log, items=written_items(self.source, self.names))
-
-    def _joined(self, what: str) -> np.ndarray:
-        """One array of its parts, which are let go of."""
-        try:
-            return np.concatenate(self.parts.pop(what))
-        except ValueError:
-            raise LogError("contexts have different lengths in different parts of the file") from None
-
-
-def no_rows(source: Source) -> LogError:
-    """The error for a table without rows."""
-    return LogError(f"{source.name} has no rows; a log without rows is Log.empty(...)")
-
-
-def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:
-    """The column that is named after an action: 1.0 may be written 1, and True true."""
-    texts = [labels.as_text(name), str(name)]
-    if isinstance(name, float) and name.is_integer():
-        texts.append(str(int(name)))
-    return next((by_text[text] for text in texts if text in by_text), None)
-
-
-def _feature_name(column: str) -> str:
-    return column if DIGITS.fullmatch(column[2:]) else column.removeprefix("x_")
 
 
 def write(

@@ -4,7 +4,7 @@ Every row has a key that follows from its number alone; the rows with the smalle
 sampled one by one, in any order, and the smallest keys of all parts are those of the whole.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,9 +31,12 @@ class Reservoir:
         if len(places):
             self._keep(keys[places], rows(places))
 
-    def merge(self, other: "Reservoir") -> None:
-        """Take in what another part has sampled."""
-        self._keep(other.keys, other.contexts)
+    def merged(self, other: "Reservoir") -> "Reservoir":
+        """What both parts have sampled; neither is changed."""
+        both = Reservoir(self.contexts.shape[1], self.size)
+        both.keys, both.contexts = self.keys, self.contexts
+        both._keep(other.keys, other.contexts)
+        return both
 
     def _keep(self, keys: np.ndarray, contexts: np.ndarray) -> None:
         joined = np.concatenate([self.keys, keys])
@@ -46,14 +49,6 @@ def sampled(contexts: np.ndarray) -> np.ndarray:
     found = Reservoir(contexts.shape[1])
     found.offer(0, len(contexts), lambda places: contexts[places])
     return found.contexts
-
-
-def merged(parts: Iterable[Reservoir], n_features: int) -> np.ndarray:
-    """The reservoir of all parts together, (m, d)."""
-    whole = Reservoir(n_features)
-    for part in parts:
-        whole.merge(part)
-    return whole.contexts
 
 
 def keys_of(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""Work on the threads of this process."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from sparing.engines.engine import Engine, Item
+
+AHEAD = 2
+"""Items under way or done for each worker, at most: what is done early waits, and takes memory."""
+
+
+class Local(Engine):
+    """Threads of this process; one of them is the caller's own."""
+
+    name = "local"
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or cores()
+
+    def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
+        """In order; nothing is started beyond a few items ahead."""
+        if self.workers == 1 or len(items) < 2:
+            yield from map(work, items)
+            return
+        pool = ThreadPoolExecutor(min(self.workers, len(items)), thread_name_prefix="sparing")
+        try:
+            yield from in_order(pool, work, items, AHEAD * self.workers)
+        finally:  # an error, or a caller who has enough, does not wait for what has not begun
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def in_order(pool: Executor, work: Callable[[Item], Any], items: Sequence[Item], ahead: int) -> Iterator[Any]:
+    """Results of a pool in the order of the items, so many of which are under way at most."""
+    waiting: deque[Future[Any]] = deque()
+    for item in items:
+        if len(waiting) == ahead:
+            yield waiting.popleft().result()
+        waiting.append(pool.submit(work, item))
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

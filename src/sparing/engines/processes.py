@@ -1,0 +1,66 @@
+"""Work on processes of this machine, which may be lost one by one."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from sparing.engines.engine import Engine, Item
+from sparing.engines.local import AHEAD, cores, in_order
+from sparing.errors import EngineError
+
+LOSSES = 3
+"""Pools that may be lost on the same item before it counts as what kills them."""
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Each process is one worker: a matrix product in it does not start threads of its own."""
+
+
+class Processes(Engine):
+    """Processes of this machine. In a script, use it under `if __name__ == "__main__":`, which they import."""
+
+    name = "processes"
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or cores()
+
+    def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
+        """In order. When a process dies, what was under way is done again by new ones."""
+        done = losses = 0
+        while done < len(items):
+            before = done
+            try:
+                for result in self._run(work, items[done:]):
+                    done += 1
+                    yield result
+            except BrokenProcessPool:
+                losses = 1 if done > before else losses + 1
+                if losses == LOSSES:
+                    raise EngineError(
+                        f"{LOSSES} times in a row a worker process died at part {done + 1} of {len(items)}; it was killed, "
+                        "or ran out of memory. Use fewer workers, or the local engine"
+                    ) from None
+
+    def _run(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
+        workers = min(self.workers, len(items))
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_settle)
+        kept = {name: os.environ.get(name) for name in ONE_THREAD}
+        os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # a new process reads them when it starts
+        try:
+            yield from in_order(pool, work, items, AHEAD * self.workers)
+        finally:
+            for name, value in kept.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _settle() -> None:
+    """An interruption is the parent's to answer."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,153 @@
+"""Walking a log's rows, block by block, and joining what each block tells along the tree of `sparing.engines`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sparing.engines import Engine, Progress, Tree
+from sparing.log.blocks import Blocks, Cut
+from sparing.log.sources import Source
+
+State = TypeVar("State")
+Block = TypeVar("Block")
+
+RUNS = 16
+"""Runs of leaves for each worker, at most: enough for none to wait long for the last."""
+
+
+class Statistic(ABC, Generic[Block, State]):
+    """What is gathered from rows: it starts from `zero`, takes in the blocks of a leaf in order, and leaves are joined.
+
+    `merge` is pure: on a cluster its arguments may be in use elsewhere. A statistic is sent to where the rows are, so that it
+    and its states must be picklable.
+    """
+
+    @abstractmethod
+    def zero(self) -> State:
+        """What no rows tell."""
+
+    @abstractmethod
+    def update(self, state: State, block: Block, first_row: int) -> State:
+        """What is told by one more block, whose first row has this number; the state may be changed."""
+
+    def finish(self, state: State) -> State:
+        """What a leaf tells, once its last block is in."""
+        return state
+
+    @abstractmethod
+    def merge(self, one: State, other: State) -> State:
+        """What two leaves, or runs of them, tell together; neither is changed."""
+
+
+class Together(Statistic[Block, tuple[Any, ...]]):
+    """Several statistics in one walk; its states are tuples."""
+
+    def __init__(self, *statistics: Statistic[Block, Any]) -> None:
+        self.statistics = statistics
+
+    def zero(self) -> tuple[Any, ...]:
+        """None of them has rows."""
+        return tuple(each.zero() for each in self.statistics)
+
+    def update(self, state: tuple[Any, ...], block: Block, first_row: int) -> tuple[Any, ...]:
+        """Each takes in the block."""
+        return tuple(
+            each.update(part, block, first_row) for each, part in zip(self.statistics, state, strict=True)
+        )
+
+    def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Each by itself."""
+        return tuple(each.finish(part) for each, part in zip(self.statistics, state, strict=True))
+
+    def merge(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Each with its own."""
+        return tuple(each.merge(*parts) for each, *parts in zip(self.statistics, one, other, strict=True))
+
+
+class Leaves(Generic[Block, State]):
+    """Takes in blocks one after the other, and joins leaves as they fill."""
+
+    def __init__(self, statistic: Statistic[Block, State], leaf: int) -> None:
+        self._statistic, self._leaf = statistic, leaf
+        self._tree: Tree[State] = Tree(statistic.merge)
+        self._state: State | None = None
+
+    def add(self, block: Block, first_row: int) -> None:
+        """The next block."""
+        if self._state is not None and first_row % self._leaf == 0:
+            self._close()
+        state = self._statistic.zero() if self._state is None else self._state
+        self._state = self._statistic.update(state, block, first_row)
+
+    def total(self) -> State:
+        """What all blocks told."""
+        if self._state is None:
+            return self._statistic.finish(self._statistic.zero())
+        self._close()
+        return self._tree.total()
+
+    def _close(self) -> None:
+        assert self._state is not None
+        self._tree.add(self._statistic.finish(self._state))
+        self._state = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """Leaves in a row, and the table, or the part of one, that has their rows; it begins with row `first` of the log."""
+
+    source: Source
+    first: int
+    start: int
+    stop: int | None
+
+
+@dataclass(frozen=True)
+class Walk(Generic[Block, State]):
+    """Walks a run: reads these columns in blocks, makes of each what the statistic wants, and takes it in."""
+
+    statistic: Statistic[Block, State]
+    columns: tuple[str, ...]
+    make: Callable[[Any, int], Block]
+    block: int
+    leaf: int
+
+    def __call__(self, run: Run) -> State:
+        """What a run tells."""
+        leaves = Leaves(self.statistic, self.leaf)
+        stop = None if run.stop is None else run.stop - run.first
+        rows = run.source.blocks(self.columns, step=self.block, start=run.start - run.first, stop=stop)
+        for row, batch in rows:
+            leaves.add(self.make(batch, run.first + row), run.first + row)
+        return leaves.total()
+
+
+def walk(
+    source: Source,
+    columns: Sequence[str],
+    statistic: Statistic[Block, State],
+    make: Callable[[Any, int], Block],
+    *,
+    cut: Cut | None,
+    engine: Engine,
+    progress: Progress | None = None,
+) -> State:
+    """Fold a statistic over a table; without a cut, which takes the number of rows, over all there are, by one worker."""
+    if cut is None:
+        cut = Cut.of_table(0, len(columns))
+    work = Walk(statistic, tuple(columns), make, cut.block, cut.leaf)
+    return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
+
+
+def runs_of(source: Source, cut: Cut, workers: int) -> list[Run]:
+    """Runs of leaves that can be walked apart; long enough that few parts of a file are read twice."""
+    if not source.sizes or not cut.rows:
+        return [Run(source, 0, 0, cut.rows or None)]
+    least = max(cut.rows // (RUNS * workers), max(source.sizes) if max(source.sizes) > cut.leaf else 0)
+    return [_run(source, leaves) for leaves in cut.runs(least)]
+
+
+def _run(source: Source, leaves: Blocks) -> Run:
+    part, first = source.part(leaves.start, leaves.stop)
+    return Run(part, first, leaves.start, leaves.stop)
