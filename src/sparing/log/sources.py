@@ -169,6 +169,11 @@ def unpacked(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if is_packed(path) else path.open("rb")  # type: ignore[return-value]
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is a table by its ending."""
+    return ending_of(path) in KINDS
+
+
 def ending_of(path: Path) -> str:
     """A path's ending in small letters, without that of gzip: .csv for log.csv.gz."""
     last = path.suffix.lower()
