@@ -61,10 +61,11 @@ class Dask(Engine):
 
     def _watch(self, leaves: list[Any], progress: Progress | None) -> None:
         """Tell how many parts are done, until all are, or one has failed."""
-        from distributed import as_completed
+        import distributed
 
         if progress is None:
             return
+        as_completed: Any = distributed.as_completed
         for done, future in enumerate(as_completed(leaves), start=1):
             if future.status == "error":
                 return
