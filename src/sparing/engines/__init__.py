@@ -39,7 +39,7 @@ def engine_of(wanted: Any, workers: int | None = None) -> Engine:
         return processes(workers)
     if isinstance(wanted, str) and "://" in wanted:
         return dask(wanted)
-    if hasattr(wanted, "submit") and hasattr(wanted, "scatter"):
+    if hasattr(wanted, "submit") and hasattr(wanted, "scheduler_info"):
         return dask(wanted)
     raise SettingError(
         f"engine={wanted!r}; must be 'local', 'processes', the address of a Dask scheduler such as "

@@ -53,7 +53,8 @@ class Dask(Engine):
             self.client.cancel(tasks)
 
     def _submit(self, work: Callable[[Item], Any], items: Sequence[Item]) -> list[Any]:
-        kept = self.client.scatter(work, broadcast=False, hash=False) if len(items) > 1 else work
+        # Sent once, as a task: what a lost worker held of it is made again, which scattered data is not.
+        kept = self.client.submit(_itself, work, pure=False)
         return [
             self.client.submit(_apply, kept, item, pure=False, priority=-place)
             for place, item in enumerate(items)
@@ -85,6 +86,10 @@ class Dask(Engine):
             for leaf in leaves:
                 leaf.result()
             raise
+
+
+def _itself(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return work
 
 
 def _apply(work: Callable[[Any], Any], item: Any) -> Any:
