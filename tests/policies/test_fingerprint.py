@@ -8,7 +8,7 @@ import pytest
 import sparing
 from sparing import archive
 from sparing.errors import FileError, SettingError
-from sparing.log import Log
+from sparing.log import Log, blocks
 from sparing.policies import fingerprint as module
 from sparing.policies import saving
 from sparing.policies.fingerprint import SKETCH, Fingerprint, Split, row_hashes
@@ -199,3 +199,39 @@ def test_a_sketch_must_ascend():
     with pytest.raises(SettingError, match="64-bit"):
         Fingerprint(2, hashes.astype(float), np.ones(2, dtype=np.int64))
     assert module.SKETCH == 256
+
+
+def test_rows_of_a_long_log_are_told_apart_by_their_numbers(tmp_path, monkeypatch):
+    """A file keeps it; the same share is held out, whatever the rows hold, and no two seeds hold out the same."""
+    monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
+    log = discrete(2000)
+    policy = sparing.learn(log, "greedy", holdout=0.25, seed=4)
+    assert policy.taught.split == Split(0.25, 4, "place")
+    sparing.save_policy(policy, tmp_path / "p.sparing")
+    held = sparing.load_policy(tmp_path / "p.sparing").held_out(log)
+    numbers = np.flatnonzero(Split(0.25, 4, "place").held_out(log))
+    assert np.array_equal(held.rewards, log.rewards[numbers])
+    parts = [
+        Split(0.25, 4, "place").held_out(log.part(slice(at, at + 500)), at) for at in range(0, 2000, 500)
+    ]
+    assert np.array_equal(np.flatnonzero(np.concatenate(parts)), numbers)
+    assert abs(len(numbers) / 2000 - 0.25) < 6 * np.sqrt(0.25 * 0.75 / 2000)
+    others = Split(0.25, 5, "place").held_out(log)
+    assert abs(others[numbers].mean() - 0.25) < 6 * np.sqrt(0.25 * 0.75 / len(numbers))
+
+
+def test_an_overlap_is_counted_block_by_block(monkeypatch):
+    """As from all rows at once: none, some, or unclear."""
+    log, other = continuous(3000), continuous(3000, 1)
+    half = Log.from_arrays(
+        np.concatenate([log.contexts[:1500], other.contexts[:1500]]),
+        [log.action_names[a] for a in np.concatenate([log.actions[:1500], other.actions[:1500]])],
+        np.concatenate([log.rewards[:1500], other.rewards[:1500]]),
+        action_names=log.action_names,
+    )
+    taught, few = Fingerprint.of(log), Fingerprint.of(discrete())
+    for rows in (131_072, 256):
+        monkeypatch.setattr(blocks, "BATCH_ROWS", rows)
+        found = [taught.overlap(each) for each in (log, other, half)]
+        assert found == ["some", "none", "some"]
+        assert [few.overlap(each) for each in (discrete(), discrete(5000, 1))] == ["some", "unclear"]

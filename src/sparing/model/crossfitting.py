@@ -11,6 +11,7 @@ from scipy import special
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
+from sparing.log.hashing import group_hashes, mixed
 from sparing.model.logistic import fit_log_odds
 from sparing.model.statistics import Statistics, ridge_regression
 
@@ -44,6 +45,14 @@ def context_folds(log: Log, folds: int, seed: int = 0) -> np.ndarray:
         )
     order = np.random.default_rng([seed, 11]).permutation(contexts)
     return (order % folds)[log.groups]
+
+
+def block_folds(block: Log, folds: int, seed: int, *, whole: bool) -> np.ndarray:
+    """The fold of each row of a block, (n,): balanced over distinct contexts where the block is the whole log, else by their hashes."""
+    if whole:
+        return context_folds(block, folds, seed)
+    salt = mixed(np.array([seed + 1], dtype=np.uint64))
+    return (mixed(group_hashes(block) ^ salt) % np.uint64(folds)).astype(np.int64)
 
 
 def held_out_sums(log: Log, folds: int, seed: int) -> tuple[np.ndarray, list[Statistics]]:
