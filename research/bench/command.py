@@ -15,7 +15,7 @@ def bench(
     only: Annotated[
         str,
         typer.Option(
-            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, service, growth; "
+            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, service, scale, growth; "
             "default: all."
         ),
     ] = "",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from research.bench.field import Field, open_field
 from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
-from research.bench.parts import batch, encoding, growth, service, startup, step
+from research.bench.parts import batch, encoding, growth, scale, service, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
 from research.environments import PEERS, Installed, Peer
 
@@ -22,6 +22,7 @@ MEASURES: dict[str, Measure] = {
     "startup": startup.measure,
     "encoding": encoding.measure,
     "service": service.measure,
+    "scale": scale.measure,
     "growth": growth.measure,
 }
 assert tuple(MEASURES) == PARTS

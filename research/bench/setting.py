@@ -14,6 +14,7 @@ PARTS = (
     "startup",
     "encoding",
     "service",
+    "scale",
     "growth",
 )
 """What can be measured, in the order it is."""
@@ -34,7 +35,7 @@ class BenchmarkSetting:
     may take, in seconds (but one step at least). *_rows_an_action: the log behind a warm step, and behind
     the worst regime's equally explored arms. bootstrap_resamples: OBP's bootstrap is measured with 1 resample
     and with so many, and its time for RESAMPLES follows on a line. service_*: (K, d) under load, (K, d, rows an action)
-    of the workers that are weighed, decisions in a round's load and in a new worker's first one. judged: whether the targets, which are for
+    of the workers that are weighed, decisions in a round's load and in a new worker's first one. scale_rows: those of the log that is walked. judged: whether the targets, which are for
     these sizes, apply.
     """
 
@@ -66,6 +67,7 @@ class BenchmarkSetting:
     service_decisions: int = 2000
     service_first: int = 1000
     service_rounds: int = 7
+    scale_rows: int = 2_000_000
     seed: int = 0
     judged: bool = True
 
@@ -94,5 +96,6 @@ class BenchmarkSetting:
             service_decisions=100,
             service_first=50,
             service_rounds=2,
+            scale_rows=3000,
             judged=False,
         )
