@@ -16,6 +16,9 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.log.hashing import context_hashes, folded, id_hashes, mixed
 from sparing.log.labels import as_text
+from sparing.log.scanning import AnyLog, rows_of
+from sparing.log.sketches import Distinct
+from sparing.log.walking import Statistic
 from sparing.settings import among, share, whole
 
 SKETCH = 256
@@ -105,32 +108,72 @@ class Fingerprint:
             )
         return log.take(held)
 
-    def overlap(self, log: Log) -> Overlap:
+    def overlap(self, log: AnyLog) -> Overlap:
         """Whether rows of the log taught the policy.
 
         Of the log's distinct hashes within the sketch's reach, those in the sketch are known. Fresh rows would be known
         too, where values repeat: about as often as the sketch's own rows repeat each other (Good and Turing's
         1 − singles/rows). `unclear` where that, or too few rows, leaves it open.
         """
-        if not self.rows or not log.n_rows:
+        return self.overlap_of(rows_of(log).fold(Meeting(self)))
+
+    def overlap_of(self, met: "Met") -> Overlap:
+        """The same, of what a `Meeting` with the log's rows has gathered."""
+        if not self.rows or not met.rows:
             return "none"
-        reach = self.sketch[-1] if len(self.sketch) == SKETCH else ALL
-        seen = row_hashes(log)
-        seen = np.unique(seen[seen <= reach])
+        seen = met.near.hashes
         if not len(seen):
             return "unclear"
         known = float(np.isin(seen, self.sketch).mean())
         if known <= TAUGHT_SHARE:
             return "none"
         by_chance = 1 - float((self.counts == 1).sum() / self.counts.sum())
-        return "some" if known > 2 * by_chance or self._taught(log) else "unclear"
+        return "some" if known > 2 * by_chance or self._same(met.rows, met.sketch, met.counts) else "unclear"
 
     def _taught(self, log: Log) -> bool:
         """Whether these are the very rows."""
-        if log.n_rows != self.rows:
-            return False
-        other = Fingerprint.of(log)
-        return np.array_equal(other.sketch, self.sketch) and np.array_equal(other.counts, self.counts)
+        return log.n_rows == self.rows and self._same(log.n_rows, *_smallest(row_hashes(log)))
+
+    def _same(self, rows: int, sketch: np.ndarray, counts: np.ndarray) -> bool:
+        alike = np.array_equal(sketch, self.sketch) and np.array_equal(counts, self.counts)
+        return rows == self.rows and alike
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """What a log's rows have of a fingerprint: how many there are, their hashes within its reach, and their own sketch with its counts."""
+
+    rows: int
+    near: Distinct
+    sketch: np.ndarray
+    counts: np.ndarray
+
+
+class Meeting(Statistic[Log, Met]):
+    """Gathers of a log what tells whether its rows are those of a fingerprint.
+
+    Of more hashes than are counted, at most 256 in a million are in a sketch: the log is then another one in any case.
+    """
+
+    def __init__(self, known: Fingerprint) -> None:
+        self.reach = known.sketch[-1] if len(known.sketch) == SKETCH else ALL
+
+    def zero(self) -> Met:
+        """No rows."""
+        return Met(0, Distinct(), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+
+    def update(self, state: Met, block: Log, first_row: int) -> Met:
+        """The block's rows too."""
+        hashes = row_hashes(block)
+        near = Distinct.of(hashes[hashes <= self.reach])
+        return self.merge(state, Met(block.n_rows, near, *_smallest(hashes)))
+
+    def merge(self, one: Met, other: Met) -> Met:
+        """Those of both: what is among the smallest of all is among the smallest of each part that has it."""
+        sketch, place = np.unique(np.concatenate([one.sketch, other.sketch]), return_inverse=True)
+        counts = np.zeros(len(sketch), dtype=np.int64)
+        np.add.at(counts, place, np.concatenate([one.counts, other.counts]))
+        return Met(one.rows + other.rows, one.near + other.near, sketch[:SKETCH], counts[:SKETCH])
 
 
 def row_hashes(log: Log) -> np.ndarray:
