@@ -1,6 +1,6 @@
 """What `evaluate` must know of a whole log before it weighs a single row, gathered block by block."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from sparing.evaluation.ingredients import Ingredients
 from sparing.log import Log
 from sparing.log.scanning import Rows
 from sparing.log.sketches import Values
+from sparing.log.support import Support
 from sparing.log.walking import Statistic
 from sparing.model.crossfitting import block_folds
 from sparing.model.statistics import Statistics
@@ -46,10 +47,11 @@ class Facts:
 
 
 class FactsGathered(Statistic[Log, Facts]):
-    """Gathers `Facts`; asks the policy for every row, so that one that is no policy is refused here."""
+    """Gathers `Facts`, the propensities only for their `quantiles`; a policy that is none is refused here."""
 
-    def __init__(self, header: Log, policy: Policy) -> None:
+    def __init__(self, header: Log, policy: Policy, *, quantiles: bool) -> None:
         self.n_actions, self.n_features, self.policy = header.n_actions, header.n_features, policy
+        self.quantiles = quantiles
         self.pulls = 2 if header.support.known else 1
 
     def zero(self) -> Facts:
@@ -62,8 +64,8 @@ class FactsGathered(Statistic[Log, Facts]):
     def update(self, state: Facts, block: Log, first_row: int) -> Facts:
         """The block's rows too."""
         of = Ingredients(block, self.policy, (0.0, 0.0), first_row=first_row)
-        outside, known = of.unsupported, block.propensities is not None
-        missing = 1 - of.weights if outside is None and known else np.zeros(0)
+        outside, weighed = of.unsupported, block.propensities is not None
+        missing = 1 - of.weights if outside is None and weighed else np.zeros(0)
         supported = np.zeros(self.n_actions)
         for rows, chances in of.blocks():
             if block.support.known:
@@ -72,7 +74,7 @@ class FactsGathered(Statistic[Log, Facts]):
             block.n_rows,
             block.counts,
             float(block.rewards.sum()),
-            Values() if block.propensities is None else Values.of(block.propensities),
+            Values() if block.propensities is None or not self.quantiles else Values.of(block.propensities),
             supported,
             float(missing.sum() if outside is None else outside.mass.sum()),
             tuple(of.pull(within_support=within) for within in (False, True)[: self.pulls]),
@@ -96,8 +98,9 @@ class FoldSums(Statistic[Log, tuple[Any, ...]]):
     def update(self, state: tuple[Any, ...], block: Log, first_row: int) -> tuple[Any, ...]:
         """Each fold has its rows of the block."""
         fold_of = block_folds(block, self.folds, self.seed, whole=False)
+        plain = replace(block, support=Support.unknown(block.n_rows, block.n_actions), context_ids=None)
         return tuple(
-            self.sums.update(part, block.take(fold_of == fold), first_row) for fold, part in enumerate(state)
+            self.sums.update(part, plain.take(fold_of == fold), first_row) for fold, part in enumerate(state)
         )
 
     def finish(self, state: tuple[Any, ...]) -> tuple[Statistics, ...]:

@@ -49,6 +49,8 @@ class WalkedLimits(Limits):
 
     def _sums(self) -> tuple[np.ndarray, np.ndarray]:
         sums, taken = self._spread.sums, self._spread.taken
+        if not self._recipes:
+            return super()._sums()
         if self.interval == "block-bootstrap":
             sums, taken = resampled(np.vstack([sums, taken]), self._rng)
         return sums, np.maximum(taken, 1)
@@ -83,7 +85,8 @@ class Walked(Material):
         centres = {method: _centres(level) for method, level in usable.items()}
         sure = {method: found for method, found in centres.items() if np.isfinite(found["plain"].value)}
         lacks = {method: _lacks(usable[method]) for method in sure}
-        self.spread = rows.fold(SpreadGathered(policy, shared, sure, lacks, given.interval))
+        spread = SpreadGathered(policy, shared, sure, lacks, given.interval)
+        self.spread = rows.fold(spread) if sure else spread.zero()
         steps.step()
         self.levels, self.centres = levels, centres
         self.places = _places({method: usable[method] for method in sure})

@@ -53,7 +53,7 @@ class Gathered:
         """Walk the rows once."""
         asked = set(given.methods)
         wanted: dict[str, Statistic[Log, Any]] = {
-            "facts": FactsGathered(rows.header, policy),
+            "facts": FactsGathered(rows.header, policy, quantiles=given.clip == "percentile-ratio"),
             "rewards": RewardsSeen(),
         }
         if asked & set(MODELLED) or given.band == "model":
