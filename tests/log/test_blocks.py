@@ -4,13 +4,14 @@ import pickle
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparing.log import blocks
-from sparing.log.blocks import Blocks
+from sparing.log.blocks import Blocks, Cut
 from sparing.log.sources import open_source
 
 
@@ -40,25 +41,48 @@ def test_wide_rows_make_short_pieces(monkeypatch):
     assert Blocks.of_table(7, 4).step == 3
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 100])
-def test_a_file_is_walked_in_parts_as_it_is_as_a_whole_also_after_a_journey(tmp_path, monkeypatch, count):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 4)
-    path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({"x": np.arange(50), "y": np.arange(50) / 2}), path, row_group_size=7)
-    source = open_source(path)
-    assert sum(source.sizes) == 50
-    parts = pickle.loads(pickle.dumps(source.split(count)))
-    assert len(parts) == min(count, 8)
-    walked = [(row, batch) for part in parts for row, batch in part.blocks(["x"])]
-    assert [row for row, _ in walked] == [batch.column("x")[0].as_py() for _, batch in walked]
-    assert [value for _, batch in walked for value in batch.column("x").to_pylist()] == list(range(50))
-    assert all(batch.schema.names == ["x"] and batch.num_rows <= 4 for _, batch in walked)
+@pytest.mark.parametrize("group", [1, 7, 50])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "memory"])
+def test_rows_from_any_to_any_come_in_blocks_of_one_size_also_after_a_journey(tmp_path, ending, group):
+    table = pa.table({"x": np.arange(50), "y": np.arange(50) / 2})
+    path = tmp_path / f"log.{ending}"
+    if ending == "parquet":
+        pq.write_table(table, path, row_group_size=group)
+    elif ending == "arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=group)
+    elif ending == "csv":
+        pc.write_csv(table, path)
+    source = open_source(table if ending == "memory" else path)
+    assert sum(source.sizes) == (0 if ending == "csv" else 50)
+    for start, stop in ((0, None), (0, 50), (8, 24), (16, 17), (48, None)):
+        part, first = source.part(start, stop or 50)
+        part = pickle.loads(pickle.dumps(part))
+        found = list(part.blocks(["x"], step=4, start=start - first, stop=stop and stop - first))
+        wanted = [range(row, min(row + 4, stop or 50)) for row in range(start, stop or 50, 4)]
+        assert [first + row for row, _ in found] == [rows[0] for rows in wanted]
+        assert [list(map(int, batch.column("x").to_pylist())) for _, batch in found] == list(
+            map(list, wanted)
+        )
 
 
-def test_what_cannot_be_read_in_parts_is_one_part(tmp_path):
-    (tmp_path / "log.csv").write_text("x\n1\n2\n")
-    for source in (open_source(tmp_path / "log.csv"), open_source({"x": ["1", "2"]})):
-        [part] = source.split(5)
-        assert [(row, batch.column("x").to_pylist()) for row, batch in part.blocks(["x"])] == [
-            (0, ["1", "2"])
-        ]
+@pytest.mark.parametrize("rows", [1, 131_072, 131_073, 20_000_000])
+@pytest.mark.parametrize(("actions", "features"), [(2, 3), (200, 16), (10_000, 64), (10**6, 2)])
+def test_a_cut_has_leaves_of_whole_blocks_and_runs_that_are_subtrees(rows, actions, features):
+    cut = Cut.of(rows, actions, features)
+    assert cut.leaf % cut.block == 0
+    assert cut.leaf & (cut.leaf - 1) == 0
+    assert cut.block * max(actions, features) <= blocks.BATCH_CELLS or cut.block == blocks.FEWEST
+    assert len(cut.leaves) <= blocks.LEAVES
+    sums = 8 * actions * features**2
+    assert len(cut.leaves) == 1 or (2 + len(cut.leaves).bit_length() - 1) * sums <= blocks.ACCUMULATORS
+    for least in (1, 10**6):
+        runs = cut.runs(least)
+        assert [run.start for run in runs] == list(range(0, rows, runs[0].stop))[: len(runs)] or len(
+            runs
+        ) == 1
+        sizes = [run.stop - run.start for run in runs]
+        assert sum(sizes) == rows
+        assert all(
+            size == sizes[0] and (size // cut.leaf) & (size // cut.leaf - 1) == 0 for size in sizes[:-1]
+        )

@@ -23,7 +23,11 @@ def test_types_and_values_name_the_same_roles():
     ("function", "others"),
     [
         (sparing.read_log, ["actions", "format", "features", "items", "item_features"]),
-        (sparing.summarise, ["actions", "threads", "features"]),
+        (sparing.summarise, ["actions", "features", "threads", "engine", "progress"]),
+        (
+            sparing.scan,
+            ["actions", "features", "items", "item_features", "engine", "workers", "progress"],
+        ),
     ],
 )
 def test_signatures_show_every_role_with_its_default(function, others):
@@ -53,7 +57,7 @@ def test_commands_have_an_option_for_each_role(command, roles):
     assert all(options[name].help for name in roles)
 
 
-@pytest.mark.parametrize("call", [sparing.read_log, sparing.summarise])
+@pytest.mark.parametrize("call", [sparing.read_log, sparing.summarise, sparing.scan])
 def test_a_keyword_that_is_no_role_is_named_with_those_that_are(call):
     with pytest.raises(TypeError, match="'acton'; columns are named by contexts, action, reward"):
         call({"action": [1], "reward": [1.0], "x_0": [1.0]}, acton="action")

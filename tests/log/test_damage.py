@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparing.errors import LogError
-from sparing.log import Log, blocks, read_log, write_log
+from sparing.log import Log, blocks, read_log, sources, write_log
 from sparing.log.formats import table
 
 
@@ -140,10 +140,10 @@ def test_files_of_other_tools_need_no_checksums(log, tmp_path):
 def test_notes_of_older_files_are_still_read(log, tmp_path):
     write_log(log, tmp_path / "log.parquet")
     rows = pq.read_table(tmp_path / "log.parquet")
-    notes = json.loads(rows.schema.metadata[blocks.METADATA])
+    notes = json.loads(rows.schema.metadata[sources.METADATA])
     older = {name: notes[name] for name in ("actions", "features")}
     pq.write_table(
-        rows.replace_schema_metadata({blocks.METADATA: json.dumps(older)}), tmp_path / "old.parquet"
+        rows.replace_schema_metadata({sources.METADATA: json.dumps(older)}), tmp_path / "old.parquet"
     )
     assert equal(read_log(tmp_path / "old.parquet"), log)
 

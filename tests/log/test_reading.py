@@ -93,7 +93,7 @@ def test_list_columns_in_files(tmp_path):
         (pa.array([[1.0, 2.0], None, [4.0, 5.0]], pa.list_(pa.float64(), 2)), "context at row 1 is missing"),
         ([[1.0, 2.0], [3.0, None], [4.0, 5.0]], "context feature 1 at row 1 is nan"),
         ([["1", "2"], ["3", "x"], ["4", "5"]], "context at row 1 is 'x', not a number"),
-        ([[], [], []], r"contexts of shape \(3, 0\)"),
+        ([[], [], []], r"context at row 0 is an empty list"),
     ],
 )
 @pytest.mark.parametrize("rows_at_a_time", [1, 2, 100])

@@ -6,7 +6,7 @@ import pytest
 
 from reference.tables import ROWS, many_rows, write_csv, write_file
 from sparing.errors import LogError
-from sparing.log import Log, blocks, read_log, write_log
+from sparing.log import Log, read_log, sources, write_log
 
 
 def test_a_table_without_rows(tmp_path, ending):
@@ -124,7 +124,7 @@ def test_a_text_file_whose_numbers_change_their_look_far_into_it(tmp_path):
 
 @pytest.mark.parametrize("block", [150, 1000, 2**24])
 def test_text_files_are_read_block_by_block(monkeypatch, tmp_path, block):
-    monkeypatch.setattr(blocks, "CSV_BLOCK", block)
+    monkeypatch.setattr(sources, "CSV_BLOCK", block)
     rows = many_rows(300)
     rows["reward"][299] = "tall"
     path = write_csv(tmp_path / "log.csv", rows)
@@ -166,6 +166,6 @@ def test_a_text_file_in_another_encoding(tmp_path):
     ],
 )
 def test_damaged_notes_are_refused(notes):
-    noted = pa.table(ROWS).replace_schema_metadata({blocks.METADATA: notes})
+    noted = pa.table(ROWS).replace_schema_metadata({sources.METADATA: notes})
     with pytest.raises(LogError, match="damaged notes"):
         read_log(noted)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparing.errors import FileError, LogError
-from sparing.log import Log, Support, blocks, read_log, write_log
+from sparing.log import Log, Support, blocks, read_log, sources, write_log
 from sparing.log.formats import table
 
 LABELS = {
@@ -155,7 +155,7 @@ def test_many_features_are_in_the_order_of_their_numbers(tmp_path):
 def test_batches_do_not_matter(monkeypatch, tmp_path, ending, support, limit):
     log = random_log(["a", "b", "c", "d", "e"], support, rows=1000, context_ids=np.arange(1000) // 2)
     monkeypatch.setattr(blocks, limit, 64)
-    monkeypatch.setattr(blocks, "CSV_BLOCK", 2000)
+    monkeypatch.setattr(sources, "CSV_BLOCK", 2000)
     path = tmp_path / f"log.{ending}"
     found = round_trip(log, path, actions=log.action_names)
     if ending == "parquet":

@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters
 from reference.worth import expected, psi
 from sparing.errors import SettingError
-from sparing.log.reservoir import SIZE, Reservoir, merged, sampled
+from sparing.log.reservoir import SIZE, Reservoir, sampled
 from sparing.online.engine import worth
 from sparing.simulation import LinearWorld, draw_log, simulate
 
@@ -345,7 +346,7 @@ def test_the_sample_of_contexts_does_not_depend_on_the_way_it_is_read():
         for first in range(start, start + (300 if start == 700 else 350), 50):
             part.offer(first, 50, lambda places, first=first: contexts[first + places])
         parts.append(part)
-    assert np.array_equal(merged(parts, 3), whole)
+    assert np.array_equal(reduce(Reservoir.merged, parts).contexts, whole)
     assert sorted(sampled(contexts[:50])[:, 0]) == sorted(contexts[:50, 0])
     # Means of a uniform sample: within four standard errors of those of all rows.
     assert np.allclose(whole.mean(axis=0), contexts.mean(axis=0), atol=4 * contexts.std() / math.sqrt(SIZE))

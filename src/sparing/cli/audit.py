@@ -46,11 +46,11 @@ def audit(
     from sparing.auditing import page as report
 
     gates = [gate(text) for text in fail_on or []]
-    rows, target = reading.read_both(log, policy) if policy else (log.read(), None)
+    rows, target = reading.read_both(log, policy) if policy else (log.open(), None)
     found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
     shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
     if html is not None:
-        report.write(found, html, title=log.path.name)
+        report.write(found, html, title=log.name)
     if as_json:
         terminal.print_json(found.to_dict())
     else:

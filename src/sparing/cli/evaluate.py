@@ -42,6 +42,7 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.evaluation import evaluate as evaluate_policy
+    from sparing.log.files import named
 
     table, target = reading.read_both(log, policy)
     with terminal.progress_bar("evaluating") as progress:
@@ -56,7 +57,7 @@ def evaluate(
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        _print(found, title=f"{policy} on {log.path}")
+        _print(found, title=f"{policy} on {named(log.source)}")
     if fail_above is not None and not _within(found, fail_above):
         mass = found.unsupported_mass
         told = "unknown" if mass is None else f"{mass:.4g}"

@@ -9,7 +9,7 @@ from sparing.cli import reading, terminal
 
 if TYPE_CHECKING:
     from sparing.evaluation import Estimate, Evaluation
-    from sparing.log import Log
+    from sparing.log.scanning import AnyLog
 
 MOST_SHOWN = 12
 """Actions in the table for people; JSON has them all."""
@@ -51,16 +51,17 @@ def learn(
     import numpy as np
 
     from sparing.learning import learn as learn_policy
+    from sparing.policies.playing import shares_of
     from sparing.policies.saving import save_policy
 
-    table, settings = log.read(), reading.settings(option)
+    table, settings = log.open(), reading.settings(option)
     if reward_range:
         settings["reward_range"] = reading.pair(reward_range)
     with terminal.progress_bar(f"learning {method}") as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
     found = _judged(table, policy, settings.get("reward_range")) if holdout else None
     save_policy(policy, out)
-    shares = policy.probabilities(table.contexts).mean(axis=0)
+    shares = shares_of(policy, table)
     order = np.argsort(-shares, kind="stable")
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:
@@ -81,11 +82,12 @@ def learn(
     terminal.tell(f"Policy: {terminal.shown(out)}\nNext:   {_next(log, out, found)}")
 
 
-def _judged(table: "Log", policy: Any, reward_range: Any) -> "Evaluation":
+def _judged(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
     """The policy's estimate on the rows held out: doubly robust, or by regression where there are no propensities."""
     from sparing.evaluation import evaluate
+    from sparing.log.scanning import rows_of
 
-    method = "dm" if table.propensities is None else "dr"
+    method = "dm" if rows_of(table).header.propensities is None else "dr"
     return evaluate(table, policy, methods=[method], reward_range=reward_range)
 
 

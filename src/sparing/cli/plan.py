@@ -62,7 +62,7 @@ def plan(
     if tolerances:
         settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
     settings["learners"] = reading.words(learners) or COMPARED
-    rows = log.read()
+    rows = log.open()
     with terminal.progress_bar("simulating worlds") as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
         found = make_plan(rows, **said, **settings, progress=progress)

@@ -18,11 +18,12 @@ from sparing.settings import reward_range
 
 if TYPE_CHECKING:
     from sparing.log import Log
+    from sparing.log.scanning import AnyLog
     from sparing.policies.policy import Policy
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-LOG = "The log: Parquet, CSV, Arrow, or a peer's format."
-LogPath = Annotated[Path, typer.Argument(help=LOG)]
+LOG = "The log: Parquet, CSV, Arrow, or a peer's format; also a folder, a pattern or a URI of tables."
+LogPath = Annotated[str, typer.Argument(help=LOG)]
 RewardRange = Annotated[
     str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
 ]
@@ -30,45 +31,78 @@ Setting = tuple[Any, str]
 """An option that goes to the library as it is: its default, or its type if it has none, and its help."""
 
 
+LARGE = 2**30
+"""Bytes of a table from which it is walked where it lies, not read into memory, unless it must be."""
+
+
 @dataclass(frozen=True)
 class GivenLog:
     """A log as a command's options describe it; `options` are those of the columns that were asked for."""
 
-    path: Path
+    source: str
     options: dict[str, Any]
     given: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where it is, if that is a file."""
+        return Path(self.source)
+
+    @property
+    def name(self) -> str:
+        """The last part of where it is."""
+        return self.source.partition("?")[0].rstrip("/").rpartition("/")[2] or self.source
 
     @property
     def again(self) -> str:
         """The path and those of its options that were given, as words of another command on the same log."""
         words = ((f"--{name.replace('_', '-')}", self.options[name]) for name in self.given)
         said = [flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in words]
-        return " ".join([shlex.quote(str(self.path)), *said])
+        return " ".join([shlex.quote(self.source), *said])
 
-    def read(self, policy: "Policy | None" = None) -> "Log":
-        """Read it, say what its columns were taken for, and estimate its support if asked to and it is unknown.
+    def open(self, policy: "Policy | None" = None) -> "AnyLog":
+        """The log in memory; or, where it is large, not a single file, or an engine was named, as it is walked.
 
-        A policy that knows its features has them read so, unless the options say otherwise.
+        With --sample, a random part of its rows in memory.
         """
-        from sparing.log.formats import read_log
+        from sparing.log.files import is_file
+        from sparing.log.scanning import scan
+        from sparing.log.sources import is_table
 
         given = dict(self.options)
-        features = features_of(given.pop("features")) or getattr(policy, "encoder", None)
-        items = {
-            "items": given.pop("items") or None,
-            "item_features": features_of(given.pop("item_features")),
-        }
-        estimated, contexts = given.pop("estimate_support", False), words(given.pop("contexts"))
-        actions = labels(self.path, given["action"], words(given.pop("actions")))
-        with utf8_name(self.path):
-            log = read_log(
-                self.path,
-                contexts=contexts or None,
-                actions=actions or None,
-                features=features,
-                **items,
-                **given,
+        engine, workers, part = given.pop("engine"), given.pop("workers", 0), given.pop("sample")
+        single = is_file(self.source)
+        large = self.path.is_file() and is_table(self.path) and self.path.stat().st_size >= LARGE
+        if single and not (engine or part or large):
+            return self.read(policy)
+        if given.pop("estimate_support", False):
+            raise SettingError(
+                "estimate_support=True needs all rows at once; take a random part of them with --sample, without --engine"
+                if not part
+                else "estimate_support=True and a sample do not go together; estimate it on a log of its own"
             )
+        keywords = self._keywords(policy, given)
+        with utf8_name(self.path), terminal.progress_bar("walking the log") as progress:
+            rows = scan(
+                self.source, engine=engine or "local", workers=workers or None, progress=progress, **keywords
+            )
+            rows.progress = None
+            if not rows.encoder.is_raw:
+                terminal.say(f"sparing: features: {rows.encoder.described()}")
+            if part:
+                taken = rows.sample(part)
+                terminal.say(f"sparing: a random {taken.n_rows:,} of {rows.n_rows:,} rows")
+                return taken
+        return rows
+
+    def read(self, policy: "Policy | None" = None) -> "Log":
+        """Read it, say what its columns were taken for, and estimate its support if asked to and it is unknown."""
+        from sparing.log.formats import read_log
+
+        given = {name: value for name, value in self.options.items() if name not in WALKS}
+        estimated = given.pop("estimate_support", False)
+        with utf8_name(self.path):
+            log = read_log(self.path, **self._keywords(policy, given))
         if not log.encoder.is_raw:
             terminal.say(f"sparing: features: {log.encoder.described()}")
         if not estimated or log.support.known:
@@ -79,6 +113,26 @@ class GivenLog:
             "sparing: support was not logged; it is estimated, and so is everything that rests on it"
         )
         return estimate_support(log)[0]
+
+    def _keywords(self, policy: "Policy | None", given: dict[str, Any]) -> dict[str, Any]:
+        """What `read_log` and `scan` are told; a policy that knows its features has them read so, unless the options say otherwise."""
+        features = features_of(given.pop("features")) or getattr(policy, "encoder", None)
+        return {
+            "features": features,
+            "items": given.pop("items") or None,
+            "item_features": features_of(given.pop("item_features")),
+            "contexts": words(given.pop("contexts")) or None,
+            "actions": labels(self.source, given["action"], words(given.pop("actions"))) or None,
+            **given,
+        }
+
+
+WALKS: dict[str, Setting] = {
+    "engine": ("", "Walk the log where it lies, by: local, processes, or dask://host:8786."),
+    "workers": (0, "Threads or processes that walk it; 0: one a core."),
+    "sample": (0, "Take a random part of so many rows; 0: all."),
+}
+"""Options of commands that can walk a log which does not fit in memory."""
 
 
 def reads_log(
@@ -102,6 +156,8 @@ def reads_log(
     if estimates:
         said = "Estimate propensities and support where they were not logged."
         shared["estimate_support"] = (False, said)
+    if not optional:
+        shared |= {name: setting for name, setting in WALKS.items() if name not in settings}
     options = [_option(name, *setting) for name, setting in (settings | shared).items()]
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -156,17 +212,17 @@ def words(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def labels(path: Path, column: str, texts: list[str]) -> list[Hashable]:
+def labels(path: str, column: str, texts: list[str]) -> list[Hashable]:
     """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
     import pyarrow as pa
 
+    from sparing.log.files import open_files
     from sparing.log.labels import whole_numbers
-    from sparing.log.sources import open_source
 
     if not texts:
         return []
     try:
-        source = open_source(path)
+        source = open_files(path)
     except LogError:  # not a table: reading the log will say so, or read another format
         return list(texts)
     if column in source.schema.names and not source.text:
@@ -211,7 +267,7 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
     raise SettingError(f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}")
 
 
-def read_both(log: GivenLog, word: str) -> "tuple[Log, Policy]":
+def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     """A log, and a policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner.
 
     What encoded the policy's features encodes the log's.
@@ -222,7 +278,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[Log, Policy]":
     from sparing.policies.saving import load_policy
 
     if word == "uniform" or word.startswith("action:"):
-        table = log.read()
+        table = log.open()
         names = table.action_names
         if word == "uniform":
             return table, UniformPolicy(names)
@@ -238,7 +294,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[Log, Policy]":
         if error.kind != LEARNER:
             raise
         policy = load(word).policy()
-    return log.read(policy), policy
+    return log.open(policy), policy
 
 
 def settings(parts: list[str] | None) -> dict[str, Any]:

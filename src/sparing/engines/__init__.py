@@ -10,21 +10,21 @@ __all__ = ["Engine", "Progress", "Tree", "dask", "engine_of", "local", "processe
 
 def local(workers: int | None = None) -> Engine:
     """Threads of this process, by default one a core."""
-    from sparing.engines.local import Local
+    from sparing.engines.threads import Local
 
     return Local(_count(workers))
 
 
 def processes(workers: int | None = None) -> Engine:
     """Processes of this machine, by default one a core; a process that dies costs only its work."""
-    from sparing.engines.processes import Processes
+    from sparing.engines.pool import Processes
 
     return Processes(_count(workers))
 
 
 def dask(where: Any) -> Engine:
     """A Dask cluster, by its scheduler's address (tcp://host:8786) or a `distributed.Client`."""
-    from sparing.engines.dask import Dask
+    from sparing.engines.cluster import Dask
 
     return Dask(where)
 
@@ -39,7 +39,7 @@ def engine_of(wanted: Any, workers: int | None = None) -> Engine:
         return processes(workers)
     if isinstance(wanted, str) and "://" in wanted:
         return dask(wanted)
-    if hasattr(wanted, "submit") and hasattr(wanted, "scatter"):
+    if hasattr(wanted, "submit") and hasattr(wanted, "scheduler_info"):
         return dask(wanted)
     raise SettingError(
         f"engine={wanted!r}; must be 'local', 'processes', the address of a Dask scheduler such as "

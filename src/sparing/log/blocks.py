@@ -17,6 +17,9 @@ BATCH_ROWS = 131_072
 BATCH_CELLS = 2**24
 """Numbers of a table that are read or written at a time."""
 
+FEWEST = 256
+"""Rows of a block, at least, however wide they are."""
+
 LEAF_ROWS = 2**17
 """Rows of a leaf, at least; where there are many actions, ROWS_AN_ACTION for each."""
 
@@ -77,7 +80,7 @@ class Cut:
         """That of a log: blocks whose widest table fits in memory a few times, leaves worth their sums."""
         block = block_rows(max(actions, features))
         state = 8 * actions * features * features
-        leaf = max(LEAF_ROWS, block)
+        leaf = _leaf_rows(block)
         while leaf < rows and not (
             leaf >= ROWS_AN_ACTION * actions
             and rows <= LEAVES * leaf
@@ -90,7 +93,7 @@ class Cut:
     def of_table(cls, rows: int, width: int) -> "Cut":
         """That of the raw cells of a table, so many a row."""
         block = block_rows(width)
-        return cls(rows, block, max(LEAF_ROWS, block))
+        return cls(rows, block, _leaf_rows(block))
 
     @property
     def leaves(self) -> Blocks:
@@ -111,5 +114,12 @@ class Cut:
 
 def block_rows(width: int) -> int:
     """Rows of a block where a row has so many numbers: the largest power of two that bounds both."""
-    most = max(2**8, min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
+    most = max(min(FEWEST, BATCH_ROWS), min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
     return 1 << (most.bit_length() - 1)
+
+
+def _leaf_rows(block: int) -> int:
+    """Blocks in twos, fours, …, until they make a leaf."""
+    while block < LEAF_ROWS:
+        block *= 2
+    return block

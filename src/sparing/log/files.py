@@ -41,24 +41,35 @@ OPENERS = 16
 """Files whose beginnings are looked at at a time."""
 
 
+def named(source: str) -> str:
+    """A source as it may be shown: without the keys that a URI carries."""
+    return re.sub(r"(?<=://)[^/@]*@", "", source)
+
+
+def is_file(source: str) -> bool:
+    """Whether a source names one file of this machine, there or not: no folder, no pattern, no URI."""
+    path = Path(source)
+    return path.is_file() or not (URI.match(source) or PATTERN.search(source) or path.is_dir())
+
+
 def open_files(source: Any) -> Source:
     """A table as `open_source` opens it; or all files of a folder, a pattern (`logs/*.parquet`) or a URI (`s3://…`)."""
     if not is_path(source):
         return open_source(source)
-    files, paths, root = _found(os.fspath(source))
-    if files is None and paths == [os.fspath(source)]:
+    if is_file(os.fspath(source)):
         return open_source(source)
+    files, paths, root = _found(os.fspath(source))
     if not paths:
         raise LogError(
-            f"no table at {source}; expected a file, or files that end in {', '.join(KINDS)}, in a folder or by a pattern such "
+            f"no table at {named(os.fspath(source))}; expected a file, or files that end in {', '.join(KINDS)}, in a folder or by a pattern such "
             "as logs/*.parquet"
         )
     with ThreadPoolExecutor(OPENERS) as pool:
         opened = list(pool.map(partial(_opened, files=files), paths))
-    if len(opened) == 1 and not (constants := _folders(root, paths[0])):
-        return opened[0]
     constants = [_folders(root, path) for path in paths]
-    return _joined(str(source), opened, constants)
+    if len(opened) == 1 and not constants[0]:
+        return opened[0]
+    return _joined(named(os.fspath(source)), opened, constants)
 
 
 def _found(source: str) -> tuple[Any, list[str], str]:
@@ -67,9 +78,9 @@ def _found(source: str) -> tuple[Any, list[str], str]:
 
     files, path = None, source
     if URI.match(source):
-        with readable(source, "cannot be reached"):
+        with readable(named(source), "cannot be reached"):
             files, path = fs.FileSystem.from_uri(_plain(source))
-        path += urllib.parse.unquote((PATTERN.search(source) and _tail(source)) or "")
+        path += urllib.parse.unquote(_tail(source))
         if isinstance(files, fs.LocalFileSystem):
             files = None
     here = fs.LocalFileSystem() if files is None else files
@@ -77,7 +88,7 @@ def _found(source: str) -> tuple[Any, list[str], str]:
         root = path[: PATTERN.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
         paths = [each for each in _below(here, root or ".") if _matches(each, path)]
         return files, sorted(paths), root
-    with readable(source, "cannot be reached"):
+    with readable(named(source), "cannot be reached"):
         info = here.get_file_info(path)
     if info.type == fs.FileType.Directory:
         paths = [each for each in _below(here, path) if _is_table(each, path)]

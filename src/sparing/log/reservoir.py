@@ -27,6 +27,10 @@ class Reservoir:
         """Take in a part of so many rows that begins with a row of this number."""
         keys = keys_of(np.arange(first_row, first_row + many, dtype=np.uint64))
         places = np.flatnonzero(keys < self.keys[-1]) if len(self.keys) == self.size else np.arange(many)
+        if (
+            len(places) > 4 * self.size
+        ):  # no two keys are equal, so that any part with the smallest is the one
+            places = places[np.argpartition(keys[places], self.size)[: self.size]]
         places = places[np.argsort(keys[places], kind="stable")[: self.size]]
         if len(places):
             self._keep(keys[places], rows(places))

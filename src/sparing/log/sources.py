@@ -83,7 +83,15 @@ class Source(ABC):
             last = int(ends[-1]) if stop is None else stop
             first, final = np.searchsorted(ends, [start, last - 1], side="right").tolist()
             parts, row = range(first, min(final + 1, len(ends))), int(ends[first] - self.sizes[first])
-        return _exactly(self.batches(list(columns), step, parts), row, start, stop, step)
+        end = self.rows if stop is None else stop
+        found = start
+        for first, batch in _exactly(self.batches(list(columns), step, parts), row, start, stop, step):
+            found = first + batch.num_rows
+            yield first, batch
+        if end is not None and self.sizes and found < end:
+            raise LogError(
+                f"{self.name} is damaged, or has changed: rows end at {found:,} where {end:,} were told"
+            )
 
     def part(self, start: int, stop: int) -> tuple["Source", int]:
         """What is needed of it to read these rows, and its first row: small enough to be sent."""
@@ -159,6 +167,11 @@ def is_packed(path: Path) -> bool:
 def unpacked(path: Path) -> IO[bytes]:
     """The bytes of a file, unpacked on the way where it is packed."""
     return gzip.open(path, "rb") if is_packed(path) else path.open("rb")  # type: ignore[return-value]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table by its ending."""
+    return ending_of(path) in KINDS
 
 
 def ending_of(path: Path) -> str:

@@ -116,7 +116,7 @@ def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
     codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     distinct = encoded.dictionary.to_pylist()
     gaps = np.array([is_missing(value) for value in distinct] + [True])
-    return distinct, np.where(gaps[codes], -1, codes)
+    return distinct, np.where(gaps[codes], -1, codes) if gaps[:-1].any() else codes
 
 
 def moments(column: "pa.Array") -> np.ndarray | None:

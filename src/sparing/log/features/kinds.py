@@ -110,12 +110,14 @@ class Column(ABC):
         """Each cell by a function of it, (n,), NaN where it is missing; distinct cells are converted once."""
         distinct, codes = cells.coded(column)
         table = np.full(len(distinct) + 1, math.nan)
-        for code in np.unique(codes[codes >= 0]).tolist():
+        for code, value in enumerate(distinct):
+            if cells.is_missing(value):
+                continue
             try:
-                table[code] = convert(distinct[code])
+                table[code] = convert(value)
             except (ValueError, OverflowError):
                 row = first_row + int(np.flatnonzero(codes == code)[0])
-                raise self._unfit_row(distinct[code], row) from None
+                raise self._unfit_row(value, row) from None
         return table[codes]
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
@@ -130,6 +132,11 @@ class Column(ABC):
         if part == len(self.parts):
             return f"{self.column} {MISSING}" if low >= 0 else f"{self.column} is known"
         return yes if low >= 0 else no
+
+
+def _all_fit(values: np.ndarray) -> bool:
+    """Whether no number is too large, or missing."""
+    return not len(values) or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
 
 
 @dataclass(frozen=True)
@@ -155,11 +162,14 @@ class Number(Column):
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
         there = ~np.isnan(values)
-        odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
-        if len(odd):
-            raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
-        out[:, 0] = np.where(there, (values - self.mean) * (1 / self.scale), 0.0)
-        self._fill_gap(there, out)
+        if not _all_fit(values):
+            odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
+            if len(odd):
+                raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
+        if not there.all():
+            out[~there, 0] = 0.0
+            self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinate of a number."""
@@ -225,8 +235,11 @@ class Category(Column):
         """Write the coordinates of cells."""
         places = self._mapped(column, self._place, first_row=first_row)
         there = ~np.isnan(places)
+        if there.all() and places.min(initial=0) >= 0:
+            out[np.arange(len(places)), places.astype(np.intp)] = 1.0
+            return
         rows = np.flatnonzero(there & (places >= 0))
-        out[rows, places[rows].astype(np.int64)] = 1.0
+        out[rows, places[rows].astype(np.intp)] = 1.0
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:

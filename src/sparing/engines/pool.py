@@ -8,7 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from sparing.engines.engine import Engine, Item
-from sparing.engines.local import AHEAD, cores, in_order
+from sparing.engines.threads import AHEAD, cores, in_order
 from sparing.errors import EngineError
 
 LOSSES = 3

@@ -6,9 +6,6 @@ from typing import Any
 from sparing.engines.engine import Engine, Item, Progress, State
 from sparing.errors import EngineError, require
 
-RETRIES = 3
-"""How often a part is done again whose workers were lost."""
-
 
 class Dask(Engine):
     """A Dask cluster. What is joined is joined there, and only the end comes back."""
@@ -46,8 +43,7 @@ class Dask(Engine):
         while len(level) > 1:
             pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
             level = [
-                self.client.submit(merge, *pair, pure=False, retries=RETRIES) if len(pair) == 2 else pair[0]
-                for pair in pairs
+                self.client.submit(merge, *pair, pure=False) if len(pair) == 2 else pair[0] for pair in pairs
             ]
             tasks += level
         try:
@@ -57,18 +53,20 @@ class Dask(Engine):
             self.client.cancel(tasks)
 
     def _submit(self, work: Callable[[Item], Any], items: Sequence[Item]) -> list[Any]:
-        kept = self.client.scatter(work, broadcast=False, hash=False) if len(items) > 1 else work
+        # Sent once, as a task: what a lost worker held of it is made again, which scattered data is not.
+        kept = self.client.submit(_itself, work, pure=False)
         return [
-            self.client.submit(_apply, kept, item, pure=False, retries=RETRIES, priority=-place)
+            self.client.submit(_apply, kept, item, pure=False, priority=-place)
             for place, item in enumerate(items)
         ]
 
     def _watch(self, leaves: list[Any], progress: Progress | None) -> None:
         """Tell how many parts are done, until all are, or one has failed."""
-        from distributed import as_completed
+        import distributed
 
         if progress is None:
             return
+        as_completed: Any = distributed.as_completed
         for done, future in enumerate(as_completed(leaves), start=1):
             if future.status == "error":
                 return
@@ -82,13 +80,16 @@ class Dask(Engine):
             return future.result()
         except KilledWorker as error:
             raise EngineError(
-                f"the cluster lost {RETRIES + 1} workers on one part of the log: {str(error)[:200]}. Give its workers more memory"
+                f"the cluster lost worker after worker on one part of the log: {str(error)[:200]}. Give its workers more memory"
             ) from None
         except Exception:
             for leaf in leaves:
-                if leaf.status == "error":
-                    leaf.result()
+                leaf.result()
             raise
+
+
+def _itself(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return work
 
 
 def _apply(work: Callable[[Any], Any], item: Any) -> Any:

@@ -1,0 +1,3 @@
+"""The cluster of the engines' tests."""
+
+from engines.conftest import client as client
