@@ -11,10 +11,10 @@ from sparing.errors import SettingError
 from sparing.evaluation import whole
 from sparing.evaluation.facts import FoldSums, others
 from sparing.evaluation.powers import Powers
-from sparing.evaluation.taught import HeldOut
 from sparing.log import Log
 from sparing.log.scanning import Memory
 from sparing.model.crossfitting import block_folds
+from sparing.policies.policy import ConstantPolicy
 
 ROWS, ACTIONS, FEATURES = 1500, 4, 3
 KINDS = ["distribution", "propensities", "eligible", "unknown"]
@@ -33,6 +33,15 @@ class Leaning:
         return chances
 
 
+class Inside(Leaning):
+    """The same, never with the last action."""
+
+    def probabilities(self, contexts):
+        chances = super().probabilities(contexts)
+        chances[:, -1] = 0
+        return chances / chances.sum(axis=1, keepdims=True)
+
+
 def drawn(kind, rows=ROWS, seed=0, contexts=None, n_actions=ACTIONS):
     """A log of this kind, whose contexts come again, and which has an action without rows."""
     rng = np.random.default_rng(seed)
@@ -45,9 +54,8 @@ def drawn(kind, rows=ROWS, seed=0, contexts=None, n_actions=ACTIONS):
         likely[x[:, 1] > 0.5, 1] = 0
     likely /= likely.sum(axis=1, keepdims=True)
     a = (likely.cumsum(axis=1) < rng.random((rows, 1)) * (1 - 1e-9)).sum(axis=1)
-    r = np.round(8 * (x @ rng.normal(size=(FEATURES, n_actions)))[np.arange(rows), a]) / 8 + rng.integers(
-        0, 3, rows
-    )
+    level = (x @ rng.normal(size=(FEATURES, n_actions)))[np.arange(rows), a]
+    r = np.round((level + rng.normal(size=rows)) * 2**16) / 2**16
     given = {}
     if kind in ("propensities", "eligible"):
         given["propensities"] = likely[np.arange(rows), a]
@@ -152,12 +160,14 @@ def test_the_rewards_of_rows_not_held_out_bound_the_others(small):
     assert found.reward_range == (rewards.min(), rewards.max())
 
 
-def test_single_rows_held_out_need_all_rows(small, tmp_path):
+def test_single_rows_held_out_need_all_rows(small, tmp_path, monkeypatch):
     log = drawn("distribution", contexts=50)
-    policy = sparing.learn(log, "greedy", holdout=0.3)
+    with monkeypatch.context() as large:
+        large.setattr("sparing.log.blocks.BATCH_ROWS", 2**17)
+        policy = sparing.learn(log, "greedy", holdout=0.3)
     assert policy.taught.split.by == "row"
     assert sparing.evaluate(log, policy, methods=["ips"]).held_out
-    with pytest.raises(SettingError, match="single rows were held out.*read_log"):
+    with pytest.raises(SettingError, match=r"single rows were held out.*read_log"):
         sparing.evaluate(scanned(log, tmp_path), policy)
 
 
@@ -184,8 +194,11 @@ def test_blocks_change_no_number_but_by_rounding_and_by_folds(kind, band, monkey
     assert walked.unusable == once.unusable
     assert walked.logged_mean == pytest.approx(once.logged_mean)
     for one, other in zip(once.estimates, walked.estimates, strict=True):
-        near = {"mlips": 0.01, "aipw": 0.01}.get(one.method, 1e-9)
-        width = one.high - one.low
+        assert (one.flagged, one.few_rows, one.refused) == (other.flagged, other.few_rows, other.refused)
+        if one.method in ("mlips", "aipw"):
+            assert abs(one.value - other.value) < 0.2 * (one.high - one.low)
+            continue
+        assert one.notes == other.notes
         for name in (
             "value",
             "low",
@@ -196,10 +209,7 @@ def test_blocks_change_no_number_but_by_rounding_and_by_folds(kind, band, monkey
             "clipped_mass",
         ):
             a, b = getattr(one, name), getattr(other, name)
-            assert (a is None and b is None) or abs(a - b) <= max(10 * near, near * width), (one.method, name)
-        assert (one.flagged, one.few_rows, one.refused) == (other.flagged, other.few_rows, other.refused)
-        if near < 1e-3:
-            assert one.notes == other.notes
+            assert (a is None and b is None) or a == pytest.approx(b, rel=1e-9, abs=1e-9), (one.method, name)
 
 
 def reference(log, policy):
@@ -226,7 +236,7 @@ def reference(log, policy):
 
 def test_plain_numpy_gives_the_same(small):
     log = drawn("eligible", seed=3, rows=1700)
-    policy = Leaning(lean=0.3)
+    policy = Inside(lean=0.3)
     found = sparing.evaluate(log, policy, reward_range=(-100, 100))
     for method, value, half in reference(log, policy):
         estimate = found[method]
@@ -288,7 +298,7 @@ def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     """Forty blocks in a scan take about as much as ten, and far less than their rows at once."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 2048)
     monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 2048)
-    monkeypatch.setattr(whole, "SAMPLE_ROWS", 2048)
+    monkeypatch.setattr(whole, "SAMPLE_ROWS", 256)
     policy = Leaning()
 
     def peak(log):
@@ -316,7 +326,7 @@ def test_what_needs_all_rows_says_so(small, tmp_path):
     there = scanned(log, tmp_path)
     with pytest.raises(SettingError, match="probabilities"):
         sparing.evaluate(there, Leaning().probabilities(log.contexts))
-    with pytest.raises(SettingError, match="log.sample"):
+    with pytest.raises(SettingError, match=r"log\.sample"):
         sparing.evaluate(there, Leaning(), reward_model="boosted")
     table = sparing.evaluate(log, Leaning().probabilities(log.contexts), methods=["ips"])
     assert table["ips"].value == pytest.approx(sparing.evaluate(log, Leaning(), methods=["ips"])["ips"].value)
@@ -350,13 +360,13 @@ def test_methods_that_cannot_be_used_say_why(small):
     assert "one of 5 folds" in found.unusable["aipw"]
     with pytest.raises(SettingError, match="folds=1"):
         sparing.evaluate(drawn("propensities"), Leaning(), methods=["aipw"], folds=1)
-    with pytest.raises(SettingError, match="clip=0.5"):
+    with pytest.raises(SettingError, match=r"clip=0\.5"):
         sparing.evaluate(log, Leaning(), clip=0.5)
 
 
 def test_a_policy_that_never_agrees(small):
     log = drawn("propensities")
-    apart = sparing.ConstantPolicy(log.action_names, np.eye(ACTIONS)[-1])
+    apart = ConstantPolicy(log.action_names, ACTIONS - 1)
     for interval in ("normal", "bootstrap", "block-bootstrap"):
         found = sparing.evaluate(log, apart, methods=None, interval=interval)
         assert "never agrees" in found.unusable["snips"]
@@ -369,16 +379,6 @@ def test_progress_is_told_pass_by_pass(small):
     told = []
     sparing.evaluate(drawn("distribution"), Leaning(), progress=lambda *now: told.append(now))
     assert told == [(done, 17) for done in range(1, 18)]  # nine methods, five folds, three passes
-
-
-def test_rows_held_out_are_sampled_and_walked_in_the_logs_blocks(small):
-    log = drawn("distribution", contexts=400)
-    split = sparing.policies.fingerprint.Split(0.3)
-    held = split.held_out(log)
-    rows = HeldOut(Memory(log), split, int(held.sum()))
-    assert np.array_equal(rows.read().rewards, log.rewards[held])
-    assert rows.sample(100).n_rows == 100
-    assert [first for first, _ in rows.blocks()] == [0, 256, 512, 768, 1024, 1280]
 
 
 def test_powers_are_those_of_all_numbers():

@@ -60,6 +60,10 @@ class Block(Ingredients):
         )
         self.shared = shared
 
+    def let_go(self) -> None:
+        """Forget the rows: models and their block refer to each other, and would else stay until Python looks for such rings."""
+        vars(self).clear()
+
     @property
     def cap(self) -> float:
         """M, of all propensities."""

@@ -13,11 +13,10 @@ from sparing.evaluation.figures import AtOnce, Figures, Material, Settings
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.evaluation.result import Estimate, Evaluation
-from sparing.evaluation.rewards import Rewards
+from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.steps import Steps
 from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
-from sparing.log.blocks import Blocks
 from sparing.log.scanning import AnyLog, Rows, rows_of
 from sparing.policies.policy import Policy
 from sparing.settings import among, share
@@ -64,11 +63,11 @@ def evaluate(
     _check(log, policy, interval, band)
     _check_settings(taught, confidence, flag_mass, reward_model)
     chosen = _methods(methods)
-    judging = judging_rows(_at_hand(log, policy, reward_model), policy, taught)
-    judged = _at_hand(judging.log, policy, reward_model) if isinstance(judging.log, Log) else judging.log
+    everything = _at_hand(log, policy, reward_model)
+    judging = judging_rows(everything, policy, taught)
     settings = Settings(chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta)
     steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
-    material = _material(judging, judged, policy, settings, reward_range, reward_model, steps)
+    material = _material(everything, judging, policy, settings, reward_range, reward_model, steps)
     limits = material.limits(confidence)
     pending, unusable = _pending_all(material, judging, limits, flag_mass, steps, strict=methods is not None)
     seen, known = material.reward_range, material.range_known
@@ -103,14 +102,14 @@ def _at_hand(log: AnyLog, policy: Policy | np.ndarray, reward_model: str) -> Any
         if there:
             raise SettingError(f"the log is a {type(log).__name__}, which is read in pieces: {need}")
     rows = rows_of(log)
-    if len(Blocks(0, rows.n_rows, rows.cut.block)) > 1:
+    if not rows.whole:
         return rows
     return log if isinstance(log, Log) else next(rows.blocks())[1]
 
 
 def _material(
+    everything: AnyLog,
     judging: Judging,
-    log: AnyLog,
     policy: Policy | np.ndarray,
     given: Settings,
     reward_range: tuple[float, float] | None,
@@ -118,12 +117,15 @@ def _material(
     steps: Steps,
 ) -> Material:
     """What the estimates are made of: of all rows at once, or of several passes over them."""
+    log = judging.log
+    if isinstance(log, Log) and everything is not log:
+        log = _at_hand(log, policy, reward_model)
     if not isinstance(log, Log):
         from sparing.evaluation.walked import Walked
 
         assert not isinstance(policy, np.ndarray)
-        return Walked(log, policy, given, judging.rewards, reward_range, steps)
-    rewards = judging.rewards or Rewards.of(log)
+        return Walked(log, policy, given, everything, reward_range, steps)
+    rewards = rewards_of(everything)
     of = Ingredients(
         log,
         policy,

@@ -14,7 +14,7 @@ from sparing.log.support import Support
 from sparing.log.walking import Statistic
 from sparing.model.crossfitting import block_folds
 from sparing.model.statistics import Statistics
-from sparing.model.streaming import _Sums
+from sparing.model.streaming import Sums
 from sparing.policies.policy import Policy
 
 
@@ -89,7 +89,7 @@ class FoldSums(Statistic[Log, tuple[Any, ...]]):
     """The per-action sums of each fold's rows; contexts are in folds by their hashes."""
 
     def __init__(self, rows: Rows, folds: int, seed: int) -> None:
-        self.sums, self.folds, self.seed = _Sums(rows), folds, seed
+        self.sums, self.folds, self.seed = Sums(rows), folds, seed
 
     def zero(self) -> tuple[Any, ...]:
         """No rows."""

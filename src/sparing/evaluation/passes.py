@@ -109,6 +109,7 @@ class LevelsGathered(Statistic[Log, Levels]):
                 found[method] = error
             else:
                 found[method] = _level(parts)
+        of.let_go()
         return self.merge(state, found)
 
     def merge(self, one: Levels, other: Levels) -> Levels:
@@ -206,9 +207,11 @@ class SpreadGathered(Statistic[Log, Spread]):
             rows = dict(rows_of(parts))
             for name, terms in terms_of(parts):
                 powers[method, name] = Powers.of(centres[name].deviations(terms))
-                columns += [values for _, values in columns_of(terms)]
+                if "bootstrap" in self.interval:
+                    columns += [values for _, values in columns_of(terms)]
             for name, mean in self.lacks[method].items():
                 powers[method, name] = Powers.of(rows[name] - mean)
+        of.let_go()
         return self.merge(state, Spread(powers, *self._sums(columns, block.n_rows, first_row)))
 
     def merge(self, one: Spread, other: Spread) -> Spread:
@@ -219,16 +222,16 @@ class SpreadGathered(Statistic[Log, Spread]):
         return Spread(powers, one.sums + other.sums, one.taken + other.taken)
 
     def _sums(self, columns: list[np.ndarray], rows: int, first_row: int) -> tuple[np.ndarray, np.ndarray]:
-        if "bootstrap" not in self.interval:
+        """The columns' sums in each resample, or in each block of the bootstrap, and how many rows are in it."""
+        if not columns:
             return np.empty((0, 0)), np.empty(0)
         kept, places = _told_apart(columns)
-        seed = self.shared.seed
         if self.interval == "bootstrap":
-            sums, taken = poisson(np.array(kept), np.random.default_rng([seed, 22, first_row]))
+            sums, taken = poisson(np.array(kept), np.random.default_rng([self.shared.seed, 22, first_row]))
             return sums[places], taken
-        salt = keys_of(np.array([seed], dtype=np.uint64))
-        numbers = keys_of(np.arange(first_row, first_row + rows, dtype=np.uint64)) ^ salt
-        block_of_row = (keys_of(numbers) % np.uint64(BLOCKS)).astype(np.int64)
+        salt = keys_of(np.array([self.shared.seed], dtype=np.uint64))
+        numbers = keys_of(np.arange(first_row, first_row + rows, dtype=np.uint64))
+        block_of_row = (keys_of(numbers ^ salt) % np.uint64(BLOCKS)).astype(np.int64)
         sums = np.array([np.bincount(block_of_row, values, BLOCKS) for values in kept])
         return sums[places], np.bincount(block_of_row, minlength=BLOCKS).astype(float)
 

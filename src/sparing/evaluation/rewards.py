@@ -6,6 +6,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.scanning import AnyLog
 from sparing.log.walking import Statistic
 from sparing.settings import reward_range as known_range
 
@@ -48,3 +49,8 @@ class RewardsSeen(Statistic[Log, Rewards]):
     def merge(self, one: Rewards, other: Rewards) -> Rewards:
         """Those of both."""
         return Rewards(min(one.low, other.low), max(one.high, other.high), one.binary and other.binary)
+
+
+def rewards_of(log: AnyLog) -> Rewards:
+    """Those of a log, in memory or walked."""
+    return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(RewardsSeen())

@@ -19,10 +19,10 @@ from sparing.evaluation.passes import (
     terms_of,
 )
 from sparing.evaluation.powers import Powers
-from sparing.evaluation.rewards import Rewards
+from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.steps import Steps
 from sparing.evaluation.whole import Gathered
-from sparing.log.scanning import Rows
+from sparing.log.scanning import AnyLog, Rows
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
 
@@ -57,14 +57,17 @@ class WalkedLimits(Limits):
 
 
 class Walked(Material):
-    """A log of several blocks: walked for what is of the whole log, for the estimators' means, and for their deviations."""
+    """A log of several blocks: walked for what is of the whole log, for the estimators' means, and for their deviations.
+
+    `everything` are the rows of which some judge the policy: the rewards of all of them say how large rewards are.
+    """
 
     def __init__(
         self,
         rows: Rows,
         policy: Policy,
         given: Settings,
-        rewards: Rewards | None,
+        everything: AnyLog,
         reward_range: tuple[float, float] | None,
         steps: Steps,
     ) -> None:
@@ -73,7 +76,7 @@ class Walked(Material):
             clip_constant(rows.header, given.clip)  # a wrong one is refused before anything is walked
         self.gathered = gathered = Gathered.of(rows, policy, given)
         steps.step()
-        rewards = rewards or gathered.rewards
+        rewards = gathered.rewards if everything is rows else rewards_of(everything)
         self.log, self.given = rows.header, given
         self.range_known = reward_range is not None or rewards.binary
         self.reward_range = rewards.bounds(reward_range, given.interval)

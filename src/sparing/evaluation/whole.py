@@ -21,7 +21,7 @@ from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensit
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
-from sparing.model.streaming import _Sums
+from sparing.model.streaming import Sums
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
 from sparing.settings import whole
@@ -57,7 +57,7 @@ class Gathered:
             "rewards": RewardsSeen(),
         }
         if asked & set(MODELLED) or given.band == "model":
-            wanted["sums"] = _Sums(rows)
+            wanted["sums"] = Sums(rows)
         if "aipw" in asked and given.folds >= 2:
             wanted["fold_sums"] = FoldSums(rows, given.folds, given.seed)
         if asked & {*MODELLED, "aipw", "mlips"}:

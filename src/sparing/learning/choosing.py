@@ -99,9 +99,12 @@ def choose_ridge(
         gain = errors[best] - errors[first]
         if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
             best, how = first, "squared error up to shift and scale"
-    return settings[best], (
-        f"{said(settings[best])} of {len(settings)} settings, by {how} on held-out contexts",
-    )
+    return settings[best], (chosen_by(settings, best, how),)
+
+
+def chosen_by(settings: Sequence[Setting], best: int, how: str) -> str:
+    """A note on which ridge was chosen, and by what."""
+    return f"{said(settings[best])} of {len(settings)} settings, by {how} on held-out contexts"
 
 
 def _held_out(request: Request, log: Log, settings: Sequence[Setting]) -> np.ndarray | None:

@@ -43,7 +43,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A log and the options that every method shares."""
+    """A log, or the header of one that is walked, and the options that every method shares."""
 
     log: Log
     seed: int = 0
@@ -128,10 +128,11 @@ def gather(request: Request, method: str, within: Within) -> Material:
         return Material(log, given)
     if within == "supported":
         model, note = log_support(log, method)
-        return Material(log, model.among(log.counts > 0), (note, *_never(log)))
-    return Material(log, KnownSupport.fixed(log.counts > 0, log.n_features), _never(log))
+        return Material(log, model.among(log.counts > 0), (note, *never(log.counts)))
+    return Material(log, KnownSupport.fixed(log.counts > 0, log.n_features), never(log.counts))
 
 
-def _never(log: Log) -> tuple[str, ...]:
-    never = int((log.counts == 0).sum())
-    return (f"{never} actions that were never logged are never chosen",) if never else ()
+def never(counts: np.ndarray) -> tuple[str, ...]:
+    """A note on actions without rows, by every action's rows (K,)."""
+    untried = int((counts == 0).sum())
+    return (f"{untried} actions that were never logged are never chosen",) if untried else ()

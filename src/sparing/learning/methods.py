@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sparing.errors import LogError, SettingError
-from sparing.learning import objectives
+from sparing.learning import objectives, walked
 from sparing.learning.automatic import auto
 from sparing.learning.choosing import (
     RIDGES,
@@ -29,11 +29,11 @@ from sparing.learning.material import Material, Progress, Request, gather
 from sparing.learning.nonlinear import boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, maximise
 from sparing.log import Log
+from sparing.log.scanning import AnyLog, Filtered, Rows, rows_of
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.crossfitting import reward_parameters
-from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
-from sparing.policies.fingerprint import Fingerprint, Split
+from sparing.policies.fingerprint import Fingerprint, Part, Split
 from sparing.policies.pi_plus import pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.tables import KnownSupport, TablePolicy
@@ -83,18 +83,9 @@ def pessimistic(request: Request, **assumptions: Any) -> PessimisticPolicy:
     The options are those of `Assumptions.resolve`. The ridge is not chosen from the data: the radius is
     proved for one that was fixed beforehand.
     """
-    material, sums = gather(request, "pessimistic", "logged"), Statistics.of(request.log)
-    resolved = Assumptions.resolve(sums, **assumptions)
-    sets = Ellipsoids(sums, resolved)
-    return PessimisticPolicy(
-        request.log.action_names,
-        sets.theta,
-        sets.inverse,
-        sets.radius,
-        request.priority,
-        material.model,
-        notes=(*material.notes, str(resolved)),
-    )
+    material = gather(request, "pessimistic", "logged")
+    sums = Statistics.of(request.log)
+    return walked.lower_limits(request, material.model, material.notes, sums, assumptions)
 
 
 def pi_plus_policy(
@@ -298,11 +289,14 @@ METHODS: dict[str, Callable[..., Policy]] = {
 }
 """Offline learners by name; each takes a `Request` and the options of its own."""
 
+WALKED: dict[str, Callable[..., Policy]] = {"greedy": walked.greedy, "pessimistic": walked.pessimistic}
+"""Those that need nothing but sums, so that they learn from logs of any length."""
+
 SHARED = ("support", "reward_range", "folds")
 
 
 def learn(
-    log: Log,
+    log: AnyLog,
     method: str,
     *,
     seed: int = 0,
@@ -314,6 +308,7 @@ def learn(
 
     `holdout` is the share of the log that it is not learnt from, by context: `policy.held_out(log)` gives those
     rows back, and `evaluate` judges it by them. The policy knows which rows taught it (`policy.taught`).
+    `greedy` and `pessimistic` learn from a log that is scanned too, by walking it; the others need all rows at once.
 
     Every method takes `support` (what a context supports: a function (n, d) → booleans (n, K), a policy
     whose positive probabilities count, or labels), `reward_range` (bounds on mean rewards) and `folds`.
@@ -331,12 +326,33 @@ def learn(
             f"method {method!r} has no option {unknown[0]!r}; it takes {', '.join((*SHARED, *own))}"
         )
     shared = {name: options.pop(name) for name in SHARED if name in options}
-    steps = Progress(progress)
-    rows, split = _taught_by(log, holdout, seed)
-    policy: Any = learner(Request(rows, seed, progress=steps, **shared), **options)
+    steps, scored = Progress(progress), options.get("score") == "support-aware"
+    if isinstance(log, Rows):
+        _check_walked(log, method, scored=scored)
+    rows = rows_of(log)
+    if method in WALKED and not scored and not rows.whole:
+        taken, split = _walked_by(rows, holdout, seed)
+        request = Request(rows.header, seed, progress=steps, **shared)
+        found: Any = WALKED[method](taken, split, request, **options)
+    else:
+        part, split = _taught_by(rows.read(), holdout, seed)
+        found = learner(Request(part, seed, progress=steps, **shared), **options)
+        found = replace(found, taught=Fingerprint.of(part, split))
     steps.step()
-    taught: Policy = replace(policy, taught=Fingerprint.of(rows, split), encoder=log.encoder)
-    return taught
+    policy: Policy = replace(found, encoder=log.encoder)
+    return policy
+
+
+def _check_walked(log: Rows, method: str, *, scored: bool) -> None:
+    """Refuse what cannot be learnt by walking a log."""
+    if method in WALKED and not scored:
+        return
+    what = "score='support-aware'" if scored else f"method {method!r}"
+    raise SettingError(
+        f"{what} needs all rows in memory at once, and this log is scanned ({log.n_rows:,} rows). Learn from a random part, "
+        "learn(log.sample(200_000), ...), or from all of them, read with sparing.read_log(...); "
+        f"{' and '.join(WALKED)} learn from a scan as it is"
+    )
 
 
 def _taught_by(log: Log, holdout: float, seed: int) -> tuple[Log, Split | None]:
@@ -345,9 +361,22 @@ def _taught_by(log: Log, holdout: float, seed: int) -> tuple[Log, Split | None]:
         return log, None
     split = Split.of(log, holdout, whole("seed", seed))
     held = split.held_out(log)
-    if not 2 <= held.sum() <= log.n_rows - 2:
+    _check_held(holdout, int(held.sum()), log.n_rows)
+    return log.take(~held), split
+
+
+def _walked_by(rows: Rows, holdout: float, seed: int) -> tuple[Rows, Split | None]:
+    """The same of a log of several blocks."""
+    if holdout == 0:
+        return rows, None
+    split, held = Split.walked(rows, holdout, whole("seed", seed))
+    _check_held(holdout, held, rows.n_rows)
+    return Filtered(rows, Part(split, held=False), rows.n_rows - held), split
+
+
+def _check_held(holdout: float, held: int, rows: int) -> None:
+    if not 2 <= held <= rows - 2:
         raise SettingError(
-            f"holdout={holdout} would hold {held.sum()} of {log.n_rows} rows out, too few to judge by or to learn from. Pass "
+            f"holdout={holdout} would hold {held} of {rows} rows out, too few to judge by or to learn from. Pass "
             "another share, another seed, or 0 to learn from all rows, and judge the policy on another log"
         )
-    return log.take(~held), split

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar, Unpack
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class Rows(ABC):
         return Cut.of(self.n_rows, self.n_actions, self.n_features)
 
     @property
+    def whole(self) -> bool:
+        """Whether all rows are one block, which is then a log in memory like any other."""
+        return self.cut.rows <= self.cut.block
+
+    @property
     def action_names(self) -> tuple[Hashable, ...]:
         """Every action's label, (K,)."""
         return self.header.action_names
@@ -82,6 +87,10 @@ class Rows(ABC):
     def narrowed(self) -> "Rows":
         """The same rows with nothing but contexts, actions and rewards, which is all that sums need."""
         return self
+
+    def lean(self) -> "Rows":
+        """The same rows with nothing but that and the contexts' ids, which tell contexts apart where there are any."""
+        return self.narrowed() if self.header.context_ids is None else self
 
     def sample(self, rows: int, seed: int = 0) -> Log:
         """A random part of the rows, in order, as a log in memory: the same part wherever they lie."""
@@ -116,6 +125,10 @@ class Memory(Rows):
         """Without a copy."""
         for rows in Blocks(0, self.n_rows, self.cut.block):
             yield rows.start, self.log.part(rows)
+
+    def read(self) -> Log:
+        """It is there."""
+        return self.log
 
 
 class Scan(Rows):
@@ -153,6 +166,91 @@ class Scan(Rows):
     def on(self, engine: Any, *, workers: int | None = None, progress: Progress | None = None) -> "Scan":
         """The same log, walked by another engine."""
         return Scan(self.source, self.reading, engine_of(engine, workers), progress or self.progress)
+
+
+class Keep(Protocol):
+    """Says which rows of a block are kept, (n,), the number of its first given; it must be picklable.
+
+    `ids` says whether it looks at the ids of contexts.
+    """
+
+    @property
+    def ids(self) -> bool:
+        """Whether it looks at the ids of contexts."""
+
+    def __call__(self, block: Log, first_row: int) -> np.ndarray:
+        """Whether each row is kept, (n,)."""
+
+
+class Filtered(Rows):
+    """Some of a log's rows, cut as all of them are: its blocks are shorter, and keep the number of the first row.
+
+    Without `n_rows`, how many they are, they are counted.
+    """
+
+    def __init__(self, rows: Rows, keep: Keep, n_rows: int | None = None) -> None:
+        self.rows, self.keep, self.header, self.progress = rows, keep, rows.header, rows.progress
+        light = rows if keep.ids else rows.narrowed()
+        self.n_rows = light.fold(Kept(keep)) if n_rows is None else n_rows
+
+    @property
+    def cut(self) -> Cut:
+        """That of all rows."""
+        return self.rows.cut
+
+    def fold(self, statistic: Statistic[Log, State]) -> State:
+        """Where the rows are."""
+        return self.rows.fold(_Sifted(statistic, self.keep))
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        """Those that have rows left."""
+        for first, block in self.rows.blocks():
+            kept = block.take(self.keep(block, first))
+            if kept.n_rows:
+                yield first, kept
+
+    def narrowed(self) -> "Rows":
+        """With ids, if they say what is kept."""
+        return self if self.keep.ids else Filtered(self.rows.narrowed(), self.keep, self.n_rows)
+
+
+class Kept(Statistic[Log, int]):
+    """How many rows are kept."""
+
+    def __init__(self, keep: Keep) -> None:
+        self.keep = keep
+
+    def zero(self) -> int:
+        """None."""
+        return 0
+
+    def update(self, state: int, block: Log, first_row: int) -> int:
+        """Those of one more block."""
+        return state + int(self.keep(block, first_row).sum())
+
+    def merge(self, one: int, other: int) -> int:
+        """Both."""
+        return one + other
+
+
+class _Sifted(Statistic[Log, State]):
+    """A statistic of the rows that are kept."""
+
+    def __init__(self, statistic: Statistic[Log, State], keep: Keep) -> None:
+        self.statistic, self.keep = statistic, keep
+
+    def zero(self) -> State:
+        return self.statistic.zero()
+
+    def update(self, state: State, block: Log, first_row: int) -> State:
+        kept = block.take(self.keep(block, first_row))
+        return self.statistic.update(state, kept, first_row) if kept.n_rows else state
+
+    def finish(self, state: State) -> State:
+        return self.statistic.finish(state)
+
+    def merge(self, one: State, other: State) -> State:
+        return self.statistic.merge(one, other)
 
 
 AnyLog = Log | Rows

@@ -19,6 +19,7 @@ from scipy.special import ndtr
 from sparing.errors import InputError, LogError, MissingExtraError
 from sparing.log import Log
 from sparing.log.features.kernel import Kernel
+from sparing.log.scanning import AnyLog, rows_of
 from sparing.model.boosting import grow
 from sparing.model.crossfitting import context_folds
 from sparing.settings import share
@@ -152,9 +153,13 @@ def _standardised(contexts: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: np.asarray((x - centre) / scale)
 
 
-def sample(log: Log, most: int = MOST_ROWS) -> Log:
-    """At most so many of a log's rows, evenly spaced."""
-    return log if log.n_rows <= most else log.take(np.arange(most) * log.n_rows // most)
+def sample(log: AnyLog, most: int = MOST_ROWS) -> Log:
+    """At most so many of a log's rows, evenly spaced; of a log of several blocks, at random."""
+    rows = rows_of(log)
+    if rows.n_rows > most and not rows.whole:
+        return rows.lean().sample(most)
+    found = rows.read()
+    return found if found.n_rows <= most else found.take(np.arange(most) * found.n_rows // most)
 
 
 def fit_sentence(log: Log) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.scanning import AnyLog, Rows
 from sparing.model.assumptions import positive
 from sparing.model.prior import Prior
 from sparing.model.statistics import Summary
@@ -37,7 +38,7 @@ from sparing.settings import reward_range as known_range
 
 
 def moful(
-    log: Log | Summary | None = None,
+    log: AnyLog | Summary | None = None,
     *,
     n_actions: int | None = None,
     n_features: int | None = None,
@@ -96,7 +97,7 @@ def eps_moful_ips(
 
 
 def warm_started(
-    log: Log | Summary,
+    log: AnyLog | Summary,
     *,
     center: str = "auto",
     items: Items | None = None,
@@ -117,7 +118,7 @@ def warm_started(
 
 
 def certified(
-    log: Log | Summary,
+    log: AnyLog | Summary,
     *,
     tolerance: float | None = None,
     explore: str = "leader",
@@ -145,7 +146,7 @@ def certified(
 
 
 def confident(
-    log: Log | Summary,
+    log: AnyLog | Summary,
     *,
     tolerance: float | None = None,
     confidence: float = 0.95,
@@ -194,7 +195,7 @@ def confident(
 
 
 def economical(
-    log: Log | Summary,
+    log: AnyLog | Summary,
     *,
     call_cost: float | None = None,
     horizon: int | None = None,
@@ -237,7 +238,7 @@ def economical(
 
 
 def linucb(
-    log: Log | Summary | None = None,
+    log: AnyLog | Summary | None = None,
     *,
     alpha: float = 1.0,
     n_actions: int | None = None,
@@ -253,7 +254,7 @@ def linucb(
 
 
 def lints(
-    log: Log | Summary | None = None,
+    log: AnyLog | Summary | None = None,
     *,
     scale: float | None = None,
     n_actions: int | None = None,
@@ -297,7 +298,7 @@ def _posterior(
 
 
 def _centred(
-    log: Log | Summary, start: Start, settings: Settings, center: str, items: Items | None
+    log: Any, start: Start, settings: Settings, center: str, items: Items | None
 ) -> tuple[ConfidenceSets, Prior | None]:
     """Sets around what the log says of each action, or around 0; and the prior that says it."""
     among("center", center, ("auto", "learnt", "zero"))
@@ -327,8 +328,9 @@ def _points(log: Log, start: Start, supported: ChooseSupported, inflate: float) 
 
 
 def _needs_rows(algorithm: str, log: Any) -> None:
-    if isinstance(log, Summary):
+    if isinstance(log, Rows | Summary):
+        why = "a scan never holds them all" if isinstance(log, Rows) else "a Summary holds only their sums"
         raise SettingError(
-            f"{algorithm} needs the log's rows, and a Summary holds only their sums. Read the log with "
-            "sparing.read_log(...), or use certified, confident or warm_started"
+            f"{algorithm} needs the log's rows, and {why}. Read the log with sparing.read_log(...), or use certified, "
+            "confident or warm_started"
         )

@@ -9,6 +9,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.labels import action_names
+from sparing.log.scanning import AnyLog, Rows
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.luck import seeded
@@ -48,6 +49,20 @@ class Settings(Believed, total=False):
     growing: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Walked(Summary):
+    """What a log's sums tell, and some of its rows, to test a model's fit by."""
+
+    fit: Log | None = None
+
+    @classmethod
+    def of(cls, log: AnyLog) -> "Walked":
+        """Walk a log for its sums, and for a sample of its rows."""
+        found = Summary.of(log)
+        parts = {name: getattr(found, name) for name in Summary.__dataclass_fields__}
+        return cls(**parts, fit=_sampled(log))
+
+
 @dataclass(frozen=True)
 class Start:
     """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
@@ -75,15 +90,20 @@ class Start:
         return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
 
 
+def known_log(log: Any) -> Any:
+    """A log that is walked as what its sums tell; any other as it is."""
+    return Walked.of(log) if isinstance(log, Rows) else log
+
+
 def begin(
-    log: Log | Summary | None,
+    log: AnyLog | Summary | None,
     settings: Settings,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
 ) -> Start:
     """Check the log and the settings, and fill in what was not given."""
-    values: dict[str, Any] = dict(settings)
+    log, values = known_log(log), dict[str, Any](settings)
     unknown = sorted(set(values) - set(Settings.__annotations__))
     if unknown:
         raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
@@ -115,7 +135,7 @@ def begin(
         names = log.action_names
         sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
         about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
-        about["fit"] = _sampled(log) if isinstance(log, Log) and log.n_rows else ""
+        about["fit"] = _rows_of(log) or ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
@@ -136,8 +156,14 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     return tuple(range(n_actions))
 
 
-def _sampled(log: Log) -> Log:
-    """Rows to test a model's fit by."""
+def _rows_of(log: Log | Summary) -> Log | None:
+    """Rows to test a model's fit by, where there are any."""
+    if isinstance(log, Log):
+        return _sampled(log) if log.n_rows else None
+    return log.fit if isinstance(log, Walked) else None
+
+
+def _sampled(log: AnyLog) -> Log:
     from sparing.model.lack_of_fit import sample
 
     return sample(log)

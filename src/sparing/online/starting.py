@@ -10,6 +10,7 @@ import numpy as np
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.reservoir import sampled
+from sparing.log.scanning import Rows
 from sparing.model.assumptions import Assumptions
 from sparing.model.kernels import with_kernel
 from sparing.model.prior import (
@@ -22,6 +23,7 @@ from sparing.model.prior import (
     standardised,
 )
 from sparing.model.statistics import Statistics, Summary
+from sparing.online.beginning import known_log
 from sparing.online.engine.learning import CONDITION
 from sparing.online.origins import Origins
 from sparing.online.sets import ConfidenceSets
@@ -78,12 +80,13 @@ def known_items(log: Any, items: Items | None) -> Items | None:
 
 
 def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
-    """The log, with kernel features if they are asked for."""
+    """The log, or what walking it told, with kernel features if they are asked for."""
     if kernel is None:
-        return log
+        return known_log(log)
     if not isinstance(log, Log):
+        how = "scan" if isinstance(log, Rows) else "summarise"
         raise SettingError(
-            "kernel=... needs the log's rows; summarise it with features=sparing.features(..., kernel=...) instead"
+            f"kernel=... needs the log's rows; {how} it with features=sparing.features(..., kernel=...) instead"
         )
     return with_kernel(log, kernel)
 

@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
+from sparing.log.scanning import AnyLog, Rows, rows_of
+from sparing.model.statistics import Summary
 from sparing.model.supported import Supported, better_half, elbow, find_elbow, top
 from sparing.online import algorithms
+from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
 from sparing.settings import among, number, share, whole
@@ -67,7 +70,7 @@ OF_POSTERIORS = ("prior_scale", "prior_mean", "spot_check", "misfit")
 
 
 def plan(
-    log: Log,
+    log: AnyLog,
     *,
     horizon: int | None = None,
     call_cost: float | None = None,
@@ -109,8 +112,8 @@ def plan(
     for name in settings:
         among("setting", name, PlanSettings.__annotations__)
     terms = {"call_cost": cost, "calls": calls, "horizon": length}
-    starts = _starts(log, names, settings, terms, levels)
-    pool = context_pool(log.contexts, np.random.default_rng([seed, 0]))
+    starts = _starts(_known(log, names), names, settings, terms, levels)
+    pool = _pool(log, seed)
     checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
@@ -140,6 +143,24 @@ def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if len(contexts) <= MOST_CONTEXTS:
         return contexts
     return contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
+
+
+def _pool(log: AnyLog, seed: int) -> np.ndarray:
+    """The same of a log, in memory or walked."""
+    rows = rows_of(log)
+    if rows.whole:
+        return context_pool(rows.read().contexts, np.random.default_rng([seed, 0]))
+    return rows.narrowed().sample(MOST_CONTEXTS, seed).contexts
+
+
+def _known(log: AnyLog, names: Sequence[str]) -> Any:
+    """What learners start from: of a scan, what walking it once told; and rows for those that need them."""
+    if isinstance(log, Log) or "eps_moful" not in names:
+        return known_log(log)
+    raise SettingError(
+        "a plan with eps_moful fits points to the log's rows, and a scan never holds them all. Leave it out of learners=..., "
+        "plan from a random part, plan(log.sample(200_000), ...), or read the log with sparing.read_log(...)"
+    )
 
 
 def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
@@ -174,7 +195,7 @@ def _try(
 
 
 def _starts(
-    log: Log,
+    log: Log | Summary,
     names: Sequence[str],
     settings: PlanSettings,
     terms: dict[str, Any],
@@ -196,14 +217,14 @@ def _starts(
     return alone, *(_started(name, log, settings, each) for name, each in chosen)
 
 
-def _started(name: str, log: Log, settings: PlanSettings, own: dict[str, Any]) -> Learner:
+def _started(name: str, log: Log | Summary, settings: PlanSettings, own: dict[str, Any]) -> Learner:
     """A learner at its start on the log, with settings of its `own`."""
     given: Any = {key: value for key, value in settings.items() if key in algorithms.Believed.__annotations__}
     if name in ("economical", "confident"):
         given |= {key: value for key, value in settings.items() if key in OF_POSTERIORS}
     if name == "confident" and "skip_confidence" in settings:
         given["confidence"] = settings["skip_confidence"]
-    if name == "eps_moful":
+    if name == "eps_moful" and isinstance(log, Log):
         given["supported"] = settings.get("supported") or _supported(log)
     with warnings.catch_warnings():  # large tolerances are tried on purpose
         warnings.simplefilter("ignore", UnitWarning)
@@ -247,7 +268,7 @@ def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
     )
 
 
-def _assumptions(log: Log, starts: tuple[Learner, ...]) -> tuple[str, ...]:
+def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
     """What the plan rests on, a sentence each."""
     believed, given = starts[0], starts[0].assumptions
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
@@ -292,8 +313,8 @@ def _rank(worlds: int, confidence: float) -> int:
     return rank
 
 
-def _check_log(log: Log) -> None:
-    if not isinstance(log, Log):
+def _check_log(log: AnyLog) -> None:
+    if not isinstance(log, Log | Rows):
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     if log.n_rows == 0:
         raise SettingError(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.features.encoder import Encoder
+from sparing.log.scanning import AnyLog, Rows
 from sparing.log.support import SUM_TOLERANCE
 from sparing.model.ellipsoids import widths
 from sparing.policies.fingerprint import Fingerprint
@@ -55,8 +56,17 @@ class Taught:
             rows = self.encoder.completed(rows)
         return checked_contexts(rows, n_features)
 
-    def held_out(self, log: Log) -> Log:
-        """The rows of the log that were held out when the policy was learnt: those it may be judged by."""
+    @overload
+    def held_out(self, log: Log) -> Log: ...
+
+    @overload
+    def held_out(self, log: Rows) -> Rows: ...
+
+    def held_out(self, log: AnyLog) -> AnyLog:
+        """The rows of the log that were held out when the policy was learnt: those it may be judged by.
+
+        Of a log that is walked, they are walked too.
+        """
         if self.taught is None:
             raise SettingError(
                 "this policy does not know which rows taught it. Learn it with sparing.learn(log, ..., holdout=0.3)"

@@ -123,7 +123,7 @@ def given_support(log: Log, support: Any) -> SupportModel:
 
     It is a function of contexts, a policy (its positive probabilities), or labels supported everywhere.
     """
-    model = _model(log, support)
+    model = support_model(log, support)
     mask = model(log.contexts)
     outside = np.flatnonzero(~mask[np.arange(log.n_rows), log.actions])
     if len(outside):
@@ -173,7 +173,8 @@ def support_function(support: Any, action_names: tuple[Hashable, ...]) -> GivenS
     return GivenSupport(lambda contexts: support.probabilities(contexts) > 0, len(action_names))
 
 
-def _model(log: Log, support: Any) -> SupportModel:
+def support_model(log: Log, support: Any) -> SupportModel:
+    """What the option `support` says, for a log with these actions and features; its rows are not asked."""
     if isinstance(support, KnownSupport):
         if len(support.elsewhere) != log.n_actions:
             raise SettingError(
