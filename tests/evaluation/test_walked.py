@@ -308,7 +308,7 @@ def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
         tracemalloc.stop()
         return most
 
-    log = drawn("distribution", rows=40 * 2048)
+    log = drawn("distribution", rows=40 * 2048, contexts=1000)
     (tmp_path / "few").mkdir()
     few, many = (
         scanned(log.part(slice(0, 10 * 2048)), tmp_path / "few", workers=1),
