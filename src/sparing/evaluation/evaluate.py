@@ -9,12 +9,11 @@ from scipy.special import stdtrit
 from sparing.errors import MissingExtraError, SettingError, SparingError
 from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, widened
 from sparing.evaluation.estimators import ESTIMATORS
-from sparing.evaluation.figures import AtOnce, Figures, Material, Settings
+from sparing.evaluation.figures import AtOnce, Figures, Material, Settings, Steps
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rewards import rewards_of
-from sparing.evaluation.steps import Steps
 from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
 from sparing.log.scanning import AnyLog, Rows, rows_of
@@ -59,6 +58,10 @@ def evaluate(
     instead, at radius determinant × 1 and level `delta`, with `noise` and `theta_bound` estimated where not given.
     `interval` is `normal`, `bootstrap`, `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is
     M for `clipped` and `cab`; `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
+
+    `log` may be one that `scan` gives: it is walked a few times, and the numbers are those of the same log in memory, bit for bit. A log of
+    several blocks (more than 131,072 rows, fewer where they are wide), in memory or not, has its folds of contexts by hash, and propensities for
+    `mlips` and notes on the reward model from a sample of its rows. A table as policy and the boosted model need a log in memory.
     """
     _check(log, policy, interval, band)
     _check_settings(taught, confidence, flag_mass, reward_model)

@@ -1,6 +1,7 @@
 """What an estimator's rows tell, in a few numbers: all that its estimate is made of. And where they come from."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,3 +141,22 @@ class AtOnce(Material):
     def limits(self, confidence: float) -> Limits:
         """By the rows."""
         return Limits(self.given.interval, confidence, self.luck)
+
+
+@dataclass
+class Steps:
+    """Tells a caller's function how many of all steps are done: methods, folds of fitted propensities, passes over a long log."""
+
+    report: Callable[[int, int], None] | None
+    total: int
+    done: int = 0
+
+    def step(self) -> None:
+        """One more is done."""
+        self.done += 1
+        if self.report is not None:
+            self.report(min(self.done, self.total), self.total)
+
+    def fold(self, done: int, folds: int) -> None:
+        """One more fold is fitted."""
+        self.step()

@@ -7,7 +7,7 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.evaluation.caution import Lack
 from sparing.evaluation.estimators import Parts
-from sparing.evaluation.figures import Figures, Material, Settings
+from sparing.evaluation.figures import Figures, Material, Settings, Steps
 from sparing.evaluation.intervals import Limits, Recipe, Summed, resampled
 from sparing.evaluation.passes import (
     Centre,
@@ -20,7 +20,6 @@ from sparing.evaluation.passes import (
 )
 from sparing.evaluation.powers import Powers
 from sparing.evaluation.rewards import rewards_of
-from sparing.evaluation.steps import Steps
 from sparing.evaluation.whole import Gathered
 from sparing.log.scanning import AnyLog, Rows
 from sparing.policies.pi_plus import clip_constant
