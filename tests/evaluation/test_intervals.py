@@ -222,13 +222,13 @@ def test_a_statistic_has_the_same_limits_alone_and_among_others(n, interval):
 def test_equal_and_constant_columns_are_summed_once(monkeypatch):
     n = 3000
     seen = []
-    poisson = module._poisson
+    poisson = module.poisson
 
     def spy(columns, generator):
         seen.append(columns.shape)
         return poisson(columns, generator)
 
-    monkeypatch.setattr(module, "_poisson", spy)
+    monkeypatch.setattr(module, "poisson", spy)
     rows, weights = rng().random((2, n))
     together = Limits("bootstrap", 0.9, rng())
     for base in (rows, rows.copy(), np.full(n, 2.5)):

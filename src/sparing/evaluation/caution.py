@@ -51,16 +51,32 @@ class Sample:
         return ""
 
 
+@dataclass(frozen=True)
+class Lack:
+    """What weights are short of, 1 − u_i − w_i, over the rows: its mean, and the standard error of that."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, lack: np.ndarray) -> "Lack":
+        """That of rows (n,); 0 of a single one."""
+        if len(lack) < 2:
+            return cls(0.0, 0.0)
+        return cls(float(lack.mean()), float(lack.std(ddof=1) / np.sqrt(len(lack))))
+
+    def beyond_chance(self, expected: float = EXPECTED) -> float:
+        """The mean where it is more than so many standard errors from 0, else 0."""
+        return self.mean if abs(self.mean) > expected * self.error else 0.0
+
+
 def beyond_chance(lack: np.ndarray, expected: float = EXPECTED) -> float:
     """The mean of 1 − u_i − w_i (n,), whose expectation is 0, where chance does not explain it; else 0.
 
     Chance explains as many standard errors as are `expected`. Where weights have a heavy tail, the largest are seldom in the log: the mean is then well above 0, far beyond a standard
     error that knows nothing of them either.
     """
-    if len(lack) < 2:
-        return 0.0
-    mean, error = float(lack.mean()), float(lack.std(ddof=1) / np.sqrt(len(lack)))
-    return mean if abs(mean) > expected * error else 0.0
+    return Lack.of(lack).beyond_chance(expected)
 
 
 def widened(

@@ -75,7 +75,7 @@ def mlips(of: Ingredients) -> Parts:
     parts = Parts(Terms(weights * of.log.rewards), None, None, None, weights, filled=False)
     if of.log.support.known:
         parts = _weighted(of, weights)
-    return replace(parts, fit=of.propensity_fit.error_of(of.target * of.log.rewards))
+    return replace(parts, fit=of.fit_error)
 
 
 def _weighted(of: Ingredients, weights: np.ndarray) -> Parts:
@@ -138,8 +138,8 @@ def snips(of: Ingredients) -> Parts:
     """Self-normalised IPS: Σwr/Σw; bounds (1 − ū)·SNIPS + ū·[r_min, r_max]."""
     zero, numerator = np.zeros(of.log.n_rows), of.weights * of.log.rewards
     missing, low, high, notes = _missing(of, of.weights)
-    share = float(np.clip(missing.mean(), 0, 1))
-    worth = [float(low.mean()), float(high.mean())]
+    share = float(np.clip(of.mean_of("missing", missing), 0, 1))
+    worth = [of.mean_of("low", low), of.mean_of("high", high)]
     if not of.log.support.known:  # an estimate of the mass, which luck can take below 0
         worth = [share * end for end in of.reward_range]
     lower, upper = (Terms(zero + each, numerator, of.weights, 1 - share) for each in worth)
@@ -172,7 +172,7 @@ def sndr(of: Ingredients) -> Parts:
     numerator, outside = of.weights * (of.log.rewards - of.model.direct[1]), of.unsupported
 
     def terms(base: np.ndarray, within: bool) -> Terms:
-        factor = 1 - float(outside.mass.mean()) if within and outside is not None else 1.0
+        factor = 1 - of.mean_of("missing", outside.mass) if within and outside is not None else 1.0
         return Terms(base, numerator, of.weights, factor)
 
     return _weighing(of, _modelled(of, of.model, terms, of.weights))

@@ -7,17 +7,18 @@ import numpy as np
 from scipy.special import stdtrit
 
 from sparing.errors import MissingExtraError, SettingError, SparingError
-from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, beyond_chance, widened
-from sparing.evaluation.estimators import ESTIMATORS, Parts
+from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, widened
+from sparing.evaluation.estimators import ESTIMATORS
+from sparing.evaluation.figures import AtOnce, Figures, Material, Settings, Steps
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.evaluation.result import Estimate, Evaluation
-from sparing.evaluation.taught import TAUGHT, Rows, judging_rows
+from sparing.evaluation.rewards import rewards_of
+from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
-from sparing.model.crossfitting import effective_sample_size
+from sparing.log.scanning import AnyLog, Rows, rows_of
 from sparing.policies.policy import Policy
 from sparing.settings import among, share
-from sparing.settings import reward_range as known_range
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
@@ -27,7 +28,7 @@ UNSEEN = 0.005
 
 
 def evaluate(
-    log: Log,
+    log: AnyLog,
     policy: Policy | np.ndarray,
     *,
     methods: Sequence[str] | None = None,
@@ -57,64 +58,96 @@ def evaluate(
     instead, at radius determinant × 1 and level `delta`, with `noise` and `theta_bound` estimated where not given.
     `interval` is `normal`, `bootstrap`, `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is
     M for `clipped` and `cab`; `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
+
+    `log` may be one that `scan` gives: it is walked a few times, and the numbers are those of the same log in memory, bit for bit. A log of
+    several blocks (more than 131,072 rows, fewer where they are wide), in memory or not, has its folds of contexts by hash, and propensities for
+    `mlips` and notes on the reward model from a sample of its rows. A table as policy and the boosted model need a log in memory.
     """
     _check(log, policy, interval, band)
     _check_settings(taught, confidence, flag_mass, reward_model)
-    chosen, rows = _methods(methods), judging_rows(log, policy, taught)
-    known = reward_range is not None or log.binary
-    of = Ingredients(
-        rows.log,
-        policy,
-        bounds_of(log, reward_range, interval),
-        band=band,
-        clip=clip,
-        ridge=ridge,
-        folds=folds,
-        seed=seed,
-        noise=noise,
-        theta_bound=theta_bound,
-        delta=delta,
-        reward_model=reward_model,
-        range_known=known,
-    )
+    chosen = _methods(methods)
+    everything = _at_hand(log, policy, reward_model)
+    judging = judging_rows(everything, policy, taught)
+    settings = Settings(chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta)
     steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
-    of.progress = steps.fold
-    # A wrong clip and a policy that is no policy are refused, whatever the methods.
-    _ = of.target, rows.log.propensities is not None and of.cap
-    limits = Limits(interval, confidence, np.random.default_rng([seed, 21]))
-    pending, unusable = _pending_all(chosen, of, rows, limits, flag_mass, steps, strict=methods is not None)
-    found, bounds = limits.found(), of.reward_range if known else (-np.inf, np.inf)
+    material = _material(everything, judging, policy, settings, reward_range, reward_model, steps)
+    limits = material.limits(confidence)
+    pending, unusable = _pending_all(material, judging, limits, flag_mass, steps, strict=methods is not None)
+    seen, known = material.reward_range, material.range_known
+    found, bounds = limits.found(), seen if known else (-np.inf, np.inf)
     return Evaluation(
-        tuple(each.limited(found, of.reward_range, bounds) for each in pending),
+        tuple(each.limited(found, seen, bounds) for each in pending),
         unusable,
-        rows.log.n_rows,
-        log.support.kind,
-        of.reward_range,
+        judging.log.n_rows,
+        material.log.support.kind,
+        seen,
         reward_range is not None,
         reward_range is None and known,
-        float(rows.log.rewards.mean()),
+        material.logged_mean,
         log.n_rows,
-        rows.held_out,
+        judging.held_out,
     )
 
 
-@dataclass
-class Steps:
-    """Tells a caller's function how many of all steps are done: methods, and folds of fitted propensities."""
+def _at_hand(log: AnyLog, policy: Policy | np.ndarray, reward_model: str) -> AnyLog:
+    """The log with all its rows at once, where it has one block, or what is asked needs them; else as one that is walked."""
+    needs = {
+        "a policy as a table has a row for each of the log's; give one with probabilities(contexts)": isinstance(
+            policy, np.ndarray
+        ),
+        "reward_model='boosted' needs all rows at once; evaluate on log.sample(200_000), or on read_log(...)": (
+            reward_model == "boosted"
+        ),
+    }
+    for need, there in needs.items():
+        if there and isinstance(log, Log):
+            return log
+        if there:
+            raise SettingError(f"the log is a {type(log).__name__}, which is read in pieces: {need}")
+    rows = rows_of(log)
+    if not rows.whole:
+        return rows
+    return log if isinstance(log, Log) else next(rows.blocks())[1]
 
-    report: Callable[[int, int], None] | None
-    total: int
-    done: int = 0
 
-    def step(self) -> None:
-        """One more is done."""
-        self.done += 1
-        if self.report is not None:
-            self.report(min(self.done, self.total), self.total)
+def _material(
+    everything: AnyLog,
+    judging: Judging,
+    policy: Policy | np.ndarray,
+    given: Settings,
+    reward_range: tuple[float, float] | None,
+    reward_model: str,
+    steps: Steps,
+) -> Material:
+    """What the estimates are made of: of all rows at once, or of several passes over them."""
+    log = judging.log
+    if isinstance(log, Log) and everything is not log:
+        log = _at_hand(log, policy, reward_model)
+    if not isinstance(log, Log):
+        from sparing.evaluation.walked import Walked
 
-    def fold(self, done: int, folds: int) -> None:
-        """One more fold is fitted."""
-        self.step()
+        assert not isinstance(policy, np.ndarray)
+        return Walked(log, policy, given, everything, reward_range, steps)
+    rewards = rewards_of(everything)
+    of = Ingredients(
+        log,
+        policy,
+        rewards.bounds(reward_range, given.interval),
+        band=given.band,
+        clip=given.clip,
+        ridge=given.ridge,
+        folds=given.folds,
+        seed=given.seed,
+        noise=given.noise,
+        theta_bound=given.theta_bound,
+        delta=given.delta,
+        reward_model=reward_model,
+        range_known=reward_range is not None or rewards.binary,
+        progress=steps.fold,
+    )
+    # A wrong clip and a policy that is no policy are refused, whatever the methods.
+    _ = of.target, log.propensities is not None and of.cap
+    return AtOnce(of, given)
 
 
 @dataclass(frozen=True)
@@ -174,20 +207,13 @@ def within(value: float, known: tuple[float, float]) -> float:
 
 
 def _pending_all(
-    chosen: Sequence[str],
-    of: Ingredients,
-    rows: Rows,
-    limits: Limits,
-    flag_mass: float,
-    steps: Steps,
-    *,
-    strict: bool,
+    material: Material, judging: Judging, limits: Limits, flag_mass: float, steps: Steps, *, strict: bool
 ) -> tuple[list[Pending], dict[str, str]]:
     """The estimates of the methods that can be used, and why others cannot; `strict` raises instead."""
     pending, unusable = [], {}
-    for name in chosen:
+    for name in material.given.methods:
         try:
-            pending.append(_pending(name, ESTIMATORS[name](of), of, rows, limits, flag_mass))
+            pending.append(_pending(name, material.figures(name), material, judging, limits, flag_mass))
         except SparingError as error:
             if strict and not isinstance(error, MissingExtraError):
                 raise
@@ -197,77 +223,78 @@ def _pending_all(
 
 
 def _pending(
-    name: str, parts: Parts, of: Ingredients, rows: Rows, limits: Limits, flag_mass: float
+    name: str, figures: Figures, of: Material, judging: Judging, limits: Limits, flag_mass: float
 ) -> Pending:
-    if not np.isfinite(parts.plain.value):
+    if not np.isfinite(figures.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-    sample = _sample(parts, of, limits.confidence)
-    mass = None if parts.missing is None else float(np.clip(parts.missing.mean(), 0, 1))
+    sample = _sample(figures, of, limits.confidence)
+    mass = None if figures.missing is None else float(np.clip(figures.missing, 0, 1))
     samples = [sample]
-    if parts.check is not None:
-        samples.append(_sample(parts.check, of, limits.confidence))
+    if figures.check is not None:
+        samples.append(_sample(figures.check, of, limits.confidence))
     refusal = next((each.refusal for each in samples if each.refusal), "")
     if limits.interval == "bernstein":  # holds for every n as it is
         refusal = ""
     estimate = Estimate(
         method=name,
-        value=parts.plain.value,
+        value=figures.plain.value,
         low=np.nan,
         high=np.nan,
         support_low=None,
         support_high=None,
         unsupported_mass=mass,
-        clipped_mass=0.0 if parts.clipped is None else max(0.0, float(parts.clipped.mean())),
+        clipped_mass=max(0.0, figures.clipped or 0.0),
         effective_sample_size=sample.effective,
         interval=limits.interval,
         confidence=limits.confidence,
         flagged=mass is None or mass + of.untried > flag_mass,
         few_rows=sample.effective < FEW or min(each.effective for each in samples) < FEWEST,
         refused=bool(refusal),
-        in_sample=rows.in_sample,
-        notes=(*rows.notes, *parts.notes, *_notes(parts, of, sample, refusal)),
+        in_sample=judging.in_sample,
+        notes=(*judging.notes, *figures.notes, *_notes(figures, of, sample, refusal)),
     )
-    own = limits.add(parts.plain)
-    plain = (own, own) if parts.ends is None else (limits.add(parts.ends[0]), limits.add(parts.ends[1]))
+    own, ends = limits.add(figures.plain), figures.ends
+    plain = (own, own) if ends is None else (limits.add(ends[0]), limits.add(ends[1]))
     bounds = None
-    if parts.missing is not None and not of.log.support.known and parts.missing.mean() <= 0:
+    if figures.missing is not None and not of.log.support.known and figures.missing <= 0:
         bounds = plain  # a mean weight above 1 is no negative mass: nothing is missing
-    elif parts.low is not None and parts.high is not None:
-        bounds = limits.add(parts.low), limits.add(parts.high)
+    elif figures.low is not None and figures.high is not None:
+        bounds = limits.add(figures.low), limits.add(figures.high)
     check = None
-    if parts.check is not None:
-        check = limits.add(parts.check.plain), parts.check.plain.value, samples[-1]
+    if figures.check is not None:
+        check = limits.add(figures.check.plain), figures.check.plain.value, samples[-1]
     return Pending(estimate, sample, plain, bounds, check)
 
 
-def _sample(parts: Parts, of: Ingredients, confidence: float) -> Sample:
+def _sample(figures: Figures, of: Material, confidence: float) -> Sample:
     """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave."""
-    effective = effective_sample_size(parts.weights)
-    expected = EXPECTED_OF_FEW if effective < FEW and not parts.model else EXPECTED
-    unseen = 0.0 if parts.lack is None else beyond_chance(parts.lack, expected)
-    error, lift = parts.fit
-    error *= float(stdtrit(of.folds - 1, (1 + confidence) / 2))
-    assumed = 0.0 if of.range_known or parts.model else _assumed(parts, unseen)
-    return Sample(effective, unseen, parts.filled, error, lift, assumed)
+    effective = figures.effective
+    expected = EXPECTED_OF_FEW if effective < FEW and not figures.model else EXPECTED
+    unseen = 0.0 if figures.lack is None else figures.lack.beyond_chance(expected)
+    error, lift = figures.fit
+    error *= float(stdtrit(of.given.folds - 1, (1 + confidence) / 2))
+    assumed = 0.0 if of.range_known or figures.model else _assumed(figures, unseen)
+    return Sample(effective, unseen, figures.filled, error, lift, assumed)
 
 
-def _assumed(parts: Parts, unseen: float) -> float:
+def _assumed(figures: Figures, unseen: float) -> float:
     """The share of a policy that counts with the range of rewards which are not the policy's.
 
     The range counts for what was not seen and for what clipping takes away. The rewards seen are the policy's too
     where its weights before clipping are of enough effective rows and add up to what they ought to.
     """
-    if parts.clipped is None or parts.whole is None or parts.missing is None:
+    if figures.clipped is None or figures.whole is None:
         return max(unseen, 0.0)
-    counted = max(0.0, float(parts.clipped.mean())) + abs(unseen)
-    if effective_sample_size(parts.whole) < FEWEST:
+    counted = max(0.0, figures.clipped) + abs(unseen)
+    effective, lack = figures.whole
+    if effective < FEWEST:
         return counted
-    return min(counted, max(beyond_chance(1 - parts.missing - parts.whole), 0.0))
+    return min(counted, max(lack.beyond_chance(), 0.0))
 
 
-def _notes(parts: Parts, of: Ingredients, sample: Sample, refusal: str) -> Iterator[str]:
+def _notes(figures: Figures, of: Material, sample: Sample, refusal: str) -> Iterator[str]:
     """What is to be said of an estimate."""
-    if parts.low is None:
+    if figures.low is None:
         yield "the support is unknown: what this leaves out cannot be bounded"
     if of.log.support.kind == "estimated":
         yield "support and propensities are estimated"
@@ -286,12 +313,12 @@ def _notes(parts: Parts, of: Ingredients, sample: Sample, refusal: str) -> Itera
             f"the weights add up to {more} than they ought to, by {abs(sample.unseen):.1%} of the policy beyond chance: that part counts "
             "as unseen in the interval"
         )
-    if parts.model:
+    if figures.model:
         yield from of.linear_notes
 
 
-def _check(log: Log, policy: Policy | np.ndarray, interval: str, band: str) -> None:
-    if not isinstance(log, Log):
+def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -> None:
+    if not isinstance(log, Log | Rows):
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     if not isinstance(policy, np.ndarray) and not hasattr(policy, "probabilities"):
         hint = "pass learner.policy()" if hasattr(policy, "policy") else "give it probabilities(contexts)"
@@ -318,15 +345,3 @@ def _methods(given: Sequence[str] | None) -> tuple[str, ...]:
     if unknown or not chosen:
         raise SettingError(f"method {unknown[0] if unknown else ''!r}; known are {', '.join(ESTIMATORS)}")
     return chosen
-
-
-def bounds_of(log: Log, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
-    """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
-    seen = float(log.rewards.min()), float(log.rewards.max())
-    low, high = known_range(given) or ((0.0, 1.0) if log.binary else seen)
-    if interval == "bernstein" and (seen[0] < low or seen[1] > high):
-        raise SettingError(
-            f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
-            f"{seen[0]:.4g} to {seen[1]:.4g}"
-        )
-    return low, high

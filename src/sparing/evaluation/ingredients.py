@@ -39,7 +39,8 @@ class Part:
 class Ingredients:
     """Lazily computed per-row quantities of a policy on a log; all (n,) unless said otherwise.
 
-    The settings are those of `evaluate`; range_known is False where the reward range is that of the rewards seen.
+    The settings are those of `evaluate`; range_known is False where the reward range is that of the rewards seen. What is of the whole
+    log, not of its rows, is a method or a property of its own: of a block of a longer log it is another (`block.py`).
     """
 
     log: Log
@@ -56,6 +57,7 @@ class Ingredients:
     reward_model: str = "linear"
     range_known: bool = True
     progress: Callable[[int, int], None] | None = None
+    first_row: int = 0
     _table: np.ndarray | None = field(default=None, init=False)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
@@ -69,7 +71,7 @@ class Ingredients:
             return
         given = isinstance(self.policy, np.ndarray)
         small, kept = self.log.n_rows * self.log.n_actions <= KEPT_CELLS, []
-        for rows, chances in policy_blocks(self.log, self.policy):
+        for rows, chances in policy_blocks(self.log, self.policy, first_row=self.first_row):
             if small and not given:
                 kept.append(chances)
             yield rows, chances
@@ -121,6 +123,11 @@ class Ingredients:
     def propensity_fit(self) -> PropensityFit:
         """Propensities fitted to the log, each row's by a model that has not seen its context."""
         return fit_propensities(self.log, folds=self.folds, seed=self.seed, progress=self.progress)
+
+    @property
+    def fit_error(self) -> tuple[float, float]:
+        """The standard error and the lift that fitted propensities bring to MLIPS."""
+        return self.propensity_fit.error_of(self.target * self.log.rewards)
 
     @cached_property
     def linear_notes(self) -> tuple[str, ...]:
@@ -198,20 +205,32 @@ class Ingredients:
         )
         return Ellipsoids(self.sums, assumptions)
 
-    def influence(self, *, within_support: bool) -> np.ndarray:
-        """What a row's residual adds to the direct method through the fit, centred: n·g_aᵀV_a⁻¹x_i·e_i.
+    def mean_of(self, name: str, rows: np.ndarray) -> float:
+        """The mean over all rows of the log of what is given (n,) for the rows here, by name."""
+        return float(rows.mean())
 
-        g_a is the mean of π(a|x)·x, over supported pairs only if `within_support`.
-        """
+    def pull(self, *, within_support: bool) -> np.ndarray:
+        """Σ_i π(a|x_i)·x_i, (K, d), over supported pairs only if `within_support`."""
         log = self.log
         pull = np.zeros((log.n_actions, log.n_features))
         for rows, chances in self.blocks():
             used = np.where(log.support.mask(rows), chances, 0.0) if within_support else chances
             pull += used.T @ log.contexts[rows]
-        lever = times_inverse(self.sums, self.ridge, pull)
+        return pull
+
+    def lever(self, *, within_support: bool) -> np.ndarray:
+        """V_a⁻¹ times the pull of the whole log, (K, d)."""
+        return times_inverse(self.sums, self.ridge, self.pull(within_support=within_support))
+
+    def influence(self, *, within_support: bool) -> np.ndarray:
+        """What a row's residual adds to the direct method through the fit, centred: n·g_aᵀV_a⁻¹x_i·e_i.
+
+        g_a is the mean of π(a|x)·x, over supported pairs only if `within_support`.
+        """
+        log, lever = self.log, self.lever(within_support=within_support)
         residual = log.rewards - np.einsum("ij,ij->i", log.contexts, self.theta[log.actions])
         added = np.einsum("ij,ij->i", lever[log.actions], log.contexts) * residual
-        return added - added.mean()
+        return added - self.mean_of("influence inside" if within_support else "influence", added)
 
 
 @dataclass(eq=False)

@@ -1,6 +1,7 @@
 """A statistic as rows, and its confidence interval: in closed form, or by resampling the rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -13,6 +14,9 @@ BLOCKS = 1024
 """Random blocks of rows in the block bootstrap; a sample no larger than this is resampled row by row."""
 
 RESAMPLES = 1000
+
+Recipe = tuple[int | float, int | float, int | float, float]
+"""Base, numerator and denominator, each the place of a column or a constant, and the factor of the ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,11 @@ class Terms:
     denominator: np.ndarray | None = None
     factor: float = 1.0
     span: float | None = None
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return len(self.base)
 
     @property
     def value(self) -> float:
@@ -50,6 +59,11 @@ class Terms:
         return self.base + self.factor * (ratio + slope)
 
     @property
+    def variance(self) -> float:
+        """That of the linearised rows."""
+        return float(self.linearised().var(ddof=1))
+
+    @property
     def freedom(self) -> float:
         """Degrees of freedom that the rows leave to their variance: (Σe²)²/Σe⁴ − 1, e a row's deviation; 1 or more.
 
@@ -63,25 +77,41 @@ class Terms:
         return max(float(squares.sum() ** 2 / (squares @ squares)) - 1, 1.0)
 
 
-def closed_form(terms: Terms, interval: str, confidence: float) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Summed:
+    """What is left of the terms of many rows when they are let go: what `Terms` says of itself, and how to resample it.
+
+    columns: the places of base, numerator and denominator among the sums of resamples; None where a term has none.
+    """
+
+    n: int
+    value: float
+    variance: float
+    freedom: float
+    factor: float
+    span: float | None
+    columns: tuple[int, int | None, int | None]
+
+
+def closed_form(terms: Terms | Summed, interval: str, confidence: float) -> tuple[float, float]:
     """value ± half: `normal`, half = z·sd/√n of the linearised rows; or `bernstein`, for bounded rows.
 
     Empirical Bernstein: half = sqrt(2·V·ln(4/α)/n) + 7·span·ln(4/α)/(3(n−1)).
     """
-    n = len(terms.base)
+    n = terms.n
     if n < 2:
         return -np.inf, np.inf
     if interval == "normal":
-        half = float(ndtri((1 + confidence) / 2) * terms.linearised().std(ddof=1) / np.sqrt(n))
+        half = float(ndtri((1 + confidence) / 2) * np.sqrt(terms.variance) / np.sqrt(n))
     elif terms.span is None:
         raise SettingError("interval='bernstein' needs bounded terms: use it with the method `clipped`")
     else:
-        level, variance = np.log(4 / (1 - confidence)), float(terms.base.var(ddof=1))
+        level, variance = np.log(4 / (1 - confidence)), terms.variance
         half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
     return terms.value - half, terms.value + half
 
 
-def stretch(terms: Terms, confidence: float) -> float:
+def stretch(terms: Terms | Summed, confidence: float) -> float:
     """How many times farther out Student's limits are than the normal's, by the freedom of the terms."""
     tail = (1 + confidence) / 2
     return float(stdtrit(terms.freedom, tail) / ndtri(tail))
@@ -107,13 +137,13 @@ class Limits:
         self._found: list[tuple[float, float]] = []
         self._block_of_row: np.ndarray | None = None
         self._columns: list[np.ndarray] = []
-        self._recipes: list[tuple[int | float, int | float, int | float, float]] = []
+        self._recipes: list[Recipe] = []
         self._stretches: list[tuple[float, float]] = []
         self._n = 0
 
-    def add(self, terms: Terms) -> int:
+    def add(self, terms: Terms | Summed) -> int:
         """Take a statistic; returns its place in what is found."""
-        self._n = len(terms.base)
+        self._n = terms.n
         if self._n < 2 or "bootstrap" not in self.interval:
             low, high = closed_form(terms, self.interval, self.confidence)
             sure = self.interval == "bernstein" or self._n < 2
@@ -121,12 +151,15 @@ class Limits:
             self._found.append(stretched(low, high, terms.value, factor))
             return len(self._found) - 1
         self._stretches.append((terms.value, stretch(terms, self.confidence)))
+        self._recipes.append(self._recipe(terms))
+        return len(self._recipes) - 1
+
+    def _recipe(self, terms: Any) -> Recipe:
         above: int | float = 0.0
         below: int | float = 1.0
         if terms.numerator is not None and terms.denominator is not None:
             above, below = self._column(terms.numerator), self._column(terms.denominator)
-        self._recipes.append((self._column(terms.base), above, below, terms.factor))
-        return len(self._recipes) - 1
+        return self._column(terms.base), above, below, terms.factor
 
     def found(self) -> list[tuple[float, float]]:
         """The limits, in the order in which the statistics were added."""
@@ -173,14 +206,19 @@ class Limits:
         if not self._columns:
             return np.empty((0, RESAMPLES)), np.ones(RESAMPLES)
         if self.interval == "bootstrap" and self._n > BLOCKS:
-            return _poisson(np.array(self._columns), self._rng)
+            return poisson(np.array(self._columns), self._rng)
         sizes = np.ones(self._n)
         if self._block_of_row is not None:
             sizes = np.bincount(self._block_of_row, minlength=BLOCKS).astype(float)
-        counts = _with_replacement(len(sizes), self._rng)
-        # Not a matrix product: BLAS may round differently with another number of threads.
-        sums = np.einsum("bn,cn->cb", counts, np.array([*self._columns, sizes]))
-        return sums[:-1], sums[-1]
+        return resampled(np.array([*self._columns, sizes]), self._rng)
+
+
+def resampled(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over units drawn with replacement, of columns (C, units), and of the last of them, which are the units' rows."""
+    counts = _with_replacement(columns.shape[1], rng)
+    # Not a matrix product: BLAS may round differently with another number of threads.
+    sums = np.einsum("bn,cn->cb", counts, columns)
+    return sums[:-1], sums[-1]
 
 
 def _with_replacement(units: int, rng: np.random.Generator) -> np.ndarray:
@@ -189,7 +227,7 @@ def _with_replacement(units: int, rng: np.random.Generator) -> np.ndarray:
     return np.bincount(drawn.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units)
 
 
-def _poisson(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def poisson(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Every replicate takes every row Poisson(1) times, columns (C, n)."""
     from sparing.evaluation import resampling_kernels as kernels
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.log import Log
+from sparing.log.scanning import AnyLog, Memory
 from sparing.policies.fingerprint import Fingerprint
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 
@@ -16,33 +16,33 @@ UNKNOWN = "it cannot be told whether these rows taught the policy; if they did, 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Judging:
     """The rows that a policy is judged by."""
 
-    log: Log
+    log: AnyLog
     notes: tuple[str, ...] = ()
     held_out: bool = False
     in_sample: bool = False
 
 
-def judging_rows(log: Log, policy: Policy | np.ndarray, taught: str) -> Rows:
+def judging_rows(log: AnyLog, policy: Policy | np.ndarray, taught: str) -> Judging:
     """All rows where none of them taught the policy, those held out where some did, else none: an error."""
     known: Fingerprint | None = getattr(policy, "taught", None)
     if known is None:
         untaught = isinstance(policy, UniformPolicy | ConstantPolicy)
-        return Rows(log, () if untaught else (UNKNOWN,))
+        return Judging(log, () if untaught else (UNKNOWN,))
     overlap = known.overlap(log)
     if overlap == "none":
-        return Rows(log)
+        return Judging(log)
     if taught == "allow":
         sure = overlap == "some"
-        return Rows(log, ("these rows taught the policy" if sure else UNKNOWN,), in_sample=sure)
+        return Judging(log, ("these rows taught the policy" if sure else UNKNOWN,), in_sample=sure)
     held, reason = _held_out(log, known)
     if held is not None:
         note = f"judged on the {held.n_rows:,} of {log.n_rows:,} rows that were held out when it was learnt"
-        return Rows(held, (note,), held_out=True)
+        return Judging(held, (note,), held_out=True)
     if overlap == "unclear":
-        return Rows(log, (UNKNOWN,))
+        return Judging(log, (UNKNOWN,))
     raise SettingError(
         f"rows of this log are among the {known.rows:,} that taught the policy ({reason}): on them it looks "
         "better than it is. Learn it again with a part held out (holdout=0.3), or evaluate it on another log; "
@@ -50,10 +50,12 @@ def judging_rows(log: Log, policy: Policy | np.ndarray, taught: str) -> Rows:
     )
 
 
-def _held_out(log: Log, known: Fingerprint) -> tuple[Log | None, str]:
+def _held_out(log: AnyLog, known: Fingerprint) -> tuple[AnyLog | None, str]:
     """The rows held out; None where there are none, or where it cannot be told which they were, and why."""
+    if isinstance(log, Memory) and known.split is not None and known.split.by == "row":
+        log = log.log  # single rows are told apart by all of them
     try:
-        held = known.held_out(log)
+        held: AnyLog = known.held_out(log)
     except SettingError as error:
         return None, str(error)
     return (held, "") if held.n_rows else (None, "none of those held out is here")

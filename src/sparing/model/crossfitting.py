@@ -107,7 +107,7 @@ class PropensityFit:
     """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.
 
     `checked` are the rows on which the temperature is set, and on which it is judged how far the propensities
-    can be trusted.
+    can be trusted. tried (K,): whether an action has any row.
     """
 
     log: Log
@@ -116,7 +116,12 @@ class PropensityFit:
     offset: np.ndarray
     rows_trained: int
     checked: np.ndarray
+    tried: np.ndarray
     temperature: float = 1.0
+
+    def of_rows(self, log: Log, fold_of: np.ndarray) -> "PropensityFit":
+        """The same models for other rows of the log they were fitted to, whose folds are these, (n,)."""
+        return replace(self, log=log, fold_of=fold_of, checked=np.empty(0, dtype=np.int64))
 
     def table(self, rows: np.ndarray) -> np.ndarray:
         """μ̂(a|x) of these rows, (rows, K), each by the model of its own fold."""
@@ -197,7 +202,7 @@ class PropensityFit:
     def _scores(self, rows: np.ndarray, fold: int) -> np.ndarray:
         """Log-odds by one fold's model; an action it has not seen counts as one more row would."""
         scores = self.log.contexts[rows] @ self.theta[fold].T + self.offset[fold]
-        unseen = (self.offset[fold] == -np.inf) & (self.log.counts > 0)
+        unseen = (self.offset[fold] == -np.inf) & self.tried
         if unseen.any() and len(rows):
             total = special.logsumexp(scores, axis=1) - np.log(self.rows_trained)
             scores[:, unseen] = total[:, None]
@@ -207,15 +212,21 @@ class PropensityFit:
 
 
 def fit_propensities(
-    log: Log, *, folds: int = 5, seed: int = 0, progress: Callable[[int, int], None] | None = None
+    log: Log,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    tried: np.ndarray | None = None,
 ) -> PropensityFit:
     """μ̂(a|x): each row by a model that has not seen its context.
 
     An action that was never logged gets 0, and so does one outside a row's support where that is known.
     The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
-    `progress(done, folds)` is called after each fold.
+    `progress(done, folds)` is called after each fold. `tried` (K,) is given where the rows are a sample of a longer log: whether
+    that has a row of each action; folds are then those of `block_folds`.
     """
-    fold_of = context_folds(log, folds, seed)
+    fold_of = block_folds(log, folds, seed, whole=tried is None)
     theta = np.zeros((folds, log.n_actions, log.n_features))
     offset = np.full((folds, log.n_actions), -np.inf)
     most = min(TRAINING_ROWS, max(1, TRAINING_CELLS // log.n_actions))
@@ -232,7 +243,8 @@ def fit_propensities(
             progress(fold + 1, folds)
     some = np.random.default_rng([seed, 13]).permutation(log.n_rows)
     checked = np.sort(some[: max(1, CHECKED_CELLS // log.n_actions)])
-    return PropensityFit(log, fold_of, theta, offset, rows_trained, checked).cooled()
+    tried = log.counts > 0 if tried is None else tried
+    return PropensityFit(log, fold_of, theta, offset, rows_trained, checked, tried).cooled()
 
 
 class Calibration(NamedTuple):
