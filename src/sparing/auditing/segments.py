@@ -40,10 +40,13 @@ class Bound:
 
     def total(self, contexts: np.ndarray) -> np.ndarray:
         """Σ_j weight_j·x_j of each of the contexts (n, d), (n,)."""
-        features, weights = zip(*self.terms, strict=True)
-        if weights == (1,):
-            return contexts[:, features[0]]
-        return contexts[:, features] @ np.array(weights)
+        (first, weight), *others = self.terms
+        if not others and weight == 1:
+            return contexts[:, first]
+        total: np.ndarray = contexts[:, first] * weight
+        for feature, weight in others:  # one by one, so that each row's bits are its own
+            total += contexts[:, feature] * weight
+        return total
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
         """Whether each of the contexts (n, d) keeps the bound, (n,)."""

@@ -15,7 +15,7 @@ from sparing.log.walking import Statistic, Together
 from sparing.model.statistics import COMPILED_CELLS, Statistics, Summary, sums_of
 
 
-class _Sums(Statistic[Log, Any]):
+class Sums(Statistic[Log, Any]):
     """The per-action sums of a log; by the compiled kernel where the log is large enough to earn it."""
 
     def __init__(self, log: AnyLog) -> None:
@@ -24,6 +24,7 @@ class _Sums(Statistic[Log, Any]):
         self.compiled = rows.n_rows * rows.n_features >= COMPILED_CELLS
 
     def zero(self) -> Any:
+        """Sums of no rows."""
         if not self.compiled:
             return []
         from sparing.model.tiles import Tiles
@@ -31,6 +32,7 @@ class _Sums(Statistic[Log, Any]):
         return Tiles(self.n_actions, self.n_features)
 
     def update(self, state: Any, block: Log, first_row: int) -> Any:
+        """Adds a block up, or keeps it until its leaf is full."""
         if self.compiled:
             state.add(block.contexts, block.actions, block.rewards)
         else:
@@ -38,6 +40,7 @@ class _Sums(Statistic[Log, Any]):
         return state
 
     def finish(self, state: Any) -> Statistics:
+        """The sums of a leaf."""
         if self.compiled:
             return state.sums()
         if not state:
@@ -45,6 +48,7 @@ class _Sums(Statistic[Log, Any]):
         return sums_of(state[0] if len(state) == 1 else joined(state[0], state))
 
     def merge(self, one: Statistics, other: Statistics) -> Statistics:
+        """Those of both."""
         return one + other
 
 
@@ -68,13 +72,13 @@ class _Contexts(Statistic[Log, Reservoir]):
 def statistics_of(log: AnyLog) -> Statistics:
     """The sums of a log, in memory or walked."""
     rows = rows_of(log).narrowed()
-    return replace(rows.fold(_Sums(rows)), encoder=rows.encoder.digest)
+    return replace(rows.fold(Sums(rows)), encoder=rows.encoder.digest)
 
 
 def summary_of(log: AnyLog) -> Summary:
     """What a log's sums tell, without its rows."""
     rows = rows_of(log).narrowed()
-    sums, some = rows.fold(Together(_Sums(rows), _Contexts(rows.n_features)))
+    sums, some = rows.fold(Together(Sums(rows), _Contexts(rows.n_features)))
     sums = replace(sums, encoder=rows.encoder.digest)
     return Summary(sums, rows.action_names, rows.encoder, rows.items, some.contexts)
 

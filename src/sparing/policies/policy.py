@@ -270,8 +270,13 @@ def softmax(scores: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     return table
 
 
-def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions."""
+def policy_blocks(
+    log: Log, policy: Policy | np.ndarray, *, first_row: int = 0
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions.
+
+    `first_row` is the first row's number in a longer log, for errors.
+    """
     ask, places = _asked(log, policy)
     for rows in Blocks.of(log.n_rows, log.n_actions):
         size = rows.stop - rows.start
@@ -288,7 +293,7 @@ def policy_blocks(log: Log, policy: Policy | np.ndarray) -> Iterator[tuple[slice
         if off.any() or chances.min() < 0:
             row = int((off | (chances < 0).any(axis=1)).argmax())
             raise SettingError(
-                f"the policy's probabilities at row {rows.start + row} sum to {sums[row]:.6g} (smallest "
+                f"the policy's probabilities at row {first_row + rows.start + row} sum to {sums[row]:.6g} (smallest "
                 f"{chances[row].min():.4g}); they must be 0 or more and sum to 1"
             )
         yield rows, chances
