@@ -8,6 +8,7 @@ import numpy as np
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
+from sparing.log.log import SMALL
 from sparing.log.moments import Moments, Weights
 from sparing.log.sketches import Distinct, Values
 from sparing.log.walking import Statistic
@@ -174,13 +175,13 @@ class Facts:
     contexts: Distinct
 
     @classmethod
-    def of(cls, block: Log, rare: float) -> "Facts":
-        """Those of a block."""
+    def of(cls, block: Log, rare: float, *, many: bool = False) -> "Facts":
+        """Those of a block, which may be one of many."""
         return cls(
             Rewards.of(block),
             None if block.propensities is None else Propensities.of(block),
             Sets.of(block.support, rare) if block.support.known else None,
-            Distinct.of(group_hashes(block)),
+            Distinct.of(group_hashes(block, many=many)),
         )
 
     def __add__(self, other: "Facts") -> "Facts":
@@ -196,8 +197,8 @@ class Facts:
 class Gathered(Statistic[Log, Facts | None]):
     """The facts of all rows; None where there are none."""
 
-    def __init__(self, rare: float) -> None:
-        self.rare = rare
+    def __init__(self, rows: int, rare: float) -> None:
+        self.rare, self.many = rare, rows >= SMALL
 
     def zero(self) -> Facts | None:
         """No rows tell nothing."""
@@ -205,7 +206,7 @@ class Gathered(Statistic[Log, Facts | None]):
 
     def update(self, state: Facts | None, block: Log, first_row: int) -> Facts | None:
         """One more block."""
-        return self.merge(state, Facts.of(block, self.rare))
+        return self.merge(state, Facts.of(block, self.rare, many=self.many))
 
     def merge(self, one: Facts | None, other: Facts | None) -> Facts | None:
         """Those of both."""

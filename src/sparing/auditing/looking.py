@@ -55,7 +55,7 @@ def look(rows: Rows, rare: float, seed: int) -> Look:
     """Walk a log once."""
     size = sample_rows(rows.header)
     short = rows.n_rows <= size
-    wanted: list[Statistic[Log, Any]] = [Gathered(rare), Sums(rows)]
+    wanted: list[Statistic[Log, Any]] = [Gathered(rows.n_rows, rare), Sums(rows)]
     if not (short and isinstance(rows, Memory)):
         wanted.append(Sample(rows.header, rows.n_rows, size, seed))
     facts, sums, *sampled = rows.fold(Together(*wanted))

@@ -168,21 +168,22 @@ def _blind_segments(
     """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
     binned = Binned(log.contexts[first])
     contexts = np.asfortranarray(log.contexts[second])
+    searched_actions, counted_actions = log.actions[first], log.actions[second]
     smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
     blind: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
     for action in range(log.n_actions):
-        tried = log.actions[first] == action
-        leaves = binned.leaves(tried, smallest=smallest, bar=bar)
-        inside = np.array([leaf.segment.contains(contexts) for leaf in leaves])
-        hits = (inside & (log.actions[second] == action)).sum(axis=1)
-        low, high = share_limits(hits, inside.sum(axis=1), confidence)
+        leaves = binned.leaves(searched_actions == action, smallest=smallest, bar=bar)
+        rows = contexts[counted_actions == action]
+        hits = np.array([np.count_nonzero(leaf.segment.contains(rows)) for leaf in leaves])
+        sizes = np.array([np.count_nonzero(leaf.segment.contains(contexts)) for leaf in leaves])
+        low, high = share_limits(hits, sizes, confidence)
         for number, leaf in enumerate(leaves):
             if high[number] < bar:
                 blind.append((action, leaf.segment))
-                unsupported[action] += inside[number].mean()
+                unsupported[action] += sizes[number] / len(second)
             elif low[number] < bar:
-                undecided[action] += inside[number].mean()
+                undecided[action] += sizes[number] / len(second)
                 if not leaf.hits + hits[number]:  # never tried
                     blind.append((action, leaf.segment))
     return blind, unsupported, undecided
