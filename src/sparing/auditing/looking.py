@@ -103,4 +103,5 @@ def _walked(
         return measures, doing
     if not found.segments:
         return replace(measuring.zero(), rows=rows.n_rows), None
-    return (rows if rows.header.support.known else rows.narrowed()).fold(measuring), None
+    needed = rows if rows.header.support.known else rows.narrowed()
+    return needed.focused(measuring.features).fold(measuring), None

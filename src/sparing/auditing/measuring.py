@@ -36,6 +36,11 @@ class Measuring(Statistic[Log, Measures]):
     def __init__(self, segments: Sequence[Segment], n_actions: int) -> None:
         self.segments, self.n_actions = tuple(segments), n_actions
 
+    @property
+    def features(self) -> set[int]:
+        """The features that are looked at."""
+        return features_of(self.segments)
+
     def zero(self) -> Measures:
         """Nothing counted."""
         shape = (len(self.segments), self.n_actions)
@@ -59,12 +64,17 @@ class Measuring(Statistic[Log, Measures]):
         return Measures(one.rows + other.rows, one.sizes + other.sizes, one.tried + other.tried, supported)
 
 
+def features_of(segments: Sequence[Segment]) -> set[int]:
+    """The features that segments are about."""
+    return {j for segment in segments for bound in segment.bounds for j, _ in bound.terms}
+
+
 def inside(segments: Sequence[Segment], contexts: np.ndarray) -> list[np.ndarray]:
     """The rows of contexts (n, d) that lie in each segment; a bound that several have is looked at once."""
     known: dict[Bound, np.ndarray] = {}
     everywhere = np.arange(len(contexts))
     columns = np.empty(contexts.shape, order="F")  # each feature that is asked for in one piece
-    for j in {j for segment in segments for bound in segment.bounds for j, _ in bound.terms}:
+    for j in features_of(segments):
         columns[:, j] = contexts[:, j]
     found = []
     for segment in segments:

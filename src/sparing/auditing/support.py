@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Segment, searched
+from sparing.auditing.segments import Binned, Leaf, Segment, searched
 from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
@@ -170,22 +170,25 @@ def _blind_segments(
     contexts = np.asfortranarray(log.contexts[second])
     searched_actions, counted_actions = log.actions[first], log.actions[second]
     smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
+    leaves: list[tuple[int, Leaf]] = []
+    hits, sizes = [], []
+    for action in range(log.n_actions):
+        rows = contexts[counted_actions == action]
+        for leaf in binned.leaves(searched_actions == action, smallest=smallest, bar=bar):
+            leaves.append((action, leaf))
+            hits.append(np.count_nonzero(leaf.segment.contains(rows)))
+            sizes.append(np.count_nonzero(leaf.segment.contains(contexts)))
+    low, high = share_limits(np.array(hits), np.array(sizes), confidence)
     blind: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
-    for action in range(log.n_actions):
-        leaves = binned.leaves(searched_actions == action, smallest=smallest, bar=bar)
-        rows = contexts[counted_actions == action]
-        hits = np.array([np.count_nonzero(leaf.segment.contains(rows)) for leaf in leaves])
-        sizes = np.array([np.count_nonzero(leaf.segment.contains(contexts)) for leaf in leaves])
-        low, high = share_limits(hits, sizes, confidence)
-        for number, leaf in enumerate(leaves):
-            if high[number] < bar:
+    for number, (action, leaf) in enumerate(leaves):
+        if high[number] < bar:
+            blind.append((action, leaf.segment))
+            unsupported[action] += sizes[number] / len(second)
+        elif low[number] < bar:
+            undecided[action] += sizes[number] / len(second)
+            if not leaf.hits + hits[number]:  # never tried
                 blind.append((action, leaf.segment))
-                unsupported[action] += sizes[number] / len(second)
-            elif low[number] < bar:
-                undecided[action] += sizes[number] / len(second)
-                if not leaf.hits + hits[number]:  # never tried
-                    blind.append((action, leaf.segment))
     return blind, unsupported, undecided
 
 

@@ -1,7 +1,7 @@
 """A log that stays where it is: its rows are walked block by block, as often as needed, and never held all at once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, Unpack
 
@@ -83,6 +83,10 @@ class Rows(ABC):
         """The same rows with nothing but contexts, actions and rewards, which is all that sums need."""
         return self
 
+    def focused(self, features: Collection[int]) -> "Rows":
+        """The same rows for who looks at these features alone: the others need not be read, and are then 0."""
+        return self
+
     def sample(self, rows: int, seed: int = 0) -> Log:
         """A random part of the rows, in order, as a log in memory: the same part wherever they lie."""
         return self.fold(Sample(self.header, self.n_rows, rows, seed)).log()
@@ -149,6 +153,10 @@ class Scan(Rows):
     def narrowed(self) -> "Scan":
         """Reads no other columns."""
         return Scan(self.source, self.reading.narrowed(), self.engine, self.progress)
+
+    def focused(self, features: Collection[int]) -> "Scan":
+        """Reads no other features."""
+        return Scan(self.source, self.reading.focused(features), self.engine, self.progress)
 
     def on(self, engine: Any, *, workers: int | None = None, progress: Progress | None = None) -> "Scan":
         """The same log, walked by another engine."""
