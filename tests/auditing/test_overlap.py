@@ -5,9 +5,11 @@ import pytest
 from scipy import stats
 
 import sparing
-from sparing.auditing.support import audit_policy, overlap
+from sparing.auditing import overlap as overlapping
+from sparing.auditing.facts import Propensities, Rewards
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.scanning import Memory
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
@@ -27,6 +29,18 @@ class Table:
 def drawn(support="region", unsupported=0.4, rows=4000, seed=0, k=6):
     world = LinearWorld(n_actions=k, n_features=3, noise=0.5, seed=seed)
     return world, draw_log(world, rows=rows, support=support, unsupported=unsupported, seed=seed)
+
+
+def overlap(log, *, estimated):
+    found = Propensities.of(log)
+    return overlapping.overlap(found, estimated=estimated, exact=log.support.kind == "exact")
+
+
+def audit_policy(log, policy, *, reward_range, estimated):
+    overlapping.check_policy(Memory(log), policy)
+    doing = Memory(log).fold(overlapping.Followed(policy, log.counts == 0))
+    rest = (log.support.kind, Rewards.of(log), reward_range) if doing else ()
+    return doing and overlapping.audit_policy(doing, *rest, estimated=estimated)
 
 
 def test_quantiles_and_effective_sample_size_by_hand():

@@ -1,15 +1,15 @@
-"""Where the log is blind: each action by itself, and the gap map, ranked by what untried actions might be worth."""
+"""Where the log is blind: the gap map, ranked by what untried actions might be worth."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from sparing.auditing.measuring import Measures, Measuring
 from sparing.auditing.segments import Binned, Segment, half_space, searched
-from sparing.auditing.support import SupportEstimate, distributions
 from sparing.auditing.wording import counted, named, percent
 from sparing.log import Log
-from sparing.log.blocks import Blocks
+from sparing.log.scanning import Memory
 from sparing.model.ellipsoids import Ellipsoids
 
 HARDLY = 0.05
@@ -29,80 +29,6 @@ CHANCE = 0.01
 
 CANDIDATES = 300
 """Segments that are compared, the largest first."""
-
-
-@dataclass(frozen=True)
-class ActionAudit:
-    """One action; shares are of the log's rows, and None where the log cannot tell.
-
-    supported: could have been logged. zero: probability 0 in a known distribution, whether eligible or
-    not. ineligible: outside the eligible set. rare: supported, but with a propensity (or, without
-    distributions, a share of the supported rows) below the bar. undecided: of an estimated support.
-    implied: mean of 1{a_i = a}/μ_i, which is the supported share by logged propensities alone, where the
-    support is not exact.
-    certified_error: bound on ‖θ̂_a − θ*_a‖ that holds for all actions at once with probability 1 − δ.
-    """
-
-    name: Hashable
-    rows: int
-    share: float | None
-    supported: float | None
-    zero: float | None
-    ineligible: float | None
-    rare: float | None
-    undecided: float | None
-    implied: float | None
-    certified_error: float | None
-    certified: bool
-
-
-def audit_actions(
-    log: Log,
-    sets: Ellipsoids | None,
-    estimate: SupportEstimate | None,
-    *,
-    rare: float,
-    error: float,
-    estimated: bool,
-) -> tuple[ActionAudit, ...]:
-    """Describe every action, in the log's order; `estimated` says that the log's propensities are."""
-    n, support = log.n_rows, log.support
-    exact = support.kind == "exact" and n > 0
-    missing = 1 - support.shares if exact else None
-    implied = None
-    if log.propensities is not None and n and not exact and not estimated:
-        implied = np.bincount(log.actions, weights=1 / log.propensities, minlength=log.n_actions) / n
-    errors = None if sets is None else sets.errors
-    columns = {
-        "rows": log.counts,
-        "share": log.counts / n if n else None,
-        "supported": support.shares if support.known and n else None,
-        "zero": missing if support.from_probabilities else None,
-        "ineligible": None if support.from_probabilities else missing,
-        "rare": rare_shares(log, rare) if n else None,
-        "undecided": None if estimate is None else estimate.undecided,
-        "implied": implied,
-        "certified_error": errors,
-        "certified": np.zeros(log.n_actions, dtype=bool) if errors is None else errors <= error,
-    }
-    values = [[None] * log.n_actions if column is None else column.tolist() for column in columns.values()]
-    return tuple(
-        ActionAudit(name, **dict(zip(columns, row, strict=True)))
-        for name, *row in zip(log.action_names, *values, strict=True)
-    )
-
-
-def rare_shares(log: Log, rare: float) -> np.ndarray:
-    """Share of rows in which each action is supported with a propensity below `rare`, (K,).
-
-    With known distributions by the propensity itself. Otherwise an action is rare in all of its
-    supported rows (all rows where the support is unknown) or in none, by N_a over their number.
-    """
-    if log.support.probabilities is None:
-        shares = log.support.shares if log.support.known else np.ones(log.n_actions)
-        return np.where(log.counts < rare * shares * log.n_rows, shares, 0.0)
-    rows = [weights @ ((table > 0) & (table < rare)) for weights, table in distributions(log.support)]
-    return np.sum(rows, axis=0) / log.n_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +99,39 @@ class _Candidate:
     upside: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The gaps in a sample of rows, the listed ones first in order: how many there are, what they explain, rows searched."""
+
+    listed: list[_Candidate]
+    many: int
+    coverage: float | None
+    searched: int
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Those of the listed."""
+        return tuple(gap.segment for gap in self.listed)
+
+    def measured(self, header: Log, measures: Measures, supported: np.ndarray) -> GapMap:
+        """The gap map, by what was measured of the listed on all rows, and each action's supported share in each, (gaps, K)."""
+        n = max(1, measures.rows)
+        gaps = tuple(
+            Gap(
+                segment=gap.segment,
+                where=gap.segment.words(header.encoder),
+                actions=tuple(header.action_names[a] for a in gap.actions),
+                rows=int(measures.sizes[i]),
+                share=float(measures.sizes[i] / n),
+                tried=int(measures.tried[i, gap.actions].sum()),
+                supported=float(supported[i, gap.actions].mean()),
+                upside=gap.upside,
+            )
+            for i, gap in enumerate(self.listed)
+        )
+        return GapMap(gaps, supported, self.many, self.coverage, self.searched)
+
+
 def find_gaps(
     log: Log,
     sets: Ellipsoids | None,
@@ -181,7 +140,22 @@ def find_gaps(
     limit: int = 20,
     seed: int = 0,
 ) -> GapMap:
-    """Search a sample of rows for segments, one shallow tree an action, and measure them on all rows.
+    """Search a sample of rows of a log in memory, and measure what is found on all of them."""
+    found = search_gaps(log, log.counts, sets, reward_range=reward_range, limit=limit, seed=seed)
+    measures = Memory(log).fold(Measuring(found.segments, log.n_actions))
+    return found.measured(log, measures, measures.shares)
+
+
+def search_gaps(
+    log: Log,
+    counts: np.ndarray,
+    sets: Ellipsoids | None,
+    *,
+    reward_range: tuple[float, float] | None = None,
+    limit: int = 20,
+    seed: int = 0,
+) -> Found:
+    """Search a sample of rows for segments, one shallow tree an action; counts (K,) are of all the rows these are from.
 
     Without confidence sets there is no upside, and larger segments come first. Actions that were never
     logged are gaps everywhere, whatever the support; where that is unknown they are the only ones.
@@ -192,7 +166,7 @@ def find_gaps(
     possible = np.ones((len(rows), log.n_actions), dtype=bool)
     if log.support.known:
         possible = log.support.mask(rows)
-    never = np.flatnonzero(log.counts == 0)
+    never = np.flatnonzero(counts == 0)
     possible[:, never] = False
     found = _joined(_candidates(contexts, log.groups[rows], possible, never), possible)
     if len(rows) and len(never):
@@ -205,21 +179,7 @@ def find_gaps(
             gap.upside = float(np.maximum(0, top - best[gap.inside]).mean())
     found.sort(key=lambda gap: (-(gap.upside or 0), -gap.inside.sum()))
     listed = found[:limit]
-    supported, tried, sizes = _measured(log, [gap.segment for gap in listed])
-    gaps = tuple(
-        Gap(
-            segment=gap.segment,
-            where=gap.segment.words(log.encoder),
-            actions=tuple(log.action_names[a] for a in gap.actions),
-            rows=int(sizes[i]),
-            share=float(sizes[i] / log.n_rows),
-            tried=int(tried[i, gap.actions].sum()),
-            supported=float(supported[i, gap.actions].mean()),
-            upside=gap.upside,
-        )
-        for i, gap in enumerate(listed)
-    )
-    return GapMap(gaps, supported, len(found), _coverage(listed, ~possible), len(rows))
+    return Found(listed, len(found), _coverage(listed, ~possible), len(rows))
 
 
 def _candidates(
@@ -290,22 +250,6 @@ def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candida
         else:
             kept.append(candidate)
     return kept
-
-
-def _measured(log: Log, segments: Sequence[Segment]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """On all rows: supported share (G, K), rows tried (G, K) and rows (G,) of each segment."""
-    k, known = log.n_actions, log.support.known
-    supported = np.zeros((len(segments), k))
-    tried = np.zeros((len(segments), k), dtype=np.int64)
-    sizes = np.zeros(len(segments), dtype=np.int64)
-    for rows in Blocks.of(log.n_rows, k) if segments else ():
-        contexts, actions = np.asfortranarray(log.contexts[rows]), log.actions[rows]
-        inside = np.array([segment.contains(contexts) for segment in segments])
-        sizes += inside.sum(axis=1)
-        tried += [np.bincount(actions[members], minlength=k) for members in inside]
-        if known:
-            supported += inside.astype(np.float32) @ log.support.mask(rows).astype(np.float32)
-    return supported / np.maximum(sizes, 1)[:, None] if known else (tried > 0).astype(float), tried, sizes
 
 
 def _coverage(listed: list[_Candidate], blind: np.ndarray) -> float | None:

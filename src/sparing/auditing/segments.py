@@ -40,10 +40,13 @@ class Bound:
 
     def total(self, contexts: np.ndarray) -> np.ndarray:
         """Σ_j weight_j·x_j of each of the contexts (n, d), (n,)."""
-        features, weights = zip(*self.terms, strict=True)
-        if weights == (1,):
-            return contexts[:, features[0]]
-        return contexts[:, features] @ np.array(weights)
+        (first, weight), *others = self.terms
+        if not others and weight == 1:
+            return contexts[:, first]
+        total: np.ndarray = contexts[:, first] * weight
+        for feature, weight in others:  # one by one, so that each row's bits are its own
+            total += contexts[:, feature] * weight
+        return total
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
         """Whether each of the contexts (n, d) keeps the bound, (n,)."""
@@ -116,6 +119,7 @@ class Binned:
         codes = [np.searchsorted(cuts, x) for cuts, x in zip(self.cuts, self.contexts.T, strict=True)]
         self.cells = np.column_stack(codes) + self.width * np.arange(len(codes))
         self.tried = 2 * max(1, sum(map(len, self.cuts)))
+        self.everyone = self._counts(np.arange(len(contexts)))
 
     def leaves(
         self, hit: np.ndarray, *, smallest: int, bar: float, depth: int = DEPTH, within: Leaf | None = None
@@ -142,16 +146,19 @@ class Binned:
         n = len(leaf.rows)
         if leaf.hits in (0, n) or n < 2 * smallest or self.width == 1:
             return None
-        shape = (len(self.cuts), self.width)
-        inside, struck = (
-            np.bincount(self.cells[rows].ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1)
-            for rows in (leaf.rows, leaf.rows[hit[leaf.rows]])
-        )
+        inside = self.everyone if n == len(self.cells) else self._counts(leaf.rows)
+        struck = self._counts(leaf.rows[hit[leaf.rows]])
         gain = _gain(inside[:, :-1], struck[:, :-1], n, leaf.hits, smallest)
         feature, code = divmod(int(gain.argmax()), self.width - 1)
         if gain[feature, code] <= leaf.hits**2 / n * (1 + 1e-12):
             return None
         return feature, self._refined(leaf, hit, smallest, feature, code)
+
+    def _counts(self, rows: np.ndarray) -> np.ndarray:
+        """How many of these rows lie up to each threshold of each feature, (d, width)."""
+        shape = (len(self.cuts), self.width)
+        counts = np.bincount(self.cells[rows].ravel(), minlength=math.prod(shape))
+        return counts.reshape(shape).cumsum(axis=1)
 
     def _refined(self, leaf: Leaf, hit: np.ndarray, smallest: int, feature: int, code: int) -> float:
         """The best cut among the values on either side of a threshold, up to its neighbours."""

@@ -11,17 +11,14 @@ import numpy as np
 
 from sparing import settings
 from sparing.auditing import wording
-from sparing.auditing.gaps import ActionAudit, GapMap, audit_actions, find_gaps, plain
-from sparing.auditing.support import (
-    Overlap,
-    PolicyAudit,
-    SupportEstimate,
-    audit_policy,
-    estimate_support,
-    overlap,
-)
+from sparing.auditing.actions import ActionAudit, audit_actions
+from sparing.auditing.gaps import GapMap, plain, search_gaps
+from sparing.auditing.looking import Look, look, measure
+from sparing.auditing.overlap import Doing, Overlap, PolicyAudit, audit_policy, check_policy, overlap
+from sparing.auditing.support import SupportEstimate, estimate_support
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
+from sparing.log.scanning import AnyLog, rows_of
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
@@ -36,7 +33,8 @@ class Audit:
 
     What a log cannot say is None: the unsupported share where the support is not exact, propensities that
     were not logged, and whatever takes a row where there is none. `support` is exact, estimated or
-    unknown; `metrics` are the numbers that a gate can test.
+    unknown; `metrics` are the numbers that a gate can test. `contexts_counted` says that the distinct contexts are counted,
+    not estimated.
     """
 
     rows: int
@@ -58,6 +56,7 @@ class Audit:
     error: float
     rare: float
     notes: tuple[str, ...]
+    contexts_counted: bool = True
 
     @property
     def actions(self) -> int:
@@ -190,7 +189,7 @@ class Audit:
 
 
 def audit(
-    log: Log,
+    log: AnyLog,
     *,
     policy: Policy | np.ndarray | None = None,
     error: float = 0.1,
@@ -218,43 +217,84 @@ def audit(
     settings.share("rare", rare)
     settings.share("confidence", confidence)
     settings.whole("gaps", gaps)
-    reward_range = settings.reward_range(reward_range) or ((0.0, 1.0) if log.binary else None)
-    sums = Statistics.of(log)
+    rows, reward_range = rows_of(log), settings.reward_range(reward_range)
+    check_policy(rows, policy)
+    seen = look(rows, rare, seed)
+    if reward_range is None and seen.facts is not None and seen.facts.rewards.binary:
+        reward_range = (0.0, 1.0)
     bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
-    assumptions, notes = _assumptions(sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale)
-    sets = None if assumptions is None else Ellipsoids(sums, assumptions)
-    notes += linear_notes(log, sums, ridge)
-    looked, estimate, more = _supported(log, rare=rare, confidence=confidence, seed=seed)
-    support, estimated = looked.support, log.propensities is None
-    gap_map = find_gaps(looked, sets, reward_range=reward_range, limit=gaps, seed=seed)
-    covered = overlap(looked, estimated=estimated)
-    notes += [*more, *wording.further_notes(log, covered, gap_map)]
-    target = None
-    if policy is not None:
-        target = audit_policy(looked, policy, reward_range=reward_range, estimated=estimated)
-    exact, known = support.kind == "exact", support.known and log.n_rows > 0
-    share = support.unsupported_share if known else None
-    sizes = np.bincount(log.n_actions - support.sizes) if known else np.empty(0)
-    return Audit(
-        rows=log.n_rows,
-        features=log.n_features,
-        distinct_contexts=log.n_contexts,
-        per_action=audit_actions(looked, sets, estimate, rare=rare, error=error, estimated=estimated),
-        elbow=find_elbow(log.counts, log.n_features),
-        support=support.kind,
-        unsupported_share=share if exact else None,
-        estimated_unsupported_share=None if exact else share,
-        unsupported_sizes={size: int(sizes[size]) for size in np.flatnonzero(sizes).tolist()},
-        overlap=covered,
-        reward_mean=float(log.rewards.mean()) if log.n_rows else None,
-        reward_range=(float(log.rewards.min()), float(log.rewards.max())) if log.n_rows else None,
-        gap_map=gap_map,
-        policy=target,
+    assumptions, notes = _assumptions(
+        seen.sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale
+    )
+    ellipsoids = None if assumptions is None else Ellipsoids(seen.sums, assumptions)
+    notes += linear_notes(seen.sample, seen.sums if seen.whole else Statistics.of(seen.sample), ridge)
+    looked, estimate, more = _supported(seen, rare=rare, confidence=confidence, seed=seed)
+    found = search_gaps(
+        looked, seen.sums.counts, ellipsoids, reward_range=reward_range, limit=gaps, seed=seed
+    )
+    gap_map, doing = measure(seen, looked, found, policy)
+    return _described(
+        seen,
+        looked,
+        gap_map,
+        doing,
+        ellipsoids,
+        reward_range=reward_range,
         estimate=estimate,
         assumptions=assumptions,
         error=float(error),
         rare=float(rare),
+        notes=[*notes, *more],
+    )
+
+
+def _described(
+    seen: Look,
+    looked: Log,
+    gaps: GapMap,
+    doing: Doing | None,
+    ellipsoids: Ellipsoids | None,
+    *,
+    reward_range: tuple[float, float] | None,
+    estimate: SupportEstimate | None,
+    rare: float,
+    error: float,
+    notes: list[str],
+    **more: Any,
+) -> Audit:
+    """The audit of what was seen, and of a sample with its support."""
+    facts, counts, header = seen.facts, seen.sums.counts, seen.rows.header
+    estimated, exact = header.propensities is None, header.support.kind == "exact"
+    sets, chances = seen.sets(looked, rare), seen.propensities(looked)
+    covered = None if chances is None else overlap(chances, estimated=estimated, exact=exact)
+    contexts = None if facts is None else facts.contexts
+    notes += wording.further_notes(seen.rows.n_rows, covered, sets, gaps, contexts)
+    implied = None if chances is None or estimated else chances.by_action
+    target, share = None, None if sets is None else float(1 - sets.shares.mean())
+    if doing is not None and facts is not None:
+        kind = looked.support.kind
+        target = audit_policy(doing, kind, facts.rewards, reward_range, estimated=estimated)
+    return Audit(
+        rows=seen.rows.n_rows,
+        features=seen.rows.n_features,
+        distinct_contexts=0 if contexts is None else contexts.count,
+        per_action=audit_actions(header, counts, sets, implied, ellipsoids, estimate, rare=rare, error=error),
+        elbow=find_elbow(counts, seen.rows.n_features),
+        support=looked.support.kind,
+        unsupported_share=share if exact else None,
+        estimated_unsupported_share=None if exact else share,
+        unsupported_sizes={} if sets is None else sets.unsupported_sizes,
+        overlap=covered,
+        reward_mean=None if facts is None else facts.rewards.total / seen.rows.n_rows,
+        reward_range=None if facts is None else (facts.rewards.low, facts.rewards.high),
+        gap_map=gaps,
+        policy=target,
+        estimate=estimate,
+        error=error,
+        rare=rare,
         notes=tuple(notes),
+        contexts_counted=contexts is None or contexts.exact,
+        **more,
     )
 
 
@@ -270,16 +310,19 @@ def _assumptions(sums: Statistics, **given: Any) -> tuple[Assumptions | None, li
 
 
 def _supported(
-    log: Log, *, rare: float, confidence: float, seed: int
-) -> tuple[Log, SupportEstimate | None, tuple[str, ...]]:
-    """The log, with an estimated support where it names none and that can be done; and notes on it."""
-    if log.support.known or not log.n_rows:
-        return log, None, ()
+    seen: Look, *, rare: float, confidence: float, seed: int
+) -> tuple[Log, SupportEstimate | None, list[str]]:
+    """The sample, with an estimated support where it names none and that can be done; and notes on it."""
+    sample = seen.sample
+    if sample.support.known or not sample.n_rows:
+        return sample, None, []
     try:
-        looked, estimate = estimate_support(log, rare=rare, confidence=confidence, seed=seed)
+        looked, estimate = estimate_support(sample, rare=rare, confidence=confidence, seed=seed)
     except LogError as reason:
-        return log, None, (f"The support is unknown: {reason}",)
-    return looked, estimate, estimate.notes
+        return sample, None, [f"The support is unknown: {reason}"]
+    both = sample.propensities is None and looked.propensities is not None
+    part = [] if seen.whole else [wording.sampled_note(sample.n_rows, seen.rows.n_rows, propensities=both)]
+    return looked, estimate, [*estimate.notes, *part]
 
 
 SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq}

@@ -1,28 +1,22 @@
-"""What the rows could have taken, and with which propensities: as logged, or estimated from similar contexts."""
+"""What the rows could have taken, and with which propensities, where they do not say: estimated from similar contexts."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Segment, searched
+from sparing.auditing.segments import Binned, Leaf, Segment, searched
 from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
-from sparing.model.crossfitting import PropensityFit, effective_sample_size, fit_propensities, share_limits
-from sparing.policies.policy import Policy, policy_blocks
+from sparing.log.scanning import AnyLog
+from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
 
 COUNTED_ROWS = 200_000
 """Other rows on which the tries in a segment are counted, at most."""
 
 PAIRED_CELLS = 2_000_000
 """(row, action) pairs of recurring contexts on which agreement is looked at, at most."""
-
-PERCENTS = (1, 10, 50, 90, 99)
-
-BINS = 30
-"""Of the histogram of propensities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +104,7 @@ def support_bar(rare: float, n_actions: int) -> float:
 
 
 def estimate_support(
-    log: Log, *, rare: float = 0.01, confidence: float = 0.95, folds: int = 5, seed: int = 0
+    log: AnyLog, *, rare: float = 0.01, confidence: float = 0.95, folds: int = 5, seed: int = 0
 ) -> tuple[Log, SupportEstimate]:
     """A log with estimated support, and estimated propensities where none were logged; and the estimate.
 
@@ -118,6 +112,11 @@ def estimate_support(
     the other half counts the tries in them, so that the counts are not chosen by their luck. A logged
     action is always supported in its own row.
     """
+    if not isinstance(log, Log):
+        raise LogError(
+            f"got {log!r}, whose rows stay where they are; a support is estimated for rows in memory. Estimate it "
+            "for some of them, log.sample(200_000), or read all with log.read()"
+        )
     if log.support.known:
         raise LogError(f"the log's support is {log.support.kind} already; there is nothing to estimate")
     bar = support_bar(rare, log.n_actions)
@@ -135,7 +134,8 @@ def estimate_support(
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
     fit, missing = None, ""
     try:
-        fit = fit_propensities(whole, folds=folds, seed=seed)
+        if log.propensities is None or log.n_contexts < log.n_rows:  # who else would ask for them
+            fit = fit_propensities(whole, folds=folds, seed=seed)
     except (MissingExtraError, SettingError) as error:
         missing = str(error)
     estimate = SupportEstimate(
@@ -168,23 +168,27 @@ def _blind_segments(
     """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
     binned = Binned(log.contexts[first])
     contexts = np.asfortranarray(log.contexts[second])
+    searched_actions, counted_actions = log.actions[first], log.actions[second]
     smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
+    leaves: list[tuple[int, Leaf]] = []
+    hits, sizes = [], []
+    for action in range(log.n_actions):
+        rows = contexts[counted_actions == action]
+        for leaf in binned.leaves(searched_actions == action, smallest=smallest, bar=bar):
+            leaves.append((action, leaf))
+            hits.append(np.count_nonzero(leaf.segment.contains(rows)))
+            sizes.append(np.count_nonzero(leaf.segment.contains(contexts)))
+    low, high = share_limits(np.array(hits), np.array(sizes), confidence)
     blind: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
-    for action in range(log.n_actions):
-        tried = log.actions[first] == action
-        leaves = binned.leaves(tried, smallest=smallest, bar=bar)
-        inside = np.array([leaf.segment.contains(contexts) for leaf in leaves])
-        hits = (inside & (log.actions[second] == action)).sum(axis=1)
-        low, high = share_limits(hits, inside.sum(axis=1), confidence)
-        for number, leaf in enumerate(leaves):
-            if high[number] < bar:
+    for number, (action, leaf) in enumerate(leaves):
+        if high[number] < bar:
+            blind.append((action, leaf.segment))
+            unsupported[action] += sizes[number] / len(second)
+        elif low[number] < bar:
+            undecided[action] += sizes[number] / len(second)
+            if not leaf.hits + hits[number]:  # never tried
                 blind.append((action, leaf.segment))
-                unsupported[action] += inside[number].mean()
-            elif low[number] < bar:
-                undecided[action] += inside[number].mean()
-                if not leaf.hits + hits[number]:  # never tried
-                    blind.append((action, leaf.segment))
     return blind, unsupported, undecided
 
 
@@ -230,147 +234,3 @@ def _agreement(log: Log, fit: PropensityFit, seed: int) -> tuple[float, float, f
     scale = float(np.sqrt((deviation**2).sum()))
     z = float(deviation.sum() / scale) if scale > 0 else 0.0
     return float(equal.sum() / pairs.sum()), float(expected.sum() / pairs.sum()), z
-
-
-@dataclass(frozen=True, eq=False)
-class Overlap:
-    """The propensities of the logged actions; `source` says whether they were logged or estimated.
-
-    percentile_ratio: P90/P10. effective_sample_size: (Σw)²/Σw² for w = 1/μ, the uniform policy's weights.
-    supported_mean: mean of 1/μ, which is the mean number of supported actions, because
-    E[1/μ(a|x)] = Σ_a μ(a|x)·1{μ(a|x) > 0}/μ(a|x); supported_error is its standard error. Estimated
-    propensities know nothing of the support, so both are None there. contradiction: mean of 1/μ − the
-    row's number of supported actions and its standard error, where both are known: 0 but for chance.
-    edges (bins + 1,) and histogram (bins,) count rows by propensity.
-    """
-
-    source: str
-    quantiles: dict[int, float]
-    smallest: float
-    largest: float
-    percentile_ratio: float
-    effective_sample_size: float
-    supported_mean: float | None
-    supported_error: float | None
-    contradiction: tuple[float, float] | None
-    edges: np.ndarray
-    histogram: np.ndarray
-
-    def to_dict(self) -> dict[str, object]:
-        """The numbers in types that JSON has."""
-        return vars(self) | {"edges": self.edges.tolist(), "histogram": self.histogram.tolist()}
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyAudit:
-    """What a target policy does where the log is blind.
-
-    unsupported_mass: mean over rows of u_i = Σ_{a∈𝓤(x_i,μ)} π(a|x_i), with its quantiles; None where the
-    support is unknown. never_logged_mass: the part on actions without a row. bias: limits of the bias of
-    IPS, −Σ π·δ over the unsupported actions, hence in [−ū·r_max, −ū·r_min]; `reward_range` is what was
-    assumed of mean rewards, `range_given` whether by the caller or as observed.
-    effective_sample_size: (Σw)²/Σw² for w = π/μ. implied_mass: 1 − mean w and its standard error, which is
-    the unsupported mass by logged propensities alone, because E[w] = Σ_a π(a|x)·1{μ(a|x) > 0}.
-    """
-
-    support: str
-    unsupported_mass: float | None
-    mass_quantiles: dict[int, float] | None
-    never_logged_mass: float
-    bias: tuple[float, float] | None
-    reward_range: tuple[float, float]
-    range_given: bool
-    effective_sample_size: float | None
-    implied_mass: tuple[float, float] | None
-
-
-def overlap(log: Log, *, estimated: bool) -> Overlap | None:
-    """Describe the propensities of the logged actions; None where there are none."""
-    if log.propensities is None or not log.n_rows:
-        return None
-    propensities = log.propensities
-    low, high = float(propensities.min()), float(propensities.max())
-    quantiles = _quantiles(propensities)
-    edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
-    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
-    inverse = 1 / propensities
-    mean, error = (None, None) if estimated else _mean(inverse)
-    known = not estimated and log.support.kind == "exact"
-    return Overlap(
-        source="estimated" if estimated else "logged",
-        quantiles=quantiles,
-        smallest=low,
-        largest=high,
-        percentile_ratio=quantiles[90] / quantiles[10],
-        effective_sample_size=effective_sample_size(inverse),
-        supported_mean=mean,
-        supported_error=error,
-        contradiction=_contradiction(log, inverse) if known else None,
-        edges=edges,
-        histogram=np.histogram(propensities, edges)[0],
-    )
-
-
-def _quantiles(values: np.ndarray) -> dict[int, float]:
-    return dict(zip(PERCENTS, np.quantile(values, np.array(PERCENTS) / 100).tolist(), strict=True))
-
-
-def _mean(values: np.ndarray) -> tuple[float, float]:
-    """The mean and its standard error."""
-    return float(values.mean()), float(values.std() / np.sqrt(len(values)))
-
-
-def _contradiction(log: Log, inverse: np.ndarray) -> tuple[float, float]:
-    """Mean of 1/μ − |support| and its standard error: Var(1/μ | x) = Σ_a 1/μ(a|x) − |support|² where μ is known."""
-    mean, error = _mean(inverse - log.support.sizes)
-    if log.support.probabilities is None:
-        return mean, error
-    variance = 0.0
-    for weights, table in distributions(log.support):
-        supported = table > 0
-        one_over = np.divide(1, table, out=np.zeros_like(table), where=supported).sum(axis=1)
-        variance += float(weights @ (one_over - supported.sum(axis=1) ** 2))
-    return mean, float(np.sqrt(max(0.0, variance)) / log.n_rows)
-
-
-def distributions(support: Support) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The distinct distributions (m, K), a block at a time, after the number of rows (m,) that have each."""
-    table = support.probabilities
-    if table is not None:
-        index = np.arange(len(table)) if support.index is None else support.index
-        weights = np.bincount(index, minlength=len(table)).astype(float)
-        for part in Blocks.of(*table.shape):
-            yield weights[part], table[part]
-
-
-def audit_policy(
-    log: Log, policy: Policy | np.ndarray, *, reward_range: tuple[float, float] | None, estimated: bool
-) -> PolicyAudit | None:
-    """Walk the rows in blocks and add up what the policy does outside the support; None without rows.
-
-    `estimated` says that the log's propensities are, which then imply nothing.
-    """
-    if not log.n_rows:
-        return None
-    mass, target = np.zeros((2, log.n_rows))
-    never, never_mass = log.counts == 0, 0.0
-    for rows, chances in policy_blocks(log, policy):
-        target[rows] = chances[np.arange(len(chances)), log.actions[rows]]
-        never_mass += float(chances[:, never].sum())
-        if log.support.known:
-            mass[rows] = np.where(log.support.mask(rows), 0.0, chances).sum(axis=1)
-    low, high = reward_range or (float(log.rewards.min()), float(log.rewards.max()))
-    mean, known = float(mass.mean()), log.support.known
-    weights = None if log.propensities is None else target / log.propensities
-    return PolicyAudit(
-        support=log.support.kind,
-        unsupported_mass=mean if known else None,
-        mass_quantiles=_quantiles(mass) if known else None,
-        never_logged_mass=never_mass / log.n_rows,
-        # Adding 0.0 keeps −0.0 out of sight.
-        bias=(-mean * high + 0.0, -mean * low + 0.0) if known else None,
-        reward_range=(low, high),
-        range_given=reward_range is not None,
-        effective_sample_size=None if weights is None else effective_sample_size(weights),
-        implied_mass=None if weights is None or estimated else _mean(1 - weights),
-    )

@@ -4,10 +4,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sparing.auditing.facts import Sets
     from sparing.auditing.gaps import GapMap
+    from sparing.auditing.overlap import Overlap
     from sparing.auditing.summary import Audit
-    from sparing.auditing.support import Overlap
-    from sparing.log import Log
+    from sparing.log.sketches import Distinct
 
 LONGEST = 40
 """Letters of a name in a sentence, at most."""
@@ -115,10 +116,11 @@ def facts(audit: "Audit") -> dict[str, str]:
     if audit.reward_range is not None:
         low, high = audit.reward_range
         rewards = f"mean {audit.reward_mean:.4g}, from {low:.4g} to {high:.4g}"
-    sizes = (audit.rows, audit.actions, audit.features, audit.distinct_contexts)
-    nouns = ("row", "action", "feature", "distinct context")
+    sizes = (audit.rows, audit.actions, audit.features)
+    about = "" if audit.contexts_counted else "about "
+    contexts = about + counted(audit.distinct_contexts, "distinct context")
     return {
-        "log": ", ".join(map(counted, sizes, nouns)),
+        "log": ", ".join([*map(counted, sizes, ("row", "action", "feature")), contexts]),
         "rows per action": f"{min(rows):,} to {max(rows):,}; {fall}",
         "never tried": f"{counted(len(never), 'action')} ({named(never)})" if never else "none",
         "support": support(audit),
@@ -156,7 +158,7 @@ def propensities(audit: "Audit") -> str:
     about = "estimated, " if overlap.source == "estimated" else ""
     return (
         f"{about}{overlap.smallest:.3g} to {overlap.largest:.3g}; P90/P10 {overlap.percentile_ratio:.3g}; "
-        f"effective sample size {overlap.effective_sample_size:,.0f} of {audit.rows:,}"
+        f"effective sample size {overlap.effective_sample_size:,.0f} of {overlap.rows:,}"
     )
 
 
@@ -230,23 +232,38 @@ def _gaps(audit: "Audit") -> Iterator[str]:
         yield "gaps: no segment of contexts describes them; what is missing changes from context to context"
 
 
-def further_notes(log: "Log", overlap: "Overlap | None", gaps: "GapMap") -> Iterator[str]:
-    """What a reader must know of the propensities and of the gap map."""
+def further_notes(
+    rows: int, overlap: "Overlap | None", sets: "Sets | None", gaps: "GapMap", contexts: "Distinct | None"
+) -> Iterator[str]:
+    """What a reader must know of the propensities, of the gap map and of the contexts of a log of so many rows."""
     mean, error = (overlap and overlap.contradiction) or (0.0, 0.0)
-    if abs(mean) > SURE * error + ROUNDING * log.n_actions:
-        size = float(log.support.sizes.mean())
+    if sets is not None and abs(mean) > SURE * error + ROUNDING * len(sets.rows_with):
         why = "Some propensities are too small, or the support is too narrow."
         if mean < 0:
             why = "Actions in the support had no chance, or next to none."
         yield (
-            f"The propensities contradict the support: the mean of 1/propensity is {size + mean:.4g}, which is "
-            f"the number of actions with a chance, but the support names {size:.4g} a row. {why}"
+            f"The propensities contradict the support: the mean of 1/propensity is {sets.mean_size + mean:.4g}, which is "
+            f"the number of actions with a chance, but the support names {sets.mean_size:.4g} a row. {why}"
         )
-    if gaps.searched < log.n_rows:
+    if gaps.searched < rows:
         yield (
-            f"Segments were searched in a random {gaps.searched:,} of the {log.n_rows:,} rows; their sizes, shares "
+            f"Segments were searched in a random {gaps.searched:,} of the {rows:,} rows; their sizes, shares "
             "and tries are from all rows."
         )
+    if contexts is not None and not contexts.exact:
+        yield (
+            f"There are about {contexts.count:,} distinct contexts: beyond {len(contexts.hashes):,} their number is "
+            "estimated, to about a thousandth."
+        )
+
+
+def sampled_note(some: int, rows: int, *, propensities: bool) -> str:
+    """That the support, and with it the propensities, rest on a part of the rows."""
+    what = "support and the propensities were" if propensities else "support was"
+    return (
+        f"The {what} estimated on a random {some:,} of {rows:,} rows; what is said of them, in shares, sizes and "
+        "quantiles, is of those rows."
+    )
 
 
 def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], list[tuple[str, ...]]]:

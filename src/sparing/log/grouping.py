@@ -10,6 +10,7 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _START, _AHEAD, _FEW = 1024, 64, 2**16
 _FOLD = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+_MINUS_ZERO = np.uint64(1 << 63)
 
 
 @compiled
@@ -20,6 +21,20 @@ def hash_row(words: np.ndarray, row: int, multiplier: np.uint64) -> np.uint64:
         state = (state ^ words[row, column]) * multiplier
         state ^= state >> _FOLD
     return state
+
+
+@compiled
+def hash_rows(words: np.ndarray, multiplier: np.uint64) -> np.ndarray:
+    """The hash of each row of numbers, given as words of 64 bits, −0.0 taken as 0.0, (n,)."""
+    hashes = np.empty(len(words), dtype=np.uint64)
+    for row in range(len(words)):
+        state = np.uint64(0)
+        for column in range(words.shape[1]):
+            word = words[row, column]
+            state = (state ^ (np.uint64(0) if word == _MINUS_ZERO else word)) * multiplier
+            state ^= state >> _FOLD
+        hashes[row] = state
+    return hashes
 
 
 @compiled

@@ -10,8 +10,17 @@ _MULTIPLIER, _ONE, _TWO = (
 _ROWS = 4096
 
 
-def context_hashes(contexts: np.ndarray) -> np.ndarray:
-    """Of each context's bytes, −0.0 taken as 0.0; in pieces that stay in the cache."""
+def context_hashes(contexts: np.ndarray, *, many: bool = False) -> np.ndarray:
+    """Of each context's bytes, −0.0 taken as 0.0; by a compiled kernel where they are many, here or in other parts."""
+    if not many:
+        return plain_hashes(contexts)
+    from sparing.log.grouping import MULTIPLIER, hash_rows
+
+    return hash_rows(np.ascontiguousarray(contexts).view(np.uint64), MULTIPLIER)
+
+
+def plain_hashes(contexts: np.ndarray) -> np.ndarray:
+    """The same without the kernel, in pieces that stay in the cache."""
     hashes = np.zeros(len(contexts), dtype=np.uint64)
     for start in range(0, len(contexts), _ROWS):
         piece = slice(start, start + _ROWS)
@@ -29,9 +38,10 @@ def id_hashes(ids: np.ndarray) -> np.ndarray:
     return hashes
 
 
-def group_hashes(log: Log) -> np.ndarray:
+def group_hashes(log: Log, *, many: bool = False) -> np.ndarray:
     """Of what makes rows one context, (n,): its id where the log has ids, else its bytes; every bit is mixed."""
-    return mixed(context_hashes(log.contexts) if log.context_ids is None else id_hashes(log.context_ids))
+    ids = log.context_ids
+    return mixed(context_hashes(log.contexts, many=many) if ids is None else id_hashes(ids))
 
 
 def folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """A table's rows as a log: which columns they are read from, which actions there are, what encodes the features."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,8 @@ Wanted = Features | Encoder | str | None
 class Reading:
     """All that it takes to make logs of a table's rows, wherever they are read.
 
-    `order` are the probability columns in the order of the actions, `width` the length of a context, `rows` how many there are.
+    `order` are the probability columns in the order of the actions, `width` the length of a context, `rows` how many there are,
+    `places` the features that are read where not all are.
     """
 
     columns: Found
@@ -43,6 +44,7 @@ class Reading:
     items: Items | None
     width: int
     rows: int
+    places: tuple[int, ...] | None = None
 
     def narrowed(self) -> "Reading":
         """The same, of contexts, actions and rewards alone."""
@@ -50,6 +52,17 @@ class Reading:
             self.columns, propensity=None, context_id=None, eligible=None, distribution=(), prefix=""
         )
         return replace(self, columns=few, order=())
+
+    def focused(self, features: Collection[int]) -> "Reading":
+        """The same with contexts that are 0 but in these features, where columns can be left out for it."""
+        names = self.columns.contexts
+        if self.encoder is not None:
+            names = self.encoder.columns_of(features)
+        elif len(names) == self.width:
+            names = tuple(name for place, name in enumerate(names) if place in features)
+        if len(names) == len(self.columns.contexts):
+            return self
+        return replace(self, columns=replace(self.columns, contexts=names), places=tuple(sorted(features)))
 
     def log(self, batch: pa.RecordBatch, first_row: int = 0) -> Log:
         """The log of a batch whose first row has this number."""
@@ -93,7 +106,13 @@ class Reading:
     def contexts(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray:
         """The contexts (n, d) of a batch."""
         if self.encoder is not None:
-            return self.encoder.encode_batch(batch, first_row=first_row)
+            among = None if self.places is None else self.columns.contexts
+            return self.encoder.encode_batch(batch, first_row=first_row, among=among)
+        if self.places is not None:
+            table = np.zeros((batch.num_rows, self.width))
+            for place, name in zip(self.places, self.columns.contexts, strict=True):
+                table[:, place] = arrays.numbers(batch.column(name), name, first_row=first_row)
+            return table
         return arrays.features(batch, self.columns.contexts, first_row=first_row, width=self.width)
 
     def build(self, parts: Mapping[str, np.ndarray], support: SupportBuilder, first_row: int = 0) -> Log:

@@ -1,7 +1,7 @@
 """A log that stays where it is: its rows are walked block by block, as often as needed, and never held all at once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, Unpack
 
@@ -92,9 +92,13 @@ class Rows(ABC):
         """The same rows with nothing but that and the contexts' ids, which tell contexts apart where there are any."""
         return self.narrowed() if self.header.context_ids is None else self
 
+    def focused(self, features: Collection[int]) -> "Rows":
+        """The same rows for who looks at these features alone: the others need not be read, and are then 0."""
+        return self
+
     def sample(self, rows: int, seed: int = 0) -> Log:
         """A random part of the rows, in order, as a log in memory: the same part wherever they lie."""
-        return self.fold(_Sample(self.header, self.n_rows, rows, seed)).log()
+        return self.fold(Sample(self.header, self.n_rows, rows, seed)).log()
 
     def read(self) -> Log:
         """All rows, as a log in memory."""
@@ -162,6 +166,10 @@ class Scan(Rows):
     def narrowed(self) -> "Scan":
         """Reads no other columns."""
         return Scan(self.source, self.reading.narrowed(), self.engine, self.progress)
+
+    def focused(self, features: Collection[int]) -> "Scan":
+        """Reads no other features."""
+        return Scan(self.source, self.reading.focused(features), self.engine, self.progress)
 
     def on(self, engine: Any, *, workers: int | None = None, progress: Progress | None = None) -> "Scan":
         """The same log, walked by another engine."""
@@ -353,18 +361,21 @@ class Sampled:
     header: Log
     size: int
     keys: np.ndarray
+    numbers: np.ndarray
     parts: tuple[Log, ...]
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Which of them are the sample, in the log's order, (size,)."""
+        return np.sort(np.argsort(self.keys, kind="stable")[: self.size])
 
     def log(self) -> Log:
         """The rows in the log's order."""
         whole = joined(self.header, self.parts)
-        if len(self.keys) <= self.size:
-            return whole
-        kept = np.sort(np.argsort(self.keys, kind="stable")[: self.size])
-        return whole.take(kept)
+        return whole if len(self.keys) <= self.size else whole.take(self.kept)
 
 
-class _Sample(Statistic[Log, Sampled]):
+class Sample(Statistic[Log, Sampled]):
     """A random part of the rows: those with the smallest of keys that follow from a row's number and the seed alone.
 
     So many rows have small enough keys, but for chance: a few more are kept until all are seen.
@@ -377,16 +388,20 @@ class _Sample(Statistic[Log, Sampled]):
         self.reach = None if expected >= rows else np.uint64(expected / rows * 2**64)
 
     def zero(self) -> Sampled:
-        return Sampled(self.header, self.size, np.empty(0, dtype=np.uint64), ())
+        """No rows yet."""
+        return Sampled(self.header, self.size, np.empty(0, np.uint64), np.empty(0, np.int64), ())
 
     def update(self, state: Sampled, block: Log, first_row: int) -> Sampled:
-        keys = keys_of(np.arange(first_row, first_row + block.n_rows, dtype=np.uint64) ^ self.salt)
-        if self.reach is None:
-            return replace(state, keys=np.concatenate([state.keys, keys]), parts=(*state.parts, block))
-        near = np.flatnonzero(keys < self.reach)
-        return replace(
-            state, keys=np.concatenate([state.keys, keys[near]]), parts=(*state.parts, block.take(near))
-        )
+        """With those of a block whose keys are small enough."""
+        numbers = np.arange(first_row, first_row + block.n_rows)
+        keys = keys_of(numbers.astype(np.uint64) ^ self.salt)
+        if self.reach is not None:
+            near = np.flatnonzero(keys < self.reach)
+            keys, numbers, block = keys[near], numbers[near], block.take(near)
+            block = replace(block, support=block.support.compact())
+        return self.merge(state, Sampled(self.header, self.size, keys, numbers, (block,)))
 
     def merge(self, one: Sampled, other: Sampled) -> Sampled:
-        return replace(one, keys=np.concatenate([one.keys, other.keys]), parts=(*one.parts, *other.parts))
+        """Those of both."""
+        keys, numbers = np.append(one.keys, other.keys), np.append(one.numbers, other.numbers)
+        return Sampled(one.header, one.size, keys, numbers, (*one.parts, *other.parts))

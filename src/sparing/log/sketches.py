@@ -34,19 +34,29 @@ class Values:
 
     def __add__(self, other: "Values") -> "Values":
         shift = max(self.shift, other.shift)
-        keys = np.concatenate([each.keys >> np.uint64(shift - each.shift) for each in (self, other)])
-        return Values(keys, np.concatenate([self.counts, other.counts]), shift)._joined()._cut()
+        one, two = (each._shifted(shift) for each in (self, other))
+        keys = np.concatenate([one.keys, two.keys])
+        order = np.argsort(keys, kind="stable")  # two runs, each sorted: one pass
+        return _joined(keys[order], np.concatenate([one.counts, two.counts])[order], shift)._cut()
 
-    def _joined(self) -> "Values":
-        keys, place = np.unique(self.keys, return_inverse=True)
-        counts = np.bincount(place, weights=self.counts, minlength=len(keys)).astype(np.int64)
-        return Values(keys, counts, self.shift)
+    def _shifted(self, shift: int) -> "Values":
+        """Without the last bits, so many in all."""
+        if shift == self.shift:
+            return self
+        return _joined(self.keys >> np.uint64(shift - self.shift), self.counts, shift)
 
     def _cut(self) -> "Values":
-        found = self
-        while len(found.keys) > MOST_VALUES:
-            found = Values(found.keys >> np.uint64(1), found.counts, found.shift + 1)._joined()
-        return found
+        """Without as few of the last bits as must go; keys are told apart by the bits in which neighbours differ."""
+        if len(self.keys) <= MOST_VALUES:
+            return self
+        apart, low, high = self.keys[1:] ^ self.keys[:-1], 1, 64
+        while low < high:
+            middle = (low + high) // 2
+            if np.count_nonzero(apart >> np.uint64(middle)) < MOST_VALUES:
+                high = middle
+            else:
+                low = middle + 1
+        return self._shifted(self.shift + low)
 
     @property
     def exact(self) -> bool:
@@ -55,9 +65,10 @@ class Values:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The numbers that are told apart, ascending (m,): the middle of what each key stands for."""
+        """The numbers that are told apart, ascending (m,): the middle of what each key stands for; 0 stays 0."""
         bits = self.keys << np.uint64(self.shift)
-        return (bits + np.uint64((1 << self.shift) // 2)).view(np.float64)
+        middle = (bits + np.uint64((1 << self.shift) // 2)).view(np.float64)
+        return np.where(self.keys > 0, middle, 0.0)
 
     def quantiles(self, shares: np.ndarray) -> np.ndarray:
         """The quantiles at these shares: those of all numbers, as NumPy interpolates them."""
@@ -72,6 +83,17 @@ class Values:
         return np.where(t >= 0.5, high - (high - low) * (1 - t), near)
 
 
+def _starts(keys: np.ndarray) -> np.ndarray:
+    """Where a new key begins among keys in order, (m,)."""
+    return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+
+
+def _joined(keys: np.ndarray, counts: np.ndarray, shift: int) -> Values:
+    """Values of keys in order, in which equal ones are neighbours."""
+    starts = _starts(keys)
+    return Values(keys[starts], np.add.reduceat(counts, starts) if len(keys) else counts, shift)
+
+
 @dataclass(frozen=True, eq=False)
 class Distinct:
     """How many different hashes there are: the smallest of them, ascending, all where they are few."""
@@ -81,10 +103,18 @@ class Distinct:
     @classmethod
     def of(cls, hashes: np.ndarray) -> "Distinct":
         """Those of an array (n,)."""
-        return cls(np.unique(hashes)[:MOST_DISTINCT])
+        return cls._smallest(np.sort(hashes))
 
     def __add__(self, other: "Distinct") -> "Distinct":
-        return Distinct.of(np.concatenate([self.hashes, other.hashes]))
+        parts = [self.hashes, other.hashes]
+        for full, at in ((self, 1), (other, 0)):
+            if not full.exact:  # none beyond its largest is among the smallest of both
+                parts[at] = parts[at][: np.searchsorted(parts[at], full.hashes[-1], side="right")]
+        return self._smallest(np.sort(np.concatenate(parts), kind="stable"))  # two sorted runs: one pass
+
+    @classmethod
+    def _smallest(cls, ordered: np.ndarray) -> "Distinct":
+        return cls(ordered[_starts(ordered)[:MOST_DISTINCT]])
 
     @property
     def exact(self) -> bool:

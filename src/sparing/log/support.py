@@ -154,6 +154,14 @@ class Support:
         probabilities = None if self.probabilities is None else self.probabilities[rows]
         return replace(self, n_rows=many, table=self.table[rows], probabilities=probabilities)
 
+    def compact(self) -> "Support":
+        """The same, without sets that no row has where they are many."""
+        if self.table is None or self.index is None or len(self.table) <= self.n_rows:
+            return self
+        used, index = np.unique(self.index, return_inverse=True)
+        chances = None if self.probabilities is None else self.probabilities[used]
+        return replace(self, table=self.table[used], index=index.astype(np.int32), probabilities=chances)
+
     def _known_table(self) -> np.ndarray:
         if self.table is None:
             raise LogError(

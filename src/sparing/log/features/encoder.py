@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -198,9 +198,25 @@ class Encoder:
 
     # Many rows.
 
-    def encode_batch(self, batch: "pa.RecordBatch", *, first_row: int = 0) -> np.ndarray:
-        """Contexts (n, d) of a batch of raw columns; columns of other names are not looked at."""
-        absent = [column.column for column in self.columns if column.column not in batch.schema.names]
+    def columns_of(self, features: Collection[int]) -> tuple[str, ...]:
+        """The columns that these features are made of: all, where a kernel looks at them."""
+        place, found = self.linear.start, []
+        for column in self.columns:
+            stop = place + len(column.names)
+            if self.kernel is not None or any(place <= feature < stop for feature in features):
+                found.append(column.column)
+            place = stop
+        return tuple(found)
+
+    def encode_batch(
+        self, batch: "pa.RecordBatch", *, first_row: int = 0, among: Collection[str] | None = None
+    ) -> np.ndarray:
+        """Contexts (n, d) of a batch of raw columns; columns of other names are not looked at.
+
+        Features of columns that are not `among` those named are 0.
+        """
+        wanted = self.by_column if among is None else among
+        absent = [name for name in wanted if name not in batch.schema.names]
         if absent:
             raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
         out = np.zeros((batch.num_rows, self.size))
@@ -208,7 +224,8 @@ class Encoder:
         place = self.linear.start
         for column in self.columns:
             width = len(column.names)
-            column.fill(batch.column(column.column), out[:, place : place + width], first_row=first_row)
+            if column.column in wanted:
+                column.fill(batch.column(column.column), out[:, place : place + width], first_row=first_row)
             place += width
         if self.kernel is not None:
             out[:, place:] = self.kernel(out[:, self.linear])

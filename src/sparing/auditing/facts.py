@@ -1,0 +1,213 @@
+"""What a walk over all rows gathers for an audit: rewards, propensities, sets, contexts; each a sum of its parts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.log import Log, Support
+from sparing.log.blocks import Blocks
+from sparing.log.hashing import group_hashes
+from sparing.log.log import SMALL
+from sparing.log.moments import Moments, Weights
+from sparing.log.sketches import Distinct, Values
+from sparing.log.walking import Statistic
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Their sum, the least and the largest, and whether each is 0 or 1."""
+
+    total: float
+    low: float
+    high: float
+    binary: bool
+
+    @classmethod
+    def of(cls, block: Log) -> "Rewards":
+        """Those of a block's rows."""
+        rewards = block.rewards
+        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
+
+    def __add__(self, other: "Rewards") -> "Rewards":
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Rewards(self.total + other.total, low, high, self.binary and other.binary)
+
+
+@dataclass(frozen=True, eq=False)
+class Propensities:
+    """Those of the logged actions, μ: their values, the least and the largest; 1/μ, and its sum by action (K,).
+
+    `excess` is of 1/μ − the number of supported actions, where a row's are known; `variance` the sum over rows of
+    Var(1/μ | x), where distributions are.
+    """
+
+    values: Values
+    low: float
+    high: float
+    inverse: Moments
+    weights: Weights
+    by_action: np.ndarray
+    excess: Moments | None
+    variance: float | None
+
+    @classmethod
+    def of(cls, block: Log) -> "Propensities":
+        """Those of a block's rows."""
+        assert block.propensities is not None
+        inverse = 1 / block.propensities
+        known = block.support.known
+        return cls(
+            values=Values.of(block.propensities),
+            low=float(block.propensities.min()),
+            high=float(block.propensities.max()),
+            inverse=Moments.of(inverse),
+            weights=Weights.of(inverse),
+            by_action=np.bincount(block.actions, weights=inverse, minlength=block.n_actions),
+            excess=Moments.of(inverse - block.support.sizes) if known else None,
+            variance=_variance(block.support) if known else None,
+        )
+
+    def __add__(self, other: "Propensities") -> "Propensities":
+        return Propensities(
+            values=self.values + other.values,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            inverse=self.inverse + other.inverse,
+            weights=self.weights + other.weights,
+            by_action=self.by_action + other.by_action,
+            excess=None if self.excess is None or other.excess is None else self.excess + other.excess,
+            variance=None
+            if self.variance is None or other.variance is None
+            else self.variance + other.variance,
+        )
+
+
+def _variance(support: Support) -> float | None:
+    """Σ over rows of Σ_a 1/μ(a|x) − |support|², in the rows' order, however distributions are stored; None without them."""
+    if support.probabilities is None:
+        return None
+    places, place = sets_of(support)
+    each = np.empty(len(places))
+    for part in Blocks.of(len(places), support.n_actions):
+        table = support.probabilities[places[part]]
+        supported = table > 0
+        one_over = np.divide(1, table, out=np.zeros_like(table), where=supported).sum(axis=1)
+        each[part] = one_over - supported.sum(axis=1) ** 2
+    return float(each[place].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """Rows in which each action is supported, (K,), or rare, (K,) where distributions tell; rows by their set's size, (K + 1,)."""
+
+    rows_with: np.ndarray
+    rare: np.ndarray | None
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, support: Support, rare: float) -> "Sets":
+        """Those of a block's rows; an action is rare where its probability is positive and below `rare`."""
+        places, place = sets_of(support)
+        weights = np.bincount(place, minlength=len(places)).astype(float)
+        counts = np.zeros((2, support.n_actions))
+        for part, bits in unpacked(support, places):
+            counts[0] += weights[part] @ bits
+            if support.probabilities is not None:
+                table = support.probabilities[places[part]]
+                counts[1] += weights[part] @ ((table > 0) & (table < rare))
+        with_each, seldom = counts.astype(np.int64)  # whole numbers, whatever the order
+        sizes = np.bincount(support.sizes, minlength=support.n_actions + 1)
+        return cls(with_each, None if support.probabilities is None else seldom, sizes)
+
+    def __add__(self, other: "Sets") -> "Sets":
+        rare = None if self.rare is None or other.rare is None else self.rare + other.rare
+        return Sets(self.rows_with + other.rows_with, rare, self.sizes + other.sizes)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.sizes.sum())
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of rows in which each action is supported, (K,)."""
+        return self.rows_with / max(1, self.rows)
+
+    @property
+    def mean_size(self) -> float:
+        """The mean number of supported actions."""
+        return float(self.sizes @ np.arange(len(self.sizes))) / self.rows
+
+    @property
+    def unsupported_sizes(self) -> dict[int, int]:
+        """Rows by their number of unsupported actions."""
+        missing = self.sizes[::-1]
+        return {size: int(missing[size]) for size in np.flatnonzero(missing).tolist()}
+
+
+def sets_of(support: Support) -> tuple[np.ndarray, np.ndarray]:
+    """The places (m,) in its table that rows of a support use, and perhaps others; and which of them each row is, (n,)."""
+    assert support.table is not None
+    if support.index is None:
+        places = np.arange(support.n_rows)
+        return places, places
+    if len(support.table) <= support.n_rows:
+        return np.arange(len(support.table)), support.index
+    places, place = np.unique(support.index, return_inverse=True)
+    return places, place
+
+
+def unpacked(support: Support, places: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Sets by their places (m,) as bits (part, K), a part at a time."""
+    assert support.table is not None
+    for part in Blocks.of(len(places), support.n_actions):
+        yield part, np.unpackbits(support.table[places[part]], axis=1, count=support.n_actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """All of them; what the rows do not have is None."""
+
+    rewards: Rewards
+    propensities: Propensities | None
+    sets: Sets | None
+    contexts: Distinct
+
+    @classmethod
+    def of(cls, block: Log, rare: float, *, many: bool = False) -> "Facts":
+        """Those of a block, which may be one of many."""
+        return cls(
+            Rewards.of(block),
+            None if block.propensities is None else Propensities.of(block),
+            Sets.of(block.support, rare) if block.support.known else None,
+            Distinct.of(group_hashes(block, many=many)),
+        )
+
+    def __add__(self, other: "Facts") -> "Facts":
+        one, two = self.propensities, other.propensities
+        return Facts(
+            self.rewards + other.rewards,
+            None if one is None or two is None else one + two,
+            None if self.sets is None or other.sets is None else self.sets + other.sets,
+            self.contexts + other.contexts,
+        )
+
+
+class Gathered(Statistic[Log, Facts | None]):
+    """The facts of all rows; None where there are none."""
+
+    def __init__(self, rows: int, rare: float) -> None:
+        self.rare, self.many = rare, rows >= SMALL
+
+    def zero(self) -> Facts | None:
+        """No rows tell nothing."""
+        return None
+
+    def update(self, state: Facts | None, block: Log, first_row: int) -> Facts | None:
+        """One more block."""
+        return self.merge(state, Facts.of(block, self.rare, many=self.many))
+
+    def merge(self, one: Facts | None, other: Facts | None) -> Facts | None:
+        """Those of both."""
+        return one + other if one is not None and other is not None else one or other

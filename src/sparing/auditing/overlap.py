@@ -1,0 +1,206 @@
+"""The propensities of the logged actions, and what a target policy does where the log is blind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.auditing.facts import Propensities, Rewards
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.log.moments import Moments, Weights
+from sparing.log.scanning import Memory, Rows
+from sparing.log.sketches import Values
+from sparing.log.walking import Statistic
+from sparing.policies.policy import Policy, policy_blocks
+
+PERCENTS = (1, 10, 50, 90, 99)
+
+BINS = 30
+"""Of the histogram of propensities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """The propensities of the logged actions; `source` says whether they were logged or estimated.
+
+    percentile_ratio: P90/P10. effective_sample_size: (Σw)²/Σw² for w = 1/μ, the uniform policy's weights.
+    supported_mean: mean of 1/μ, which is the mean number of supported actions, because
+    E[1/μ(a|x)] = Σ_a μ(a|x)·1{μ(a|x) > 0}/μ(a|x); supported_error is its standard error. Estimated
+    propensities know nothing of the support, so both are None there. contradiction: mean of 1/μ − the
+    row's number of supported actions and its standard error, where both are known: 0 but for chance.
+    edges (bins + 1,) and histogram (bins,) count rows by propensity; `rows` is how many these are.
+    """
+
+    source: str
+    rows: int
+    quantiles: dict[int, float]
+    smallest: float
+    largest: float
+    percentile_ratio: float
+    effective_sample_size: float
+    supported_mean: float | None
+    supported_error: float | None
+    contradiction: tuple[float, float] | None
+    edges: np.ndarray
+    histogram: np.ndarray
+
+    def to_dict(self) -> dict[str, object]:
+        """The numbers in types that JSON has."""
+        return vars(self) | {"edges": self.edges.tolist(), "histogram": self.histogram.tolist()}
+
+
+def overlap(found: Propensities, *, estimated: bool, exact: bool) -> Overlap:
+    """Describe the propensities of the logged actions; `exact` says that the log names what each row could have taken."""
+    low, high = found.low, found.high
+    quantiles = _quantiles(found.values, low, high)
+    edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
+    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    inside = np.clip(found.values.numbers, low, high)
+    return Overlap(
+        source="estimated" if estimated else "logged",
+        rows=found.inverse.count,
+        quantiles=quantiles,
+        smallest=low,
+        largest=high,
+        percentile_ratio=quantiles[90] / quantiles[10],
+        effective_sample_size=found.weights.effective_sample_size,
+        supported_mean=None if estimated else found.inverse.mean,
+        supported_error=None if estimated else found.inverse.error,
+        contradiction=_contradiction(found) if exact and not estimated else None,
+        edges=edges,
+        histogram=np.histogram(inside, edges, weights=found.values.counts)[0].astype(np.int64),
+    )
+
+
+def _quantiles(values: Values, low: float, high: float) -> dict[int, float]:
+    """Of values between these."""
+    found = np.clip(values.quantiles(np.array(PERCENTS) / 100), low, high)
+    return dict(zip(PERCENTS, found.tolist(), strict=True))
+
+
+def _contradiction(found: Propensities) -> tuple[float, float] | None:
+    """Mean of 1/μ − |support| and its standard error: Var(1/μ | x) = Σ_a 1/μ(a|x) − |support|² where μ is known."""
+    excess = found.excess
+    if excess is None:
+        return None
+    if found.variance is None:
+        return excess.mean, excess.error
+    return excess.mean, float(np.sqrt(max(0.0, found.variance)) / excess.count)
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyAudit:
+    """What a target policy does where the log is blind.
+
+    unsupported_mass: mean over rows of u_i = Σ_{a∈𝓤(x_i,μ)} π(a|x_i), with its quantiles; None where the
+    support is unknown. never_logged_mass: the part on actions without a row. bias: limits of the bias of
+    IPS, −Σ π·δ over the unsupported actions, hence in [−ū·r_max, −ū·r_min]; `reward_range` is what was
+    assumed of mean rewards, `range_given` whether by the caller or as observed.
+    effective_sample_size: (Σw)²/Σw² for w = π/μ. implied_mass: 1 − mean w and its standard error, which is
+    the unsupported mass by logged propensities alone, because E[w] = Σ_a π(a|x)·1{μ(a|x) > 0}.
+    """
+
+    support: str
+    unsupported_mass: float | None
+    mass_quantiles: dict[int, float] | None
+    never_logged_mass: float
+    bias: tuple[float, float] | None
+    reward_range: tuple[float, float]
+    range_given: bool
+    effective_sample_size: float | None
+    implied_mass: tuple[float, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Doing:
+    """What a policy does on so many rows: its mass on actions never logged; u_i, where the support is known; and the
+    weights w = π/μ, with 1 − w, where there are propensities.
+    """
+
+    rows: int
+    never: float
+    mass: tuple[Moments, Values] | None
+    weights: tuple[Weights, Moments] | None
+
+    def __add__(self, other: "Doing") -> "Doing":
+        mass = weights = None
+        if self.mass is not None and other.mass is not None:
+            mass = self.mass[0] + other.mass[0], self.mass[1] + other.mass[1]
+        if self.weights is not None and other.weights is not None:
+            weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
+        return Doing(self.rows + other.rows, self.never + other.never, mass, weights)
+
+
+class Followed(Statistic[Log, Doing | None]):
+    """What a policy does on all rows; None where there are none. An array (n, K) has its distribution in each row.
+
+    `never` (K,) says which actions were never logged.
+    """
+
+    def __init__(self, policy: Policy | np.ndarray, never: np.ndarray) -> None:
+        self.policy, self.never = policy, never
+
+    def zero(self) -> Doing | None:
+        """No rows, no mass."""
+        return None
+
+    def update(self, state: Doing | None, block: Log, first_row: int) -> Doing | None:
+        """One more block."""
+        mass, target = np.zeros((2, block.n_rows))
+        never, known, policy = 0.0, block.support.known, self.policy
+        if isinstance(policy, np.ndarray):
+            policy = policy[first_row : first_row + block.n_rows]
+        for rows, chances in policy_blocks(block, policy, first_row=first_row):
+            target[rows] = chances[np.arange(len(chances)), block.actions[rows]]
+            never += float(chances[:, self.never].sum())
+            if known:
+                mass[rows] = np.where(block.support.mask(rows), 0.0, chances).sum(axis=1)
+        weights = None if block.propensities is None else target / block.propensities
+        found = Doing(
+            block.n_rows,
+            never,
+            (Moments.of(mass), Values.of(mass)) if known else None,
+            None if weights is None else (Weights.of(weights), Moments.of(1 - weights)),
+        )
+        return self.merge(state, found)
+
+    def merge(self, one: Doing | None, other: Doing | None) -> Doing | None:
+        """On the rows of both."""
+        return one + other if one is not None and other is not None else one or other
+
+
+def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
+    """An array must have a distribution for every row of a log in memory."""
+    if not isinstance(policy, np.ndarray):
+        return
+    if not isinstance(rows, Memory):
+        raise SettingError(
+            f"a policy of shape {policy.shape} for a log that is scanned; expected an object with "
+            "probabilities(contexts), which is asked block by block. Give one, or read the log with read_log"
+        )
+    if policy.shape != (rows.n_rows, rows.n_actions):
+        raise SettingError(f"policy of shape {policy.shape}; expected {(rows.n_rows, rows.n_actions)}")
+
+
+def audit_policy(
+    doing: Doing, kind: str, rewards: Rewards, reward_range: tuple[float, float] | None, *, estimated: bool
+) -> PolicyAudit:
+    """Describe what a policy does on a log of this kind of support, and with these rewards.
+
+    `estimated` says that the propensities are, which then imply nothing.
+    """
+    low, high = reward_range or (rewards.low, rewards.high)
+    mean = None if doing.mass is None else doing.mass[0].mean
+    weights, short = doing.weights or (None, None)
+    return PolicyAudit(
+        support=kind,
+        unsupported_mass=mean,
+        mass_quantiles=None if doing.mass is None else _quantiles(doing.mass[1], 0.0, 1.0),
+        never_logged_mass=doing.never / doing.rows,
+        # Adding 0.0 keeps −0.0 out of sight.
+        bias=None if mean is None else (-mean * high + 0.0, -mean * low + 0.0),
+        reward_range=(low, high),
+        range_given=reward_range is not None,
+        effective_sample_size=None if weights is None else weights.effective_sample_size,
+        implied_mass=None if short is None or estimated else (short.mean, short.error),
+    )
