@@ -22,6 +22,7 @@ from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.reading import Wanted
+from sparing.log.scanning import AnyLog
 from sparing.log.sources import KINDS, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
@@ -160,7 +161,7 @@ class Format:
         return self.codec.read
 
     @property
-    def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
+    def write(self) -> Callable[[AnyLog, str | os.PathLike[str]], list[str]]:
         """`write(log, path)` gives what could not be written."""
         return self.codec.write
 
@@ -313,12 +314,12 @@ def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Lo
     return found.read(source, **options)
 
 
-def write_any(log: Log, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
+def write_any(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
     """Write a log in any format, by name or by the path's ending; returns what could not be carried."""
     return (named(format) if format else to_write(path)).write(log, path)
 
 
-def write_log(log: Log, path: str | os.PathLike[str]) -> None:
+def write_log(log: AnyLog, path: str | os.PathLike[str]) -> None:
     """Write a log as Parquet, CSV or Arrow, by the path's ending.
 
     Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as

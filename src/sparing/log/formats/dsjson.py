@@ -12,6 +12,7 @@ from sparing.log.formats.records import finite
 from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, chosen_place, write_labelled
 from sparing.log.labels import brief
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 from sparing.settings import among
 
 CONTEXT_ID = "ContextId"
@@ -203,7 +204,7 @@ class Numbering:
         return [f"{self.what} is numbered from 0 ({self.zero} has a 0)."] if self.zero else []
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines: actions as `{"a": {"id": name}}`. Says what the format could not carry."""
     return write_labelled(log, path, _record, title="dsjson", whole=True)
 

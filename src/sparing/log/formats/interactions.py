@@ -17,6 +17,7 @@ from sparing.log.formats import writing
 from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 
 POSITION = "position"
 ADVICE = "If they are the same few with changing features, action_id='position' tells them by their place."
@@ -129,15 +130,17 @@ def _by_position(event: Event) -> Event:
     return replace(event, action=eligible.index(event.action) + 1, eligible=list(range(1, len(eligible) + 1)))
 
 
-def write_coba(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write_coba(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON object a line. Says what the format could not carry."""
-    names, notes = writing.feature_names(log)
-    dense = names == [f"x_{i}" for i in range(log.n_features)]
-    shown, sets = [writing.to_json(name) for name in log.action_names], writing.has_sets(log)
+    passing = writing.Passing(log)
+    names, notes = writing.feature_names(passing.header)
+    dense = names == [f"x_{i}" for i in range(len(names))]
+    shown = [writing.to_json(name) for name in passing.header.action_names]
+    sets = writing.has_sets(passing.header)
 
     def record(row: writing.Row) -> dict[str, Any]:
         told = {
-            "context": log.contexts[row.number].tolist() if dense else dict(row.features),
+            "context": row.context.tolist() if dense else dict(row.features),
             "action": shown[row.action],
             "reward": row.reward,
             "probability": row.propensity,
@@ -146,23 +149,25 @@ def write_coba(log: Log, path: str | os.PathLike[str]) -> list[str]:
         }
         return {name: value for name, value in told.items() if value is not None}
 
-    writing.write_json(path, map(record, writing.rows(log, names)))
-    return [*notes, *writing.lost(log, listing=False)]
+    writing.write_json(path, map(record, writing.rows(passing, names)))
+    return [*notes, *writing.lost(passing, listing=False)]
 
 
-def write_river(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write_river(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON list a line. Says what the format could not carry."""
-    names, notes = writing.feature_names(log)
-    shown = [writing.to_json(name) for name in log.action_names]
+    passing = writing.Passing(log)
+    header = passing.header
+    names, notes = writing.feature_names(header)
+    shown = [writing.to_json(name) for name in header.action_names]
 
     def step(row: writing.Row) -> tuple[list[Any], dict[str, float], Any, float]:
         return [shown[arm] for arm in row.available], dict(row.features), shown[row.action], row.reward
 
-    writing.write_json(path, map(step, writing.rows(log, names)))
-    parts = {"Propensities": log.propensities, "Context ids": log.context_ids}
+    writing.write_json(path, map(step, writing.rows(passing, names)))
+    parts = {"Propensities": header.propensities, "Context ids": header.context_ids}
     lost = [what for what, there in parts.items() if there is not None]
     notes += [f"{what} are lost: the format has no place for them." for what in lost]
-    return [*notes, *writing.lost(log, kept="only the set is kept")]
+    return [*notes, *writing.lost(passing, kept="only the set is kept")]
 
 
 COBA = SimpleNamespace(read=read_coba, write=write_coba)

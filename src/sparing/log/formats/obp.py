@@ -2,8 +2,8 @@
 
 import os
 import zipfile
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import IO, Any
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
 from sparing.log.formats.records import EXACT
-from sparing.log.formats.writing import has_sets
+from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
+from sparing.log.scanning import AnyLog
 from sparing.log.sources import first_line, is_path
 from sparing.log.support import Support, SupportBuilder
 
@@ -172,22 +173,33 @@ def _support(pi_b: Any, shape: tuple[int, int], rows: slice | np.ndarray, slot: 
     return builder.build()
 
 
+ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
+    "context": lambda log: np.array(log.contexts),
+    "action": lambda log: log.actions.astype(np.int64),
+    "position": lambda log: None,
+    "reward": lambda log: np.array(log.rewards),
+    "pscore": lambda log: None if log.propensities is None else np.array(log.propensities),
+    "pi_b": lambda log: _distributions(log),
+}
+"""What a feedback has for each round, and how a log says it."""
+
+
+def _distributions(log: Log) -> np.ndarray | None:
+    table = log.support.distribution() if has_sets(log) else None
+    return None if table is None else np.array(table)[:, :, None]
+
+
 def to_feedback(log: Log) -> tuple[dict[str, Any], list[str]]:
     """A log as a `bandit_feedback`, with pi_b where it has full distributions, and what it cannot carry."""
-    feedback: dict[str, Any] = {
-        "n_rounds": log.n_rows,
-        "n_actions": log.n_actions,
-        "context": np.array(log.contexts),
-        "action": log.actions.astype(np.int64),
-        "position": None,
-        "reward": np.array(log.rewards),
-        "pscore": None if log.propensities is None else np.array(log.propensities),
-    }
+    arrays = {name: of(log) for name, of in ARRAYS.items()}
+    if arrays["pi_b"] is None:
+        del arrays["pi_b"]
+    return {"n_rounds": log.n_rows, "n_actions": log.n_actions, **arrays}, _lost(log)
+
+
+def _lost(log: Log) -> list[str]:
     notes = []
-    table = log.support.distribution() if has_sets(log) else None
-    if table is not None:
-        feedback["pi_b"] = np.array(table)[:, :, None]
-    elif log.support.known:
+    if log.support.known and not (has_sets(log) and log.support.probabilities is not None):
         notes.append("The sets of available actions are lost: without full distributions there is no pi_b.")
     if log.propensities is None:
         notes.append("The log has no propensities: pscore is None.")
@@ -197,15 +209,31 @@ def to_feedback(log: Log) -> tuple[dict[str, Any], list[str]]:
         notes.append("Feature names are lost.")
     if log.context_ids is not None:
         notes.append("Context ids are lost.")
-    return feedback, notes
-
-
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
-    """Write a feedback as .npz; what is None is left out. Says what the format could not carry."""
-    feedback, notes = to_feedback(log)
-    arrays: dict[str, Any] = {
-        name: np.asarray(value) for name, value in feedback.items() if value is not None
-    }
-    with replacing(path) as part, part.open("wb") as file:
-        np.savez(file, **arrays)
     return notes
+
+
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
+    """Write a feedback as .npz, one array after the other, each in a walk of its own; what is None is left out.
+
+    Says what the format could not carry.
+    """
+    passing = Passing(log)
+    n, format = passing.rows.n_rows, np.lib.format
+    with replacing(path) as part, zipfile.ZipFile(part, "w") as archive:
+
+        def member(name: str) -> IO[bytes]:
+            return archive.open(f"{name}.npy", "w", force_zip64=True)
+
+        for name, count in (("n_rounds", n), ("n_actions", passing.header.n_actions)):
+            with member(name) as file:
+                format.write_array(file, np.asarray(count), allow_pickle=False)
+        for name, of in ARRAYS.items():
+            if (empty := of(passing.header)) is None:
+                continue
+            with member(name) as file:
+                layout = format.header_data_from_array_1_0(empty)
+                format.write_array_header_1_0(file, layout | {"shape": (n, *empty.shape[1:])})
+                for _, block in passing.blocks():
+                    for rows in Blocks(0, block.n_rows, BATCH_ROWS):
+                        file.write(memoryview(of(block.part(rows))).cast("B"))  # type: ignore[arg-type]
+    return _lost(passing.header)

@@ -14,11 +14,14 @@ from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
+from sparing.log.formats import writing
 from sparing.log.formats.records import EXACT, numbered
 from sparing.log.labels import WHOLE_NUMBER, brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 from sparing.log.sources import existing, open_csv, readable
+from sparing.log.walking import Statistic
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
 PROPENSITY = ("propensity_score", "action_prob")
@@ -244,38 +247,45 @@ def _features(
     return np.column_stack([pc.equal(texts, value).to_numpy(zero_copy_only=False) for value in values])
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write the CSV, with the user features that the contexts were made of where they tell, else as numbers.
 
     Says what the format could not carry.
     """
-    columns = _columns_of(log)
+    passing = writing.Passing(log)
+    header = passing.header
+    columns = _columns_of(passing)
     notes = []
     if columns is None:
-        columns = {f"{USER}{i}": NUMBER for i in range(log.n_features)}
-        if log.feature_names != tuple(columns):
+        columns = {f"{USER}{i}": NUMBER for i in range(header.n_features)}
+        if header.feature_names != tuple(columns):
             notes.append(f"Features are written as numbers under the names {USER}0, …: their own are lost.")
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         users = [name for name in columns if name != POSITION]
-        shares = [] if log.propensities is None else [PROPENSITY[0]]
+        shares = [] if header.propensities is None else [PROPENSITY[0]]
         writer.writerow(["", "timestamp", ITEM, POSITION, CLICK, *shares, *users])
-        for rows in Blocks(0, log.n_rows, BATCH_ROWS):
-            writer.writerows(zip(*_cells(log, columns, rows), strict=True))
-    return [*notes, *_lost(log, columns)]
+        for first, block in passing.blocks():
+            for part in Blocks(0, block.n_rows, BATCH_ROWS):
+                writer.writerows(zip(*_cells(block.part(part), columns, first + part.start), strict=True))
+    return [*notes, *_lost(header, passing.told, columns)]
 
 
-def _columns_of(log: Log) -> Columns | None:
+def _columns_of(passing: writing.Passing) -> Columns | None:
     """The columns that reading would turn into these very features, or None where there are none such."""
     columns: Columns = {}
-    for name in log.feature_names:
+    for name in passing.header.feature_names:
         found = FEATURE.fullmatch(name)
         if found is None:
             return None
         column = found[1] or found[3]
         columns[column] = (*columns.get(column, ()), found[2])
-    same = _feature_names(columns) == list(log.feature_names)
-    return columns if same and _reads_back(columns) and _is_one_hot(log, columns) else None
+    if _feature_names(columns) != list(passing.header.feature_names) or not _reads_back(columns):
+        return None
+    if all(values == NUMBER for values in columns.values()):
+        return columns
+    whole, seen = passing.rows.fold(_OneHot(columns))
+    return columns if whole and seen.all() else None
 
 
 def _reads_back(columns: Columns) -> bool:
@@ -302,35 +312,49 @@ def _parts(
         start += len(values)
 
 
-def _is_one_hot(log: Log, columns: Columns) -> bool:
-    """Whether every row has one value of each column with values, and each value a row."""
-    blocks = [block for _, values, block in _parts(columns, log.contexts) if values != NUMBER]
-    return all(
-        np.isin(block, (0, 1)).all()
-        and (block.sum(axis=1) == 1).all()
-        and not np.signbit(block).any()
-        and block.any(axis=0).all()
-        for block in blocks
-    )
+class _OneHot(Statistic[Log, "tuple[bool, np.ndarray]"]):
+    """Whether every row has one value of each column with values; and which features, (d,), some row has."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+
+    def zero(self) -> tuple[bool, np.ndarray]:
+        return True, np.array(
+            [values == NUMBER for values in self.columns.values() for _ in values], dtype=bool
+        )
+
+    def update(self, state: tuple[bool, np.ndarray], block: Log, first_row: int) -> tuple[bool, np.ndarray]:
+        whole, seen = state
+        for _, values, cells in _parts(self.columns, block.contexts):
+            whole = whole and (values == NUMBER or _is_one_hot(cells))
+        return whole, seen | block.contexts.any(axis=0)
+
+    def merge(self, one: tuple[bool, np.ndarray], other: tuple[bool, np.ndarray]) -> tuple[bool, np.ndarray]:
+        return one[0] and other[0], one[1] | other[1]
 
 
-def _cells(log: Log, columns: Columns, rows: slice) -> list[Sequence[Any]]:
-    """The file's columns for some rows. Its readers sort by time: rows count microseconds, and stay in order."""
-    numbers = range(rows.start, rows.stop)
+def _is_one_hot(cells: np.ndarray) -> bool:
+    ones = np.isin(cells, (0, 1)).all() and (cells.sum(axis=1) == 1).all()
+    return bool(ones and not np.signbit(cells).any())
+
+
+def _cells(log: Log, columns: Columns, first: int) -> list[Sequence[Any]]:
+    """The file's columns for some rows, of which the first has this number. Its readers sort by time: rows count microseconds, and stay in order."""
+    numbers = range(first, first + log.n_rows)
     times = [str(np.datetime64(number, "us")).replace("T", " ") + "+00:00" for number in numbers]
-    rewards = log.rewards[rows]
+    rewards = log.rewards
     short = np.isin(rewards, (0, 1)) & ~np.signbit(rewards)
     clicks = [int(reward) if whole else reward for reward, whole in zip(rewards.tolist(), short, strict=True)]
     users: dict[str, list[Any]] = {
         name: block[:, 0].tolist() if values == NUMBER else [values[j] for j in block.argmax(axis=1)]
-        for name, values, block in _parts(columns, log.contexts[rows])
+        for name, values, block in _parts(columns, log.contexts)
     }
     positions = users.pop(POSITION, ["1"] * len(numbers))
-    shares = [] if log.propensities is None else [log.propensities[rows].tolist()]
-    return [numbers, times, log.actions[rows].tolist(), positions, clicks, *shares, *users.values()]
+    shares = [] if log.propensities is None else [log.propensities.tolist()]
+    return [numbers, times, log.actions.tolist(), positions, clicks, *shares, *users.values()]
 
 
-def _lost(log: Log, columns: Columns) -> list[str]:
+def _lost(log: Log, told: writing.Told, columns: Columns) -> list[str]:
     notes = ["Timestamps only count the rows: the log has none."]
     if POSITION not in columns:
         notes.append("Every row is written with position 1.")
@@ -339,7 +363,7 @@ def _lost(log: Log, columns: Columns) -> list[str]:
         notes.append("Affinities are read back with affinities=True.")
     if log.action_names != tuple(range(log.n_actions)):
         notes.append("Actions are written as 0 to K−1: read the file with actions=[...] for their names.")
-    elif affinities != log.n_actions and not log.counts[-1]:
+    elif affinities != log.n_actions and not told.logged[-1]:
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if log.support.known:
         notes.append("The log's support is lost: the format has only the logged action's propensity.")

@@ -13,6 +13,7 @@ from sparing.log.formats.events import Event, Reader
 from sparing.log.formats.records import Naming, add_feature, by_number, numbered_note, parsed, text_lines
 from sparing.log.labels import WHOLE_NUMBER, brief
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
@@ -283,25 +284,26 @@ class _BlockEvidence:
             )
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb` lines; K is the number of the log's actions. Says what the format could not carry."""
-    writing.need_propensities(log, "Vowpal Wabbit's --cb format")
-    context = ContextText(log)
-    lists = writing.has_sets(log) and bool((log.support.sizes > 1).all())
+    passing = writing.Passing(log)
+    writing.need_propensities(passing.header, "Vowpal Wabbit's --cb format")
+    context = ContextText(passing.header)
+    lists = writing.has_sets(passing.header) and passing.beforehand().smallest > 1
 
     def line(row: writing.Row) -> str:
         others = "".join(f" {a + 1}" for a in row.available if a != row.action) if lists else ""
         return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {context(row)}"
 
-    writing.write_lines(path, map(line, writing.rows(log, context.names)))
-    return [*context.notes, *_lost(log, lists=lists)]
+    writing.write_lines(path, map(line, writing.rows(passing, context.names)))
+    return [*context.notes, *_lost(passing.header, passing.told, lists=lists)]
 
 
-def _lost(log: Log, *, lists: bool) -> list[str]:
+def _lost(log: Log, told: writing.Told, *, lists: bool) -> list[str]:
     notes = []
     if log.action_names != tuple(range(1, log.n_actions + 1)):
         notes.append("Actions are written as 1 to K: read the file with actions=[...] for their names.")
-    elif not log.counts[-1] and not (lists and log.support.shares[-1] > 0):
+    elif not told.logged[-1] and not (lists and told.listed[-1]):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
         return [*notes, *writing.distribution_notes(log)]
