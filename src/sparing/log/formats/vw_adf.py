@@ -3,14 +3,13 @@
 import itertools
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Named, by_label, by_text
+from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_text import ContextText, Line, TextReader, escape, label, unescape
 from sparing.log.log import Log
 from sparing.log.scanning import AnyLog
@@ -19,21 +18,22 @@ SHARED = "shared"
 POSITION = "position"
 
 
-@keywords_of(Reader.read)
-def read(
+def opened(
     source: str | os.PathLike[str],
     *,
     action_id: str | None = None,
     context_id: str | None = None,
-    **vocabulary: Any,
-) -> tuple[Log, list[str]]:
+) -> Reader:
     """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
 
     An action is told by its whole line of features; `action_id="id"` tells it by its feature `id=…`
     alone, `action_id="position"` by its place in the block. A block's lines are the actions it could
     have taken. `context_id="tag"` takes the shared lines' tags for context ids.
     """
-    return _Blocks(source, action_id, context_id).read(**vocabulary)
+    return _Blocks(source, action_id, context_id)
+
+
+read, scan = readers(opened)
 
 
 def _by_line(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:

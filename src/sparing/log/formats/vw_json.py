@@ -6,9 +6,8 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import (
     Flattener,
     Records,
@@ -18,6 +17,7 @@ from sparing.log.formats.records import (
     finite,
     numbered_note,
 )
+from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_text import label as label_in_text
 from sparing.log.labels import brief
 from sparing.log.log import Log
@@ -34,17 +34,17 @@ LABEL = {
 }
 
 
-@keywords_of(Reader.read)
-def read(
-    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **vocabulary: Any
-) -> tuple[Log, list[str]]:
+def opened(source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = ()) -> Reader:
     """Read `--json` lines, or a list of such objects: reward = −cost.
 
     With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or
     else `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the
     numbers 1..K, as in `--cb` text.
     """
-    return _Events(source, action_id, ignore).read(**vocabulary)
+    return _Events(source, action_id, ignore)
+
+
+read, scan = readers(opened)
 
 
 class Events(Reader):

@@ -4,13 +4,13 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sparing.errors import LogError
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Naming, add_feature, by_number, numbered_note, parsed, text_lines
+from sparing.log.formats.vocabulary import Event
 from sparing.log.labels import WHOLE_NUMBER, brief
 from sparing.log.log import Log
 from sparing.log.scanning import AnyLog
@@ -184,10 +184,7 @@ class TextReader(Reader):
         return notes
 
 
-@keywords_of(Reader.read)
-def read(
-    source: str | os.PathLike[str], *, context_id: str | None = None, **vocabulary: Any
-) -> tuple[Log, list[str]]:
+def opened(source: str | os.PathLike[str], *, context_id: str | None = None) -> Reader:
     """Read `--cb` lines: reward = −cost, features that a line does not name are 0.
 
     `actions` names the actions 1..K in order; without it their names are 1..K, K the largest logged, or, where
@@ -195,7 +192,10 @@ def read(
     Further actions in a line's label are the ones it could have taken. `context_id="tag"` takes the
     lines' tags for context ids.
     """
-    return _Lines(source, by_number, context_id, "lines").read(**vocabulary)
+    return _Lines(source, by_number, context_id, "lines")
+
+
+read, scan = readers(opened)
 
 
 class _Lines(TextReader):
