@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import arrays, labels
 from sparing.log.columns import ColumnNames, Columns, keywords_of
@@ -22,7 +23,7 @@ from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.reading import Wanted
-from sparing.log.scanning import AnyLog
+from sparing.log.scanning import AnyLog, Rows
 from sparing.log.sources import KINDS, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
@@ -139,7 +140,7 @@ def _is_step(item: Any) -> bool:
 
 @dataclass(frozen=True)
 class Format:
-    """A way to store logs; its codec has `read` and `write`.
+    """A way to store logs; its codec has `read`, `scan` and `write`.
 
     `endings` are those of files that may hold it, `ending` the one that is its own. `sniff` looks at the first
     bytes of a file, `accepts` at an object in memory. `sparse` says how features that a file does not name are
@@ -159,6 +160,11 @@ class Format:
     def read(self) -> Callable[..., tuple[Log, list[str]]]:
         """`read(source, **options)` gives the log and what was assumed."""
         return self.codec.read
+
+    @property
+    def scan(self) -> Callable[..., tuple[Rows, list[str]]]:
+        """`scan(source, progress=..., **options)` gives the same log as one that is walked."""
+        return self.codec.scan
 
     @property
     def write(self) -> Callable[[AnyLog, str | os.PathLike[str]], list[str]]:
@@ -304,6 +310,23 @@ def _check_named(features: Wanted, found: Format) -> None:
 
 def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:
     """Read a log in any format, and what was assumed; `format` names it, else it is told by its content."""
+    found = _fitting(source, format, options)
+    return found.read(source, **options)
+
+
+def scan_any(
+    source: Any, format: str | None = None, *, progress: Progress | None = None, **options: Any
+) -> tuple[Rows, list[str]]:
+    """The same log as one that is walked, in memory that does not grow with its rows, and what was assumed.
+
+    `progress(done, total)` is told of the rows of every walk; the total is 0 until it is known.
+    """
+    found = _fitting(source, format, options)
+    return found.scan(source, progress=progress, **options)
+
+
+def _fitting(source: Any, format: str | None, options: Mapping[str, Any]) -> Format:
+    """The format of a source, which must have these options."""
     found = named(format) if format else detect(source)
     known = list(inspect.signature(found.read).parameters)[1:]
     for name in options:
@@ -311,7 +334,7 @@ def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Lo
             raise LogError(
                 f"an option does not fit {found.name}: it has no {name!r}; known are {', '.join(known)}"
             )
-    return found.read(source, **options)
+    return found
 
 
 def write_any(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:

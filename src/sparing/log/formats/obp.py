@@ -8,6 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from sparing.archive import replacing, unpacked
+from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
@@ -15,7 +16,7 @@ from sparing.log.formats.records import EXACT
 from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
-from sparing.log.scanning import AnyLog
+from sparing.log.scanning import AnyLog, Rows, rows_of
 from sparing.log.sources import first_line, is_path
 from sparing.log.support import Support, SupportBuilder
 
@@ -68,6 +69,12 @@ def read(
     if unread := [name for name in fields if name not in READ]:
         notes.append(f"Not kept: {', '.join(map(str, unread))}.")
     return log, notes
+
+
+def scan(source: Any, *, progress: Progress | None = None, **options: Any) -> tuple[Rows, list[str]]:
+    """The same log as one that is walked; it is in memory."""
+    log, notes = read(source, **options)
+    return rows_of(log), notes
 
 
 def _fields(source: Any) -> dict[str, Any]:

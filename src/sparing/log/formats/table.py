@@ -12,16 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.archive import replacing
+from sparing.engines import Progress, local
 from sparing.errors import LogError
 from sparing.log import arrays, checksums, labels
 from sparing.log.blocks import Blocks
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder
+from sparing.log.files import open_files
 from sparing.log.formats.writing import Passing
 from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
-from sparing.log.reading import Wanted, look_over
-from sparing.log.scanning import AnyLog
+from sparing.log.reading import Reading, Wanted, look_over
+from sparing.log.scanning import AnyLog, Rows, Scan, rows_of
 from sparing.log.sources import METADATA, kind_of, notes_text, open_source
 
 
@@ -43,7 +45,29 @@ def read(
     # One array of its parts, which are let go of.
     joined = {what: np.concatenate(parts.pop(what)) for what in list(parts)}
     log = aligned(reading.build(joined, support), features)
-    return log, [] if reading.encoder is None else [f"Features: {reading.encoder.described()}."]
+    return log, _assumed(reading)
+
+
+@keywords_of(Columns)
+def scan(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Wanted = None,
+    progress: Progress | None = None,
+    **columns: Unpack[ColumnNames],
+) -> tuple[Rows, list[str]]:
+    """The same log as one that is walked; also of a folder, a pattern or a URI, by one worker."""
+    if isinstance(features, Encoder):  # which may have the columns in another order
+        log, notes = read(source, actions=actions, features=features, **columns)
+        return rows_of(log), notes
+    table, engine = open_files(source), local(1)
+    reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features, engine=engine)
+    return Scan(table, reading, engine, progress), _assumed(reading)
+
+
+def _assumed(reading: Reading) -> list[str]:
+    return [] if reading.encoder is None else [f"Features: {reading.encoder.described()}."]
 
 
 def aligned(log: Log, features: Wanted, *, sparse: str | None = None) -> Log:
