@@ -13,9 +13,9 @@ import pytest
 from sparing import features, hashed, nystroem, read_log, vector, write_log
 from sparing.errors import DecisionError, FileError, LogError, SettingError
 from sparing.log import blocks
-from sparing.log.sources import open_source
 from sparing.log.features import Encoder
 from sparing.log.features.files import read_features, write_features
+from sparing.log.sources import open_source
 from sparing.model.statistics import Statistics
 
 LINEAR = ("age", "country", "member", "seen_at", "zip")

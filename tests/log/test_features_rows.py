@@ -11,8 +11,8 @@ import pytest
 
 from sparing import features, hashed
 from sparing.errors import DecisionError
-from sparing.log.sources import open_source
 from sparing.log.features import cells
+from sparing.log.sources import open_source
 
 FIRST = datetime(2026, 3, 1, 10)
 KINDS = ("n", "whole", "c", "b", "t", "h")
