@@ -6,17 +6,15 @@ import json
 import numpy as np
 import pytest
 from dsjson_events import event, multi
+from walked_logs import BLOCK, ROWS, Walked, assert_same, drawn, few
 
 from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.conversion import convert, read_any, scan_any, write_any
 from sparing.log.formats import FORMATS, OTHERS, TABLE, obp
 from sparing.log.log import Log as Whole
-from sparing.log.scanning import Memory, Rows
+from sparing.log.scanning import Memory
 from sparing.log.walking import Statistic
-
-ROWS, BLOCK = 600, 256
-"""The rows of a log, and of its blocks: 256 is the least that there is."""
 
 LABELS = ["vw-adf", "dsjson", "vw-json", "coba", "river", "table"]
 ENDINGS = [("table", ".parquet"), ("table", ".csv"), ("table", ".arrow")]
@@ -26,88 +24,7 @@ LINES = ["vw", "vw-adf", "dsjson", "vw-json", "coba", "river", "open-bandit"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Several blocks, leaves and batches of few rows."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 64)
-    monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 64)
-    monkeypatch.setattr("sparing.log.formats.events.BATCH_ROWS", 50)
-    monkeypatch.setattr("sparing.log.formats.obp.BATCH_ROWS", 50)
-    monkeypatch.setattr("sparing.log.sources.CSV_BLOCK", 2**14)
-
-
-def drawn(support="distribution", *, ids=True, labels=None, names=None, rows=ROWS, seed=0):
-    """A log whose last action and last feature turn up late, with zeros and −0.0."""
-    rng = np.random.default_rng(seed)
-    contexts = rng.integers(-64, 65, size=(rows, 4)) / 64
-    contexts[rng.random((rows, 4)) < 0.4] = 0.0
-    contexts[rng.random((rows, 4)) < 0.05] = -0.0
-    contexts[: rows // 2, 3] = 0.0
-    table = rng.integers(1, 9, size=(rows, 5)) / 8
-    table[rng.random((rows, 5)) < 0.3] = 0.0
-    table[:, :2] += 0.25
-    table[: rows // 2, 4] = 0.0
-    table /= table.sum(axis=1, keepdims=True)
-    actions = (table.cumsum(axis=1) > rng.random((rows, 1))).argmax(axis=1)
-    labels = labels or [1, 2, 3, 4, 5]
-    known = {"distribution": table} if support == "distribution" else {}
-    if support == "sets":
-        known = {"eligible": [[labels[a] for a in np.flatnonzero(row)] for row in table]}
-    return Log.from_arrays(
-        contexts,
-        [labels[a] for a in actions],
-        rng.choice([0.0, 1.0, -2.5], size=rows),
-        propensities=table[np.arange(rows), actions],
-        action_names=labels,
-        context_ids=[f"user {i % 97}" for i in range(rows)] if ids else None,
-        feature_names=names,
-        **known,
-    )
-
-
-class Walked(Rows):
-    """A log in memory that knows nothing of being there."""
-
-    def __init__(self, log):
-        self.inner = Memory(log)
-        self.header, self.n_rows = self.inner.header, log.n_rows
-
-    def fold(self, statistic):
-        return self.inner.fold(statistic)
-
-    def blocks(self):
-        for first, block in self.inner.blocks():
-            yield first, block.take(np.arange(block.n_rows))
-
-
-def assert_same(rows, log, *, distributions=True):
-    """The blocks are parts of the log, of the size that they must have, and together all of it."""
-    assert isinstance(rows, Rows)
-    assert (rows.n_rows, rows.action_names, rows.feature_names) == (
-        log.n_rows,
-        log.action_names,
-        log.feature_names,
-    )
-    assert (rows.header.propensities is None) == (log.propensities is None)
-    assert (rows.header.context_ids is None) == (log.context_ids is None)
-    assert rows.header.support.kind == log.support.kind
-    sizes = [block.n_rows for _, block in rows.blocks()]
-    assert sizes == [min(BLOCK, log.n_rows - first) for first in range(0, log.n_rows, BLOCK)]
-    for first, block in rows.blocks():
-        part = log.part(slice(first, first + block.n_rows))
-        for name in ("contexts", "actions", "rewards", "propensities", "context_ids"):
-            one, other = getattr(block, name), getattr(part, name)
-            assert (one is None) == (other is None), name
-            if one is not None:
-                assert one.dtype.kind == other.dtype.kind
-                assert np.array_equal(one, other), name
-        assert np.array_equal(np.signbit(block.contexts), np.signbit(part.contexts))
-        assert block.encoder.digest == log.encoder.digest
-        assert block.support.kind == part.support.kind
-        assert block.support.from_probabilities == part.support.from_probabilities
-        if part.support.known:
-            assert np.array_equal(block.support.mask(), part.support.mask())
-            shares = part.support.distribution()
-            assert (shares is None) == (block.support.distribution() is None)
-            assert shares is None or np.array_equal(block.support.distribution(), shares)
+    few(monkeypatch)
 
 
 def options_of(name, path):
@@ -380,89 +297,3 @@ def test_what_is_summed_over_a_stream_has_the_bits_of_memory(name, tmp_path):
     log, _ = FORMATS[name].read(path)
     rows, _ = FORMATS[name].scan(path)
     assert rows.fold(_Sum()).tobytes() == Memory(log).fold(_Sum()).tobytes()
-
-
-def feedback(rows=ROWS, slots=3):
-    """A feedback with several positions."""
-    rng = np.random.default_rng(0)
-    shares = rng.dirichlet(np.ones(4), size=(rows, slots)).transpose(0, 2, 1)
-    places = rng.integers(slots, size=rows)
-    actions = rng.integers(4, size=rows)
-    return {
-        "n_rounds": rows,
-        "n_actions": 4,
-        "context": rng.integers(0, 9, size=(rows, 3)),
-        "action": actions.astype(np.int32),
-        "position": places,
-        "reward": rng.integers(2, size=rows).astype(bool),
-        "pscore": shares[np.arange(rows), actions, places],
-        "pi_b": np.ascontiguousarray(shares),
-        "expected_reward": rng.random((rows, 4)),
-    }
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-@pytest.mark.parametrize("slot", [0, 2])
-def test_rounds_of_one_position_are_read_some_at_a_time(slot, save, tmp_path):
-    save(tmp_path / "log.npz", **feedback())
-    log, notes = read_any(tmp_path / "log.npz", position=slot)
-    rows, found = scan_any(tmp_path / "log.npz", position=slot)
-    assert not isinstance(rows, Memory)
-    assert found == notes
-    assert_same(rows, log)
-
-
-@pytest.mark.parametrize(
-    ("changes", "memory"),
-    [
-        ({"context": np.asfortranarray(np.random.default_rng(1).random((ROWS, 3)))}, True),
-        ({"context": np.zeros((ROWS, 1), order="F")}, False),
-        ({"n_actions": None, "pi_b": None, "pscore": None}, False),
-    ],
-)
-def test_arrays_that_are_not_stored_row_by_row_are_read_into_memory(changes, memory, tmp_path):
-    fields = {**feedback(slots=1), **changes}
-    np.savez(tmp_path / "log.npz", **{name: value for name, value in fields.items() if value is not None})
-    log, notes = read_any(tmp_path / "log.npz")
-    rows, found = scan_any(tmp_path / "log.npz")
-    assert isinstance(rows, Memory) == memory
-    assert found == notes
-    assert_same(rows, log)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"action": np.r_[np.zeros(ROWS - 1), 4.0]},
-        {"action": np.r_[np.zeros(ROWS - 1), 0.5]},
-        {"action": np.zeros((ROWS, 1))},
-        {"position": np.zeros(ROWS - 1)},
-        {"reward": np.zeros(ROWS - 1)},
-        {"pi_b": np.full((ROWS, 5, 3), 0.2)},
-        {"n_rounds": 7},
-        {"context": None},
-        {"position": None},
-        {"position": np.arange(ROWS) % 3 + 4},
-    ],
-)
-def test_arrays_that_do_not_fit_are_told_as_in_memory(changes, tmp_path):
-    fields = {**feedback(), **changes}
-    np.savez(tmp_path / "log.npz", **{name: value for name, value in fields.items() if value is not None})
-    with pytest.raises(LogError) as told:
-        read_any(tmp_path / "log.npz", position=0)
-    with pytest.raises(LogError) as found:
-        convert(tmp_path / "log.npz", tmp_path / "out.parquet", position=0)
-    assert str(found.value) == str(told.value)
-    assert [each.name for each in tmp_path.iterdir()] == ["log.npz"]
-
-
-def test_a_flipped_bit_in_an_array_is_noticed(tmp_path):
-    """Late in the contexts, after blocks were written."""
-    path = tmp_path / "log.npz"
-    np.savez(path, **feedback(slots=1))
-    content = bytearray(path.read_bytes())
-    content[content.index(b"action.npy") - 200] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(LogError, match="it is damaged: Bad CRC-32"):
-        convert(path, tmp_path / "out.parquet")
-    assert list(tmp_path.iterdir()) == [path]

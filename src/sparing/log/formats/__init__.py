@@ -319,7 +319,7 @@ def scan_any(
 ) -> tuple[Rows, list[str]]:
     """The same log as one that is walked, in memory that does not grow with its rows, and what was assumed.
 
-    `progress(done, total)` is told of the rows of every walk; the total is 0 until it is known.
+    `progress(done, total)` is told of every walk, how many of the rows or parts it has seen; the total is 0 until it is known.
     """
     found = _fitting(source, format, options)
     return found.scan(source, progress=progress, **options)
