@@ -102,6 +102,36 @@ def test_lines_of_all_blocks_are_there_once_and_in_order(name, tmp_path):
     assert (tmp_path / "log").read_text().splitlines() == list(plain_lines(log, name))
 
 
+def test_rows_are_numbered_through_all_blocks(tmp_path):
+    log = Walked(drawn("sets", labels=[0, 1, 2, 3, 4]))
+    write_any(log, tmp_path / "log.dsjson")
+    lines = (tmp_path / "log.dsjson").read_text().splitlines()
+    assert [json.loads(line)["EventId"] for line in lines] == [str(i) for i in range(ROWS)]
+    write_any(log, tmp_path / "log.csv", "open-bandit")
+    cells = [line.split(",")[:2] for line in (tmp_path / "log.csv").read_text().splitlines()[1:]]
+    assert [int(number) for number, _ in cells] == list(range(ROWS))
+    assert [time for _, time in cells] == [f"1970-01-01 00:00:00.{i:06d}+00:00" for i in range(ROWS)]
+
+
+@pytest.mark.parametrize("lone", [False, True])
+def test_a_single_action_in_the_last_block_is_known_before_the_first(lone, tmp_path):
+    """--cb cannot say that a row had one action only: then no row lists others, and the note says why."""
+    sets = [[1, 2]] * (ROWS - 1) + [[1] if lone else [1, 2]]
+    log = Log.from_arrays(
+        np.ones((ROWS, 1)),
+        [1] * ROWS,
+        np.zeros(ROWS),
+        propensities=np.full(ROWS, 0.5),
+        eligible=sets,
+        action_names=[1, 2],
+    )
+    lost = write_any(Walked(log), tmp_path / "log.vw")
+    lines = (tmp_path / "log.vw").read_text().splitlines()
+    assert set(lines) == {"1:-0.0:0.5 | x_0:1.0" if lone else "1:-0.0:0.5 2 | x_0:1.0"}
+    assert any("a single action in some rows" in note for note in lost) == lone
+    assert any("The last action is in no row" in note for note in lost) == lone
+
+
 def test_arrays_are_written_as_numpy_writes_them(tmp_path):
     log = drawn(labels=[0, 1, 2, 3, 4])
     write_any(Walked(log), tmp_path / "one.npz")
