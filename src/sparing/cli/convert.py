@@ -29,10 +29,16 @@ def convert(
     Example: sparing convert decisions.dsjson log.parquet
     """
     from sparing.log.conversion import convert as convert_log
+    from sparing.log.scanning import rows_of
 
-    with reading.utf8_name(source, target):
+    with reading.utf8_name(source, target), terminal.progress_bar("converting") as progress:
         log, assumed, lost = convert_log(
-            source, target, source_format or None, target_format or None, **reading.settings(option)
+            source,
+            target,
+            source_format or None,
+            target_format or None,
+            progress=progress,
+            **reading.settings(option),
         )
     if as_json:
         terminal.print_json(
@@ -40,14 +46,14 @@ def convert(
                 "rows": log.n_rows,
                 "actions": log.n_actions,
                 "features": log.n_features,
-                "support": log.support.kind,
+                "support": rows_of(log).header.support.kind,
                 "target": str(target),
                 "assumed": assumed,
                 "lost": lost,
             }
         )
         return
-    terminal.tell(f"{log!r}")
+    terminal.tell(f"Log({repr(log).partition('(')[2]}")
     for sentence in assumed:
         terminal.tell(f"assumed: {sentence}")
     for sentence in lost:

@@ -129,7 +129,7 @@ def _cell(text: str) -> "Text":
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> "Iterator[Progress]":
-    """A bar on the terminal's error stream; silent where that is not a terminal."""
+    """A bar on the terminal's error stream, its total 0 until it is known; silent where that is not a terminal."""
     from rich import progress as rich
     from rich.console import Console
 
@@ -142,7 +142,7 @@ def progress_bar(title: str) -> "Iterator[Progress]":
     console = Console(stderr=True)
     with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(shown(title), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
 def print_json(value: Any) -> None:

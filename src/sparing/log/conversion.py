@@ -3,10 +3,12 @@
 import os
 from typing import Any
 
-from sparing.log.formats import read_any, write_any
-from sparing.log.log import Log
+from sparing.engines import Progress
+from sparing.log.formats import named, read_any, scan_any, to_write, write_any
+from sparing.log.scanning import AnyLog
+from sparing.log.sources import is_path
 
-__all__ = ["convert", "read_any", "write_any"]
+__all__ = ["convert", "read_any", "scan_any", "write_any"]
 
 
 def convert(
@@ -14,8 +16,20 @@ def convert(
     target: str | os.PathLike[str],
     source_format: str | None = None,
     target_format: str | None = None,
+    *,
+    progress: Progress | None = None,
     **options: Any,
-) -> tuple[Log, list[str], list[str]]:
-    """Read (with the format's own options), then write; returns the log, what was assumed, what was lost."""
-    log, assumed = read_any(source, source_format, **options)
-    return log, assumed, write_any(log, target, target_format)
+) -> tuple[AnyLog, list[str], list[str]]:
+    """Read (with the format's own options) and write; returns the log, what was assumed, what was lost.
+
+    A file, or for tables a folder, a pattern or a URI, is walked: memory does not grow with its rows, and the log that is
+    returned is one such as `sparing.scan` gives. What is in memory stays there. `progress(done, total)` is told of every walk,
+    how many of the rows or parts it has seen; the total is 0 until it is known. The target takes its name when it is whole.
+    """
+    written = named(target_format) if target_format else to_write(target)  # refused before long work
+    log: AnyLog
+    if is_path(source):
+        log, assumed = scan_any(source, source_format, progress=progress, **options)
+    else:
+        log, assumed = read_any(source, source_format, **options)
+    return log, assumed, written.write(log, target)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.engines import Engine, Progress, engine_of
 from sparing.errors import LogError
-from sparing.log import arrays, formats, labels
+from sparing.log import arrays, labels
 from sparing.log.blocks import Blocks, Cut
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder
@@ -315,6 +315,8 @@ def scan(
 
 
 def _check_table(source: Any) -> None:
+    from sparing.log import formats  # whose writers walk logs
+
     if not is_path(source):
         return
     found = formats.detect(source)

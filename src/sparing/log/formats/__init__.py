@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import arrays, labels
 from sparing.log.columns import ColumnNames, Columns, keywords_of
@@ -22,6 +23,7 @@ from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.reading import Wanted
+from sparing.log.scanning import AnyLog, Rows
 from sparing.log.sources import KINDS, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
@@ -138,7 +140,7 @@ def _is_step(item: Any) -> bool:
 
 @dataclass(frozen=True)
 class Format:
-    """A way to store logs; its codec has `read` and `write`.
+    """A way to store logs; its codec has `read`, `scan` and `write`.
 
     `endings` are those of files that may hold it, `ending` the one that is its own. `sniff` looks at the first
     bytes of a file, `accepts` at an object in memory. `sparse` says how features that a file does not name are
@@ -160,7 +162,12 @@ class Format:
         return self.codec.read
 
     @property
-    def write(self) -> Callable[[Log, str | os.PathLike[str]], list[str]]:
+    def scan(self) -> Callable[..., tuple[Rows, list[str]]]:
+        """`scan(source, progress=..., **options)` gives the same log as one that is walked."""
+        return self.codec.scan
+
+    @property
+    def write(self) -> Callable[[AnyLog, str | os.PathLike[str]], list[str]]:
         """`write(log, path)` gives what could not be written."""
         return self.codec.write
 
@@ -303,6 +310,23 @@ def _check_named(features: Wanted, found: Format) -> None:
 
 def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:
     """Read a log in any format, and what was assumed; `format` names it, else it is told by its content."""
+    found = _fitting(source, format, options)
+    return found.read(source, **options)
+
+
+def scan_any(
+    source: Any, format: str | None = None, *, progress: Progress | None = None, **options: Any
+) -> tuple[Rows, list[str]]:
+    """The same log as one that is walked, in memory that does not grow with its rows, and what was assumed.
+
+    `progress(done, total)` is told of every walk, how many of the rows or parts it has seen; the total is 0 until it is known.
+    """
+    found = _fitting(source, format, options)
+    return found.scan(source, progress=progress, **options)
+
+
+def _fitting(source: Any, format: str | None, options: Mapping[str, Any]) -> Format:
+    """The format of a source, which must have these options."""
     found = named(format) if format else detect(source)
     known = list(inspect.signature(found.read).parameters)[1:]
     for name in options:
@@ -310,15 +334,15 @@ def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Lo
             raise LogError(
                 f"an option does not fit {found.name}: it has no {name!r}; known are {', '.join(known)}"
             )
-    return found.read(source, **options)
+    return found
 
 
-def write_any(log: Log, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
+def write_any(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
     """Write a log in any format, by name or by the path's ending; returns what could not be carried."""
     return (named(format) if format else to_write(path)).write(log, path)
 
 
-def write_log(log: Log, path: str | os.PathLike[str]) -> None:
+def write_log(log: AnyLog, path: str | os.PathLike[str]) -> None:
     """Write a log as Parquet, CSV or Arrow, by the path's ending.
 
     Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as

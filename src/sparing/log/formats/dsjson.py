@@ -1,33 +1,34 @@
 """Vowpal Wabbit's decision-service JSON (`--dsjson`), an event a line: `a`, `p`, `c._multi` and a label."""
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from sparing.errors import LogError
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import finite
+from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, chosen_place, write_labelled
 from sparing.log.labels import brief
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog, Rows
 from sparing.settings import among
 
 CONTEXT_ID = "ContextId"
 REFUSE, IGNORE = "refuse", "ignore"
 
+Found = TypeVar("Found")
 
-@keywords_of(Reader.read)
-def read(
+
+def opened(
     source: Any,
     *,
     action_id: str = AUTOMATIC,
     ignore: Iterable[str] = (),
     context_id: str | None = CONTEXT_ID,
     pdrop: str = REFUSE,
-    **vocabulary: Any,
-) -> tuple[Log, list[str]]:
+) -> Reader:
     """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
 
     Contexts are the fields of `c` in one level (`Flattener`), those that begin with an underscore left
@@ -37,7 +38,10 @@ def read(
     Events whose `pdrop` differs stand for different numbers of events, 1/(1 − pdrop), and a log has no weights:
     they are refused, unless `pdrop` is "ignore".
     """
-    return _Events(source, action_id, ignore, context_id, Dropping(pdrop)).read(**vocabulary)
+    return _Events(source, action_id, ignore, context_id, Dropping(pdrop))
+
+
+read, scan = readers(opened)
 
 
 class _Events(Events):
@@ -52,8 +56,15 @@ class _Events(Events):
 
     def read(self, **vocabulary: Any) -> tuple[Log, list[str]]:
         """The log, and what was assumed."""
+        return self._settled(super().read, vocabulary)
+
+    def scan(self, **vocabulary: Any) -> tuple[Rows, list[str]]:
+        """The log as one that is walked, and what was assumed."""
+        return self._settled(super().scan, vocabulary)
+
+    def _settled(self, walk: Callable[..., Found], vocabulary: dict[str, Any]) -> Found:
         try:
-            return super().read(**vocabulary)
+            return walk(**vocabulary)
         except LogError as error:
             found = error
         for where, record, label in self._learnt():
@@ -64,7 +75,7 @@ class _Events(Events):
             raise found
         self.skipped.clear()
         self.seen.clear()
-        return super().read(**vocabulary)
+        return walk(**vocabulary)
 
     def events(self) -> Iterator[Event]:
         """One event for each labelled line that is not marked as not to be learnt from."""
@@ -203,7 +214,7 @@ class Numbering:
         return [f"{self.what} is numbered from 0 ({self.zero} has a 0)."] if self.zero else []
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines: actions as `{"a": {"id": name}}`. Says what the format could not carry."""
     return write_labelled(log, path, _record, title="dsjson", whole=True)
 

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from sparing.errors import LogError
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
+from sparing.log.formats.vocabulary import Event
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 
 POSITION = "position"
 ADVICE = "If they are the same few with changing features, action_id='position' tells them by their place."
@@ -24,10 +25,7 @@ INTERACTION = "an object with context, action and reward"
 STEP = "a list of arms, context, arm and reward"
 
 
-@keywords_of(Reader.read)
-def read_coba(
-    source: Any, *, action_id: str | None = None, ignore: Iterable[str] = (), **vocabulary: Any
-) -> tuple[Log, list[str]]:
+def opened_coba(source: Any, *, action_id: str | None = None, ignore: Iterable[str] = ()) -> Reader:
     """Read interactions from a list of dicts, or from a file with one JSON object a line.
 
     `actions` of an interaction are those it could have taken. An action that is a list is the tuple of its
@@ -38,16 +36,19 @@ def read_coba(
         raise LogError(
             f"action_id={action_id!r}; of coba's interactions it can only be {POSITION!r}, or None"
         )
-    return _Interactions(source, INTERACTION, ignore, by_position=action_id == POSITION).read(**vocabulary)
+    return _Interactions(source, INTERACTION, ignore, by_position=action_id == POSITION)
 
 
-@keywords_of(Reader.read)
-def read_river(source: Any, *, ignore: Iterable[str] = (), **vocabulary: Any) -> tuple[Log, list[str]]:
+def opened_river(source: Any, *, ignore: Iterable[str] = ()) -> Reader:
     """Read a history from a list of tuples, or from a file with one JSON list a line.
 
     The arms of a step are the actions it could have taken. The log has no propensities.
     """
-    return _Steps(source, STEP, ignore).read(**vocabulary)
+    return _Steps(source, STEP, ignore)
+
+
+read_coba, scan_coba = readers(opened_coba)
+read_river, scan_river = readers(opened_river)
 
 
 class _Interactions(Reader):
@@ -66,6 +67,7 @@ class _Interactions(Reader):
             fields = self.fields(record, where)
             self.seen["objects"] += isinstance(fields["action"], Mapping)
             event = _event(fields, where, self.flatten)
+            self.seen["most"] = max(self.seen["most"], len(set(event.eligible or ())))
             yield _by_position(event) if self.by_position else event
 
     def fields(self, record: Any, where: str) -> Mapping[str, Any]:
@@ -82,7 +84,7 @@ class _Interactions(Reader):
             return ["Features of actions are used as their names only."]
         lists = [name for name in log.action_names if isinstance(name, tuple) and name]
         numbers = any(all(isinstance(part, Real) for part in name) for name in lists)
-        most = int(log.support.sizes.max()) if log.support.known else 1
+        most = self.seen["most"] if log.support.known else 1
         if not numbers or log.n_actions <= most:
             return []
         return [
@@ -129,15 +131,17 @@ def _by_position(event: Event) -> Event:
     return replace(event, action=eligible.index(event.action) + 1, eligible=list(range(1, len(eligible) + 1)))
 
 
-def write_coba(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write_coba(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON object a line. Says what the format could not carry."""
-    names, notes = writing.feature_names(log)
-    dense = names == [f"x_{i}" for i in range(log.n_features)]
-    shown, sets = [writing.to_json(name) for name in log.action_names], writing.has_sets(log)
+    passing = writing.Passing(log)
+    names, notes = writing.feature_names(passing.header)
+    dense = names == [f"x_{i}" for i in range(len(names))]
+    shown = [writing.to_json(name) for name in passing.header.action_names]
+    sets = writing.has_sets(passing.header)
 
     def record(row: writing.Row) -> dict[str, Any]:
         told = {
-            "context": log.contexts[row.number].tolist() if dense else dict(row.features),
+            "context": row.context.tolist() if dense else dict(row.features),
             "action": shown[row.action],
             "reward": row.reward,
             "probability": row.propensity,
@@ -146,24 +150,26 @@ def write_coba(log: Log, path: str | os.PathLike[str]) -> list[str]:
         }
         return {name: value for name, value in told.items() if value is not None}
 
-    writing.write_json(path, map(record, writing.rows(log, names)))
-    return [*notes, *writing.lost(log, listing=False)]
+    writing.write_json(path, map(record, writing.rows(passing, names)))
+    return [*notes, *writing.lost(passing, listing=False)]
 
 
-def write_river(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write_river(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON list a line. Says what the format could not carry."""
-    names, notes = writing.feature_names(log)
-    shown = [writing.to_json(name) for name in log.action_names]
+    passing = writing.Passing(log)
+    header = passing.header
+    names, notes = writing.feature_names(header)
+    shown = [writing.to_json(name) for name in header.action_names]
 
     def step(row: writing.Row) -> tuple[list[Any], dict[str, float], Any, float]:
         return [shown[arm] for arm in row.available], dict(row.features), shown[row.action], row.reward
 
-    writing.write_json(path, map(step, writing.rows(log, names)))
-    parts = {"Propensities": log.propensities, "Context ids": log.context_ids}
+    writing.write_json(path, map(step, writing.rows(passing, names)))
+    parts = {"Propensities": header.propensities, "Context ids": header.context_ids}
     lost = [what for what, there in parts.items() if there is not None]
     notes += [f"{what} are lost: the format has no place for them." for what in lost]
-    return [*notes, *writing.lost(log, kept="only the set is kept")]
+    return [*notes, *writing.lost(passing, kept="only the set is kept")]
 
 
-COBA = SimpleNamespace(read=read_coba, write=write_coba)
-RIVER = SimpleNamespace(read=read_river, write=write_river)
+COBA = SimpleNamespace(read=read_coba, scan=scan_coba, write=write_coba)
+RIVER = SimpleNamespace(read=read_river, scan=scan_river, write=write_river)

@@ -12,14 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from sparing.archive import replacing
+from sparing.engines import Progress, local
 from sparing.errors import LogError
 from sparing.log import arrays, checksums, labels
 from sparing.log.blocks import Blocks
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder
+from sparing.log.files import open_files
+from sparing.log.formats.writing import Passing
 from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
-from sparing.log.reading import Wanted, look_over
+from sparing.log.reading import Reading, Wanted, look_over
+from sparing.log.scanning import AnyLog, Rows, Scan, rows_of
 from sparing.log.sources import METADATA, kind_of, notes_text, open_source
 
 
@@ -41,7 +45,29 @@ def read(
     # One array of its parts, which are let go of.
     joined = {what: np.concatenate(parts.pop(what)) for what in list(parts)}
     log = aligned(reading.build(joined, support), features)
-    return log, [] if reading.encoder is None else [f"Features: {reading.encoder.described()}."]
+    return log, _assumed(reading)
+
+
+@keywords_of(Columns)
+def scan(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Wanted = None,
+    progress: Progress | None = None,
+    **columns: Unpack[ColumnNames],
+) -> tuple[Rows, list[str]]:
+    """The same log as one that is walked; also of a folder, a pattern or a URI, by one worker."""
+    if isinstance(features, Encoder):  # which may have the columns in another order
+        log, notes = read(source, actions=actions, features=features, **columns)
+        return rows_of(log), notes
+    table, engine = open_files(source), local(1)
+    reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features, engine=engine)
+    return Scan(table, reading, engine, progress), _assumed(reading)
+
+
+def _assumed(reading: Reading) -> list[str]:
+    return [] if reading.encoder is None else [f"Features: {reading.encoder.described()}."]
 
 
 def aligned(log: Log, features: Wanted, *, sparse: str | None = None) -> Log:
@@ -52,7 +78,7 @@ def aligned(log: Log, features: Wanted, *, sparse: str | None = None) -> Log:
 
 
 def write(
-    log: Log, path: str | os.PathLike[str], *, beside: Mapping[str, Sequence[Any]] | None = None
+    log: AnyLog, path: str | os.PathLike[str], *, beside: Mapping[str, Sequence[Any]] | None = None
 ) -> list[str]:
     """Write a log as Parquet, CSV or Arrow, by the path's ending. Says what CSV could not carry.
 
@@ -61,27 +87,28 @@ def write(
     target = Path(path)
     others = {name: pa.array(values) for name, values in (beside or {}).items()}
     kind = kind_of(target, target.suffix.lower())
-    schema = _schema(log, text=kind == "csv")
-    blocks = _blocks(log, schema)
+    passing = Passing(log)
+    schema = _schema(passing.header, text=kind == "csv")
+    count = _count(passing, schema)
     wide = pa.schema([*schema, *((name, array.type) for name, array in others.items())], schema.metadata)
     with replacing(target) as part, _writer(part, kind, wide) as writer:
-        for place, batch in enumerate(_widened(_batches(log, schema), wide, others)):
+        for place, batch in enumerate(_widened(_batches(passing, schema), wide, others)):
             if kind == "arrow":
-                writer.write_batch(batch, custom_metadata=checksums.of_batch(batch, place, len(blocks)))
+                writer.write_batch(batch, custom_metadata=checksums.of_batch(batch, place, count))
             else:
                 writer.write_batch(batch)
-    return _lost_in_text(log) if kind == "csv" else []
+    return _lost_in_text(passing) if kind == "csv" else []
 
 
-def _lost_in_text(log: Log) -> list[str]:
-    lost = []
+def _lost_in_text(passing: Passing) -> list[str]:
+    log, lost = passing.header, []
     if not log.encoder.is_raw:
         lost.append("How the features were made of raw columns is lost: write Parquet or Arrow to keep it.")
     if log.items is not None:
         lost.append("What is known of the items is lost: write Parquet or Arrow to keep it.")
     if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
         lost.append("Labels of text that look like whole numbers read back as whole numbers.")
-    if log.support.probabilities is None and (log.counts == 0).any():
+    if log.support.probabilities is None and not passing.told.logged.all():
         lost.append("Actions that are in no row and no eligible set are not named: read with actions=[...].")
     return lost
 
@@ -144,16 +171,27 @@ def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
 
 
 def _blocks(log: Log, schema: pa.Schema) -> Blocks:
-    """The rows of each batch that is written."""
+    """The rows of each batch that is written of a block."""
     return Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
 
 
-def _batches(log: Log, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _count(passing: Passing, schema: pa.Schema) -> int:
+    """How many batches are written."""
+    step, blocks = (
+        _blocks(passing.header, schema).step,
+        Blocks(0, passing.rows.n_rows, passing.rows.cut.block),
+    )
+    return sum(len(Blocks(rows.start, rows.stop, step)) for rows in blocks)
+
+
+def _batches(passing: Passing, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    log = passing.header
     label = schema.field("action").type
     texts = map(labels.as_text, log.action_names)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
-    for rows in _blocks(log, schema):
-        yield _batch(log, schema, rows, dictionary)
+    for _, block in passing.blocks():
+        for rows in _blocks(block, schema):
+            yield _batch(block, schema, rows, dictionary)
 
 
 def _widened(

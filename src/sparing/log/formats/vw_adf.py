@@ -3,36 +3,37 @@
 import itertools
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Named, by_label, by_text
+from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_text import ContextText, Line, TextReader, escape, label, unescape
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 
 SHARED = "shared"
 POSITION = "position"
 
 
-@keywords_of(Reader.read)
-def read(
+def opened(
     source: str | os.PathLike[str],
     *,
     action_id: str | None = None,
     context_id: str | None = None,
-    **vocabulary: Any,
-) -> tuple[Log, list[str]]:
+) -> Reader:
     """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
 
     An action is told by its whole line of features; `action_id="id"` tells it by its feature `id=…`
     alone, `action_id="position"` by its place in the block. A block's lines are the actions it could
     have taken. `context_id="tag"` takes the shared lines' tags for context ids.
     """
-    return _Blocks(source, action_id, context_id).read(**vocabulary)
+    return _Blocks(source, action_id, context_id)
+
+
+read, scan = readers(opened)
 
 
 def _by_line(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
@@ -131,16 +132,18 @@ class _Blocks(TextReader):
         return [*super().notes(log, named=named), *notes]
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name. Says what the format could not carry."""
-    writing.need_propensities(log, "Vowpal Wabbit's --cb_adf format")
-    context = ContextText(log)
-    names = [f"|action {escape(labels.as_text(name))}" for name in log.action_names]
+    passing = writing.Passing(log)
+    header = passing.header
+    writing.need_propensities(header, "Vowpal Wabbit's --cb_adf format")
+    context = ContextText(header)
+    names = [f"|action {escape(labels.as_text(name))}" for name in header.action_names]
 
     def block(row: writing.Row) -> str:
         label = f"0:{-row.reward!r}:{row.propensity!r} "
         actions = [f"{label if action == row.action else ''}{names[action]}" for action in row.available]
         return "\n".join([f"{SHARED} {context(row)}", *actions, ""])
 
-    writing.write_lines(path, map(block, writing.rows(log, context.names)))
-    return [*context.notes, *writing.text_notes(log.action_names), *writing.lost(log)]
+    writing.write_lines(path, map(block, writing.rows(passing, context.names)))
+    return [*context.notes, *writing.text_notes(header.action_names), *writing.lost(passing)]

@@ -6,9 +6,8 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import (
     Flattener,
     Records,
@@ -18,9 +17,11 @@ from sparing.log.formats.records import (
     finite,
     numbered_note,
 )
+from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_text import label as label_in_text
 from sparing.log.labels import brief
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 
 EXPECTED = "an object with features and a label, and _multi for the actions' own"
 AUTOMATIC, FEATURES, POSITION = "auto", "features", "position"
@@ -33,17 +34,17 @@ LABEL = {
 }
 
 
-@keywords_of(Reader.read)
-def read(
-    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **vocabulary: Any
-) -> tuple[Log, list[str]]:
+def opened(source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = ()) -> Reader:
     """Read `--json` lines, or a list of such objects: reward = −cost.
 
     With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or
     else `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the
     numbers 1..K, as in `--cb` text.
     """
-    return _Events(source, action_id, ignore).read(**vocabulary)
+    return _Events(source, action_id, ignore)
+
+
+read, scan = readers(opened)
 
 
 class Events(Reader):
@@ -257,14 +258,14 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
     return None
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write lines for `--cb_adf --json`: actions as `{"a": {"id": name}}`. Says what could not be carried."""
     title = "Vowpal Wabbit's --json format"
     return write_labelled(log, path, lambda _, label, context: label | context, title=title, whole=False)
 
 
 def write_labelled(
-    log: Log,
+    log: AnyLog,
     path: str | os.PathLike[str],
     record: Callable[[writing.Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
     *,
@@ -275,9 +276,11 @@ def write_labelled(
 
     `whole`: whether records also hold ids and distributions.
     """
-    writing.need_propensities(log, title)
-    names, notes = writing.feature_names(log, usable=lambda name: name and not name.startswith("_"))
-    actions = [{"a": {"id": labels.as_text(name)}} for name in log.action_names]
+    passing = writing.Passing(log)
+    header = passing.header
+    writing.need_propensities(header, title)
+    names, notes = writing.feature_names(header, usable=lambda name: name and not name.startswith("_"))
+    actions = [{"a": {"id": labels.as_text(name)}} for name in header.action_names]
 
     def written(row: writing.Row) -> dict[str, Any]:
         place = row.available.index(row.action)
@@ -285,11 +288,11 @@ def write_labelled(
         context = {**dict(row.features), "_multi": [actions[action] for action in row.available]}
         return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
 
-    writing.write_json(path, map(written, writing.rows(log, names)), compact=True)
-    if log.context_ids is not None and not whole:
+    writing.write_json(path, map(written, writing.rows(passing, names)), compact=True)
+    if header.context_ids is not None and not whole:
         notes.append("Context ids are lost.")
     return [
         *notes,
-        *writing.text_notes(log.action_names),
-        *writing.lost(log, kept="" if whole else writing.KEPT),
+        *writing.text_notes(header.action_names),
+        *writing.lost(passing, kept="" if whole else writing.KEPT),
     ]

@@ -4,15 +4,16 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sparing.errors import LogError
-from sparing.log.columns import keywords_of
 from sparing.log.formats import writing
-from sparing.log.formats.events import Event, Reader
+from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Naming, add_feature, by_number, numbered_note, parsed, text_lines
+from sparing.log.formats.vocabulary import Event
 from sparing.log.labels import WHOLE_NUMBER, brief
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
@@ -183,10 +184,7 @@ class TextReader(Reader):
         return notes
 
 
-@keywords_of(Reader.read)
-def read(
-    source: str | os.PathLike[str], *, context_id: str | None = None, **vocabulary: Any
-) -> tuple[Log, list[str]]:
+def opened(source: str | os.PathLike[str], *, context_id: str | None = None) -> Reader:
     """Read `--cb` lines: reward = −cost, features that a line does not name are 0.
 
     `actions` names the actions 1..K in order; without it their names are 1..K, K the largest logged, or, where
@@ -194,7 +192,10 @@ def read(
     Further actions in a line's label are the ones it could have taken. `context_id="tag"` takes the
     lines' tags for context ids.
     """
-    return _Lines(source, by_number, context_id, "lines").read(**vocabulary)
+    return _Lines(source, by_number, context_id, "lines")
+
+
+read, scan = readers(opened)
 
 
 class _Lines(TextReader):
@@ -283,25 +284,26 @@ class _BlockEvidence:
             )
 
 
-def write(log: Log, path: str | os.PathLike[str]) -> list[str]:
+def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb` lines; K is the number of the log's actions. Says what the format could not carry."""
-    writing.need_propensities(log, "Vowpal Wabbit's --cb format")
-    context = ContextText(log)
-    lists = writing.has_sets(log) and bool((log.support.sizes > 1).all())
+    passing = writing.Passing(log)
+    writing.need_propensities(passing.header, "Vowpal Wabbit's --cb format")
+    context = ContextText(passing.header)
+    lists = writing.has_sets(passing.header) and passing.beforehand().smallest > 1
 
     def line(row: writing.Row) -> str:
         others = "".join(f" {a + 1}" for a in row.available if a != row.action) if lists else ""
         return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {context(row)}"
 
-    writing.write_lines(path, map(line, writing.rows(log, context.names)))
-    return [*context.notes, *_lost(log, lists=lists)]
+    writing.write_lines(path, map(line, writing.rows(passing, context.names)))
+    return [*context.notes, *_lost(passing.header, passing.told, lists=lists)]
 
 
-def _lost(log: Log, *, lists: bool) -> list[str]:
+def _lost(log: Log, told: writing.Told, *, lists: bool) -> list[str]:
     notes = []
     if log.action_names != tuple(range(1, log.n_actions + 1)):
         notes.append("Actions are written as 1 to K: read the file with actions=[...] for their names.")
-    elif not log.counts[-1] and not (lists and log.support.shares[-1] > 0):
+    elif not told.logged[-1] and not (lists and told.listed[-1]):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
         return [*notes, *writing.distribution_notes(log)]

@@ -1,7 +1,8 @@
-"""The rows of a log, one at a time, as the writers of the text formats want them."""
+"""A log on its way into a file: block by block, or row by row as the writers of the text formats want them."""
 
 import json
 import os
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,21 +15,84 @@ from sparing.log import labels
 from sparing.log.blocks import Blocks
 from sparing.log.labels import brief, whole_numbers
 from sparing.log.log import Log
+from sparing.log.scanning import AnyLog, rows_of
+from sparing.log.walking import Statistic
 
 KEPT = "the set and the logged action's probability are kept"
 """What most formats keep of a full distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What only the rows tell: which actions were logged, (K,), which are in a known set, (K,), and the smallest such set."""
+
+    logged: np.ndarray
+    listed: np.ndarray
+    smallest: int
+
+
+class Tally(Statistic[Log, Told]):
+    """Gathers it."""
+
+    def __init__(self, n_actions: int) -> None:
+        self.n_actions = n_actions
+
+    def zero(self) -> Told:
+        """No row, no action."""
+        none = np.zeros(self.n_actions, dtype=bool)
+        return Told(none, none, sys.maxsize)
+
+    def update(self, state: Told, block: Log, first_row: int) -> Told:
+        """Equal sets are looked at once."""
+        logged = state.logged | (block.counts > 0)
+        if not has_sets(block):
+            return Told(logged, state.listed, state.smallest)
+        support = block.support
+        assert support.table is not None
+        places = slice(None) if support.index is None else np.unique(support.index)
+        sets = support.table[places]
+        listed = np.unpackbits(np.bitwise_or.reduce(sets, axis=0), count=self.n_actions).astype(bool)
+        smallest = int(np.bitwise_count(sets).sum(axis=1, dtype=np.int64).min(initial=sys.maxsize))
+        return Told(logged, state.listed | listed, min(state.smallest, smallest))
+
+    def merge(self, one: Told, other: Told) -> Told:
+        """What either has."""
+        return Told(one.logged | other.logged, one.listed | other.listed, min(one.smallest, other.smallest))
+
+
+class Passing:
+    """A log that is walked into a file; once its blocks have passed, `told` is what they tell."""
+
+    def __init__(self, log: AnyLog) -> None:
+        self.rows = rows_of(log)
+        self.header = self.rows.header
+        self._tally = Tally(self.header.n_actions)
+        self.told = self._tally.zero()
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        """The rows in order, a block at a time, each with its first row."""
+        for first, block in self.rows.blocks():
+            self.told = self._tally.update(self.told, block, first)
+            yield first, block
+            if self.rows.progress is not None:
+                self.rows.progress(first + block.n_rows, self.rows.n_rows)
+
+    def beforehand(self) -> Told:
+        """What all blocks tell, from a walk of its own."""
+        return self.rows.fold(self._tally)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of a log.
 
-    `features` are the names and values to write: all of them in the first row, so that a reader learns the
+    `context` (d,) are all its features' values. `features` are the names and values to write: all of them in the first row, so that a reader learns the
     features in their order, later those that are not 0. `available` are the indices of the actions the row
     could have taken, all where that is unknown, `probabilities` theirs (None: only the set is known).
     """
 
     number: int
+    context: np.ndarray
     features: list[tuple[Any, float]]
     action: int
     reward: float
@@ -38,27 +102,32 @@ class Row:
     context_id: Any
 
 
-def rows(log: Log, names: Sequence[Any]) -> Iterator[Row]:
-    """Walk a log, its features under these names; sets and distributions are unpacked for a few rows at a time."""
+def rows(passing: Passing, names: Sequence[Any]) -> Iterator[Row]:
+    """Each row, its features under these names; sets and distributions are unpacked for a few rows at a time."""
+    for first, block in passing.blocks():
+        for part in Blocks.of(block.n_rows, max(block.n_features, block.n_actions)):
+            yield from _rows(block.part(part), first + part.start, names)
+
+
+def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[Row]:
     known = has_sets(log)
-    for part in Blocks.of(log.n_rows, max(log.n_features, log.n_actions)):
-        contexts = log.contexts[part]
-        written = (contexts != 0) | np.signbit(contexts)
-        masks = log.support.mask(part) if known else None
-        shares = log.support.distribution(part) if known else None
-        for i, number in enumerate(range(part.start, part.stop)):
-            where = np.flatnonzero(written[i]) if number else np.arange(log.n_features)
-            available = None if masks is None else np.flatnonzero(masks[i])
-            yield Row(
-                number,
-                list(zip([names[j] for j in where.tolist()], contexts[i, where].tolist(), strict=True)),
-                int(log.actions[number]),
-                float(log.rewards[number]),
-                None if log.propensities is None else float(log.propensities[number]),
-                range(log.n_actions) if available is None else available.tolist(),
-                None if shares is None else shares[i, available].tolist(),
-                None if log.context_ids is None else log.context_ids[number].item(),
-            )
+    written = (log.contexts != 0) | np.signbit(log.contexts)
+    masks = log.support.mask() if known else None
+    shares = log.support.distribution() if known else None
+    for i in range(log.n_rows):
+        where = np.flatnonzero(written[i]) if first + i else np.arange(log.n_features)
+        available = None if masks is None else np.flatnonzero(masks[i])
+        yield Row(
+            first + i,
+            log.contexts[i],
+            list(zip([names[j] for j in where.tolist()], log.contexts[i, where].tolist(), strict=True)),
+            int(log.actions[i]),
+            float(log.rewards[i]),
+            None if log.propensities is None else float(log.propensities[i]),
+            range(log.n_actions) if available is None else available.tolist(),
+            None if shares is None else shares[i, available].tolist(),
+            None if log.context_ids is None else log.context_ids[i].item(),
+        )
 
 
 def has_sets(log: Log) -> bool:
@@ -75,26 +144,24 @@ def need_propensities(log: Log, title: str) -> None:
         )
 
 
-def lost(log: Log, *, kept: str = KEPT, listing: bool = True) -> list[str]:
+def lost(passing: Passing, *, kept: str = KEPT, listing: bool = True) -> list[str]:
     """What is lost of the actions and the support by a format from which labels come back sorted.
 
     `kept` says what of distributions is, nothing where they are kept whole; `listing`: whether rows list all
     actions where the support is unknown.
     """
-    notes = []
+    log, told, notes = passing.header, passing.told, []
     if labels.in_order(log.action_names) != log.action_names:
         notes.append(
             "Actions read back in sorted order; read the file with actions=[...] for the log's order."
         )
     notes += distribution_notes(log, kept) if kept else []
-    shown = log.counts > 0
-    if has_sets(log):
-        shown |= log.support.shares > 0
-    else:
+    shown = told.logged | told.listed
+    if not has_sets(log):
         what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
         then = "all actions are listed, which reads back as if each row could have taken any"
         notes.append(f"The log's support {what}: {then if listing else 'left out'}.")
-        shown |= listing
+        shown = shown | listing
     if unseen := [name for name, there in zip(log.action_names, shown, strict=True) if not there]:
         some = ", ".join(map(repr, unseen[:3])) + (", …" if unseen[3:] else "")
         notes.append(

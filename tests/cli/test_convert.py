@@ -1,0 +1,65 @@
+"""`sparing convert` says what it did, and is interrupted without a trace."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from sparing.log import Log
+from sparing.log.formats import write_any
+
+ROWS = 2000
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A log as dsjson."""
+    rng = np.random.default_rng(0)
+    log = Log.from_arrays(
+        rng.integers(0, 64, size=(ROWS, 3)) / 64,
+        rng.integers(4, size=ROWS),
+        rng.integers(2, size=ROWS).astype(float),
+        distribution=np.full((ROWS, 4), 0.25),
+        action_names=range(4),
+    )
+    write_any(log, tmp_path / "log.dsjson")
+    return tmp_path / "log.dsjson"
+
+
+def sparing(*words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "sparing", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_walked_log_is_told_of_as_one_in_memory(source):
+    target = source.with_suffix(".parquet")
+    told, silent = sparing("convert", source, target).communicate()
+    assert told.startswith(f"Log({ROWS} rows, 4 actions, 3 features, propensities, support exact)\nassumed: ")
+    assert told.endswith(f"Written: {target}\n")
+    assert silent == ""
+    told, _ = sparing("convert", target, source.with_suffix(".csv"), "--json").communicate()
+    found = json.loads(told)
+    assert [found[name] for name in ("rows", "actions", "features", "support")] == [ROWS, 4, 3, "exact"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+def test_an_interrupted_command_leaves_nothing(source):
+    """Interrupted while it writes: when its temporary file is there."""
+    source.write_bytes(source.read_bytes() * 50)
+    running = sparing("convert", source, source.with_suffix(".csv"))
+    while running.poll() is None and not list(source.parent.glob(".*.part")):
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    told, said = running.communicate(timeout=60)
+    assert (running.returncode, told) == (130, "")
+    assert said == "sparing: interrupted; nothing half-written is left behind\n"
+    assert list(source.parent.iterdir()) == [source]
