@@ -238,6 +238,25 @@ def test_moments_and_weights_join_to_those_of_all():
     assert Weights.of(np.zeros(3)).effective_sample_size == 0
 
 
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_blocks, encoded):
+    path = write(tmp_path / "raw.parquet", 1000)
+    if encoded:
+        sparing.write_log(sparing.read_log(path), tmp_path / "log.parquet")
+        path = tmp_path / "log.parquet"
+    scanned = sparing.scan(path)
+    few = scanned.focused({1, 3})
+    assert len(few.reading.columns.contexts) == 2
+    assert set(few.reading.columns.contexts) < set(scanned.reading.columns.contexts)
+    all_of_it, looked_at = scanned.read(), few.read()
+    assert np.array_equal(looked_at.contexts[:, [1, 3]], all_of_it.contexts[:, [1, 3]])
+    assert all_of_it.contexts[:, 2].any()
+    assert not looked_at.contexts[:, 2].any()
+    assert np.array_equal(looked_at.actions, all_of_it.actions)
+    everything = set(range(scanned.n_features))
+    assert np.array_equal(scanned.focused(everything).read().contexts, all_of_it.contexts)
+
+
 def test_a_segment_is_measured_as_its_bounds_say(small_blocks):
     log = drawn("eligible")
     sum_of_two = Bound(((0, 1.0), (2, -0.5)), high=0.1)
