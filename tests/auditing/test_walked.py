@@ -37,7 +37,7 @@ def drawn(kind, rows=5000):
     weights = np.array([8.0, 4.0, 2.0, 2.0, 1.0, 1.0]) * (1 + (contexts[:, :1] > 0.3))
     weights[contexts[:, 0] > 0.6] *= [1, 0, 1, 1, 0, 1]
     weights[contexts[:, 1] + contexts[:, 2] > 1.4] *= [1, 1, 0, 1, 1, 1]
-    weights[:, 3] += contexts[:, 1]
+    weights[:, 3] += np.round(contexts[:, 1], 1)
     chances = weights / weights.sum(axis=1, keepdims=True)
     actions = (chances.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1)
     rewards = contexts[:, 0] * (actions == 0) + rng.normal(size=rows)
@@ -145,6 +145,8 @@ def test_an_estimate_from_a_part_says_so_and_is_close(small_blocks, monkeypatch,
     for gap in part.gap_map.gaps:
         inside = gap.segment.contains(log.contexts)
         assert (gap.rows, gap.share) == (inside.sum(), inside.mean())
+    # Shares of the sample's rows, not just whether an action was tried at all.
+    assert not np.isin(part.gap_map.supported, [0, 1]).all()
 
 
 def test_an_array_is_a_policy_of_a_log_in_memory(tmp_path, small_blocks, small_sample):
