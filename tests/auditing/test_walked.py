@@ -37,7 +37,7 @@ def drawn(kind, rows=5000):
     weights = np.array([8.0, 4.0, 2.0, 2.0, 1.0, 1.0]) * (1 + (contexts[:, :1] > 0.3))
     weights[contexts[:, 0] > 0.6] *= [1, 0, 1, 1, 0, 1]
     weights[contexts[:, 1] + contexts[:, 2] > 1.4] *= [1, 1, 0, 1, 1, 1]
-    weights[:, 3] += contexts[:, 1]
+    weights[:, 3] += np.round(contexts[:, 1], 1)
     chances = weights / weights.sum(axis=1, keepdims=True)
     actions = (chances.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1)
     rewards = contexts[:, 0] * (actions == 0) + rng.normal(size=rows)
@@ -145,6 +145,8 @@ def test_an_estimate_from_a_part_says_so_and_is_close(small_blocks, monkeypatch,
     for gap in part.gap_map.gaps:
         inside = gap.segment.contains(log.contexts)
         assert (gap.rows, gap.share) == (inside.sum(), inside.mean())
+    # Shares of the sample's rows, not just whether an action was tried at all.
+    assert not np.isin(part.gap_map.supported, [0, 1]).all()
 
 
 def test_an_array_is_a_policy_of_a_log_in_memory(tmp_path, small_blocks, small_sample):
@@ -236,6 +238,25 @@ def test_moments_and_weights_join_to_those_of_all():
     assert moments.error == pytest.approx(values.std() / np.sqrt(1000), rel=1e-9)
     assert weights.effective_sample_size == pytest.approx(values.sum() ** 2 / (values**2).sum())
     assert Weights.of(np.zeros(3)).effective_sample_size == 0
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_blocks, encoded):
+    path = write(tmp_path / "raw.parquet", 1000)
+    if encoded:
+        sparing.write_log(sparing.read_log(path), tmp_path / "log.parquet")
+        path = tmp_path / "log.parquet"
+    scanned = sparing.scan(path)
+    few = scanned.focused({1, 3})
+    assert len(few.reading.columns.contexts) == 2
+    assert set(few.reading.columns.contexts) < set(scanned.reading.columns.contexts)
+    all_of_it, looked_at = scanned.read(), few.read()
+    assert np.array_equal(looked_at.contexts[:, [1, 3]], all_of_it.contexts[:, [1, 3]])
+    assert all_of_it.contexts[:, 2].any()
+    assert not looked_at.contexts[:, 2].any()
+    assert np.array_equal(looked_at.actions, all_of_it.actions)
+    everything = set(range(scanned.n_features))
+    assert np.array_equal(scanned.focused(everything).read().contexts, all_of_it.contexts)
 
 
 def test_a_segment_is_measured_as_its_bounds_say(small_blocks):

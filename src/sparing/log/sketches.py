@@ -114,7 +114,9 @@ class Distinct:
 
     @classmethod
     def _smallest(cls, ordered: np.ndarray) -> "Distinct":
-        return cls(ordered[_starts(ordered)[:MOST_DISTINCT]])
+        if (ordered[1:] == ordered[:-1]).any():
+            ordered = ordered[_starts(ordered)]
+        return cls(ordered[:MOST_DISTINCT].copy())
 
     @property
     def exact(self) -> bool:
