@@ -53,7 +53,9 @@ class Gathered:
         """Walk the rows once."""
         asked = set(given.methods)
         wanted: dict[str, Statistic[Log, Any]] = {
-            "facts": FactsGathered(rows.header, policy, quantiles=given.clip == "percentile-ratio"),
+            "facts": FactsGathered(
+                rows.header, policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
+            ),
             "rewards": RewardsSeen(),
         }
         if asked & set(MODELLED) or given.band == "model":
