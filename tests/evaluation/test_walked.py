@@ -294,6 +294,35 @@ def test_resamples_are_the_seeds(small):
         assert one == two != other
 
 
+@pytest.mark.parametrize("interval", ["bootstrap", "block-bootstrap"])
+def test_luck_is_another_in_every_block(interval, small):
+    """Sixteen blocks of the same rows: luck that came again would make the interval four times as wide."""
+    part = drawn("distribution", rows=256, seed=2)
+    at = np.tile(np.arange(256), 16)
+    log, policy = part.take(at), Leaning()
+    exact, drew = (
+        sparing.evaluate(log, policy, methods=["ips", "snips"], reward_range=(-9, 9), interval=each)
+        for each in ("normal", interval)
+    )
+    for method in ("ips", "snips"):
+        assert drew[method].high - drew[method].low == pytest.approx(
+            exact[method].high - exact[method].low, rel=0.15
+        )
+
+
+def test_what_weights_are_short_of_beyond_chance(monkeypatch):
+    """A quarter of the policy is on an action that may be taken in half of the rows, and never is: more than chance explains."""
+    log, policy = drawn("eligible"), Leaning(lean=0.0)
+    once = sparing.evaluate(log, policy, methods=["ips", "dr"], reward_range=(-20, 20))
+    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
+    walked = sparing.evaluate(log, policy, methods=["ips", "dr"], reward_range=(-20, 20))
+    for method in ("ips", "dr"):
+        assert any("beyond chance" in note for note in once[method].notes)
+        assert walked[method].notes == once[method].notes
+        assert walked[method].low == pytest.approx(once[method].low)
+        assert walked[method].high == pytest.approx(once[method].high)
+
+
 def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     """Forty blocks in a scan take about as much as ten, and far less than their rows at once."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 2048)

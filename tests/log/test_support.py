@@ -294,14 +294,3 @@ def test_support_remembers_where_its_sets_came_from(limit, monkeypatch):
     assert zero.take(np.array([1])).from_probabilities
     assert not Support.from_mask(np.array([[True, False]])).from_probabilities
     assert not Support.unknown(2, 3).from_probabilities
-
-
-def test_few_rows_keep_no_other_rows_sets():
-    chances = np.random.default_rng(0).dirichlet([1, 1, 1], size=40)
-    support = Support.from_distribution(np.tile(chances, (2, 1)))
-    few = support.take(np.array([70, 3, 30, 3]))
-    assert len(few.table) == len(few.probabilities) == 2
-    assert np.array_equal(few.distribution(), chances[[30, 3, 30, 3]])
-    assert few.mask().all()
-    assert few.sizes.tolist() == [3, 3, 3, 3]
-    assert len(support.take(np.empty(0, dtype=int)).table) == 0

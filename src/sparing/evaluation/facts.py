@@ -47,12 +47,12 @@ class Facts:
 
 
 class FactsGathered(Statistic[Log, Facts]):
-    """Gathers `Facts`, the propensities only for their `quantiles`; a policy that is none is refused here."""
+    """Gathers `Facts`, propensities and pulls only where they are asked for; a policy that is none is refused here."""
 
-    def __init__(self, header: Log, policy: Policy, *, quantiles: bool) -> None:
+    def __init__(self, header: Log, policy: Policy, *, quantiles: bool, pulls: bool) -> None:
         self.n_actions, self.n_features, self.policy = header.n_actions, header.n_features, policy
         self.quantiles = quantiles
-        self.pulls = 2 if header.support.known else 1
+        self.pulls = (1 + header.support.known) * pulls
 
     def zero(self) -> Facts:
         """No rows."""

@@ -14,7 +14,7 @@ from sparing.evaluation.figures import Settings
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.rewards import Rewards, RewardsSeen
 from sparing.log import Log
-from sparing.log.scanning import Rows, _Sample
+from sparing.log.scanning import Rows, Sample
 from sparing.log.walking import Statistic, Together
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities
@@ -53,7 +53,9 @@ class Gathered:
         """Walk the rows once."""
         asked = set(given.methods)
         wanted: dict[str, Statistic[Log, Any]] = {
-            "facts": FactsGathered(rows.header, policy, quantiles=given.clip == "percentile-ratio"),
+            "facts": FactsGathered(
+                rows.header, policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
+            ),
             "rewards": RewardsSeen(),
         }
         if asked & set(MODELLED) or given.band == "model":
@@ -63,7 +65,7 @@ class Gathered:
         if asked & {*MODELLED, "aipw", "mlips"}:
             wide = max(rows.n_actions, rows.n_features)
             size = min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // wide))
-            wanted["sample"] = _Sample(rows.header, rows.n_rows, size, given.seed)
+            wanted["sample"] = Sample(rows.header, rows.n_rows, size, given.seed)
         told: tuple[Any, ...] = rows.fold(Together(*wanted.values()))
         found = dict(zip(wanted, told, strict=True))
         sample = found.get("sample")

@@ -130,15 +130,10 @@ class Support:
         return float(1 - self.shares.mean())
 
     def take(self, rows: np.ndarray) -> "Support":
-        """The support of a selection of rows (indices or a boolean mask); of few rows it keeps no other's sets."""
+        """The support of a selection of rows (indices or a boolean mask)."""
         rows = np.arange(self.n_rows)[rows]
         if self.table is None:
             return Support.unknown(len(rows), self.n_actions)
-        if self.index is not None and len(rows) < len(self.table):
-            used, index = np.unique(self.index[rows], return_inverse=True)
-            chances = None if self.probabilities is None else self.probabilities[used]
-            few = replace(self, n_rows=len(rows), table=self.table[used], probabilities=chances)
-            return replace(few, index=index.reshape(-1).astype(self.index.dtype))
         if self.index is not None:
             return replace(self, n_rows=len(rows), index=self.index[rows])
         probabilities = None if self.probabilities is None else self.probabilities[rows]
