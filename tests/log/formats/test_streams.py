@@ -214,13 +214,28 @@ def test_an_interrupted_write_leaves_the_old_file(name, ending, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("grows", [True, False])
 @pytest.mark.parametrize("name", LINES)
-def test_a_file_that_grows_between_walks_is_refused(name, tmp_path):
+def test_a_file_that_changes_between_walks_is_refused(name, grows, tmp_path):
     path = tmp_path / "log.csv"
     write_any(drawn("sets", labels=[0, 1, 2, 3, 4] if name == "open-bandit" else None), path, name)
     rows, _ = scan_any(path, name)
-    lines = path.read_text().rstrip("\n").split("\n")
-    path.write_text("\n".join([*lines, *([""] * (name == "vw-adf")), *lines[-40:], ""]))
+    lines = path.read_text().split("\n")
+    ends = [i for i, line in enumerate(lines) if name != "vw-adf" or not line]
+    after = lines[:-1] + lines[ends[-40] + 1 :] if grows else [*lines[: ends[-40] + 1], ""]
+    path.write_text("\n".join(after))
+    with pytest.raises(LogError, match="has changed since it was opened"):
+        list(rows.blocks())
+
+
+@pytest.mark.parametrize("change", [{"c": {"new": 1.0}}, {"ContextId": 7}])
+def test_a_file_that_names_more_in_a_later_walk_is_refused(change, tmp_path):
+    """As many rows, but a feature or a part more."""
+    path = dsjson(tmp_path / "log.dsjson", [event() for _ in range(600)])
+    rows, _ = scan_any(path)
+    last = event(**change)
+    last["c"]["_multi"] = event()["c"]["_multi"]
+    dsjson(path, [event() for _ in range(599)] + [last])
     with pytest.raises(LogError, match="has changed since it was opened"):
         list(rows.blocks())
 
@@ -241,15 +256,15 @@ def test_numbers_from_0_are_found_before_rows_are(tmp_path):
     assert_same(rows, log)
 
 
-@pytest.mark.parametrize("late", [2**63, -1, "seven", 2**70])
-def test_ids_have_one_kind_in_all_blocks(late, tmp_path):
+@pytest.mark.parametrize(("late", "kind"), [(2**63, "u"), (-1, "i"), ("seven", "U"), (2**70, "U")])
+def test_ids_have_one_kind_in_all_blocks(late, kind, tmp_path):
     """Whichever the last one asks for: signed, unsigned or text."""
     events = [event(ContextId=i) for i in range(600)] + [event(ContextId=late)]
     path = dsjson(tmp_path / "log.dsjson", events)
     log, _ = read_any(path)
     rows, _ = scan_any(path)
     assert_same(rows, log)
-    assert {block.context_ids.dtype.kind for _, block in rows.blocks()} == {log.context_ids.dtype.kind}
+    assert {each.context_ids.dtype.kind for each in (log, *(block for _, block in rows.blocks()))} == {kind}
 
 
 def test_a_distribution_that_one_event_lacks_is_kept_of_none(tmp_path):
