@@ -9,7 +9,7 @@ from sparing.auditing import overlap as overlapping
 from sparing.auditing.facts import Propensities, Rewards
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.scanning import Memory
+from sparing.log.rows import Memory
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
 from sparing.simulation import LinearWorld, draw_log

@@ -13,7 +13,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log, blocks, sketches
 from sparing.log.hashing import group_hashes, plain_hashes
 from sparing.log.moments import Moments, Weights
-from sparing.log.scanning import Memory
+from sparing.log.rows import Memory
 from sparing.policies.policy import SoftmaxPolicy, UniformPolicy
 
 KINDS = ["propensities", "distributions", "eligible", "nothing"]

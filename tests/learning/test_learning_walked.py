@@ -8,7 +8,7 @@ from sparing.errors import SettingError
 from sparing.learning.methods import METHODS, WALKED
 from sparing.log import Log, blocks
 from sparing.log.hashing import group_hashes, mixed
-from sparing.log.scanning import Filtered, Memory
+from sparing.log.rows import Filtered, Memory
 from sparing.model import streaming
 from sparing.model.crossfitting import errors_up_to_scale
 from sparing.model.statistics import Statistics

@@ -13,7 +13,7 @@ from scanning.tables import raw_table, write
 from sparing.errors import LogError, SettingError
 from sparing.log import blocks
 from sparing.log.hashing import group_hashes
-from sparing.log.scanning import rows_of
+from sparing.log.rows import rows_of
 from sparing.log.walking import Statistic
 
 

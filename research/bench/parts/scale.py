@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,14 +109,15 @@ def _scaled(log: Scan, size: str, repeats: int) -> tuple[dict[str, Measurement],
         import distributed
     except ImportError as error:
         return {}, (Failure("scale", "Dask", f"not installed: {error}"),)
-    works, clusters = {}, []
+    works: dict[str, Callable[[], Any]] = {}
+    clusters: list[Any] = []
     for name, workers in ((ONE, 1), (TWO, 2)):
         cluster: Any = distributed.LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
         )
         clusters.append(cluster)
         there = log.on(cluster.get_client())
-        works[name] = lambda there=there: sparing.learn(there, "greedy")
+        works[name] = partial(sparing.learn, there, "greedy")
     try:
         return _raced(works, size, repeats), ()
     finally:

@@ -9,7 +9,7 @@ from sparing.auditing.measuring import Measures, Measuring
 from sparing.auditing.segments import Binned, Segment, half_space, searched
 from sparing.auditing.wording import counted, named, percent
 from sparing.log import Log
-from sparing.log.scanning import Memory
+from sparing.log.rows import Memory
 from sparing.model.ellipsoids import Ellipsoids
 
 HARDLY = 0.05

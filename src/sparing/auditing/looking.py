@@ -10,7 +10,7 @@ from sparing.auditing.gaps import Found, GapMap
 from sparing.auditing.measuring import Measures, Measuring
 from sparing.auditing.overlap import Doing, Followed
 from sparing.log import Log
-from sparing.log.scanning import Memory, Rows, Sample
+from sparing.log.rows import Memory, Rows, Sample
 from sparing.log.walking import Statistic, Together
 from sparing.model.statistics import Statistics
 from sparing.model.streaming import Sums

@@ -8,7 +8,7 @@ from sparing.auditing.facts import Propensities, Rewards
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.moments import Moments, Weights
-from sparing.log.scanning import Memory, Rows
+from sparing.log.rows import Memory, Rows
 from sparing.log.sketches import Values
 from sparing.log.walking import Statistic
 from sparing.policies.policy import Policy, policy_blocks

@@ -18,7 +18,7 @@ from sparing.auditing.overlap import Doing, Overlap, PolicyAudit, audit_policy, 
 from sparing.auditing.support import SupportEstimate, estimate_support
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
-from sparing.log.scanning import AnyLog, rows_of
+from sparing.log.rows import AnyLog, rows_of
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes

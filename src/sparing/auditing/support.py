@@ -9,7 +9,7 @@ from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
 
 COUNTED_ROWS = 200_000

@@ -29,7 +29,7 @@ def convert(
     Example: sparing convert decisions.dsjson log.parquet
     """
     from sparing.log.conversion import convert as convert_log
-    from sparing.log.scanning import rows_of
+    from sparing.log.rows import rows_of
 
     with reading.utf8_name(source, target), terminal.progress_bar("converting") as progress:
         log, assumed, lost = convert_log(

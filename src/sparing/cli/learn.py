@@ -9,7 +9,7 @@ from sparing.cli import reading, terminal
 
 if TYPE_CHECKING:
     from sparing.evaluation import Estimate, Evaluation
-    from sparing.log.scanning import AnyLog
+    from sparing.log.rows import AnyLog
 
 MOST_SHOWN = 12
 """Actions in the table for people; JSON has them all."""
@@ -85,7 +85,7 @@ def learn(
 def _judged(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
     """The policy's estimate on the rows held out: doubly robust, or by regression where there are no propensities."""
     from sparing.evaluation import evaluate
-    from sparing.log.scanning import rows_of
+    from sparing.log.rows import rows_of
 
     method = "dm" if rows_of(table).header.propensities is None else "dr"
     return evaluate(table, policy, methods=[method], reward_range=reward_range)

@@ -18,7 +18,7 @@ from sparing.settings import reward_range
 
 if TYPE_CHECKING:
     from sparing.log import Log
-    from sparing.log.scanning import AnyLog
+    from sparing.log.rows import AnyLog
     from sparing.policies.policy import Policy
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

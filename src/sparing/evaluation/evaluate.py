@@ -16,7 +16,7 @@ from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
-from sparing.log.scanning import AnyLog, Rows, rows_of
+from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.policies.policy import Policy
 from sparing.settings import among, share
 

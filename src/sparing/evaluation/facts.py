@@ -8,7 +8,7 @@ import numpy as np
 from sparing.evaluation.block import Block, Shared
 from sparing.evaluation.ingredients import Ingredients
 from sparing.log import Log
-from sparing.log.scanning import Rows
+from sparing.log.rows import Rows
 from sparing.log.sketches import Values
 from sparing.log.support import Support
 from sparing.log.walking import Statistic

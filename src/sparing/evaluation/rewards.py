@@ -6,7 +6,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 from sparing.log.walking import Statistic
 from sparing.settings import reward_range as known_range
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.log.scanning import AnyLog, Memory
+from sparing.log.rows import AnyLog, Memory
 from sparing.policies.fingerprint import Fingerprint
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 

@@ -21,7 +21,7 @@ from sparing.evaluation.passes import (
 from sparing.evaluation.powers import Powers
 from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.whole import Gathered
-from sparing.log.scanning import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
 

@@ -14,7 +14,7 @@ from sparing.evaluation.figures import Settings
 from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.rewards import Rewards, RewardsSeen
 from sparing.log import Log
-from sparing.log.scanning import Rows, Sample
+from sparing.log.rows import Rows, Sample
 from sparing.log.walking import Statistic, Together
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities

@@ -29,7 +29,7 @@ from sparing.learning.material import Material, Progress, Request, gather
 from sparing.learning.nonlinear import boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, maximise
 from sparing.log import Log
-from sparing.log.scanning import AnyLog, Filtered, Rows, rows_of
+from sparing.log.rows import AnyLog, Filtered, Rows, rows_of
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.crossfitting import reward_parameters
 from sparing.model.statistics import Statistics

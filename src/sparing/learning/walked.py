@@ -14,7 +14,7 @@ from sparing.errors import SettingError
 from sparing.learning.choosing import RIDGES, Setting, chosen_by, grid, said
 from sparing.learning.material import ROUNDING, Request, never
 from sparing.log import Log
-from sparing.log.scanning import Rows
+from sparing.log.rows import Rows
 from sparing.log.walking import Statistic, Together
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import block_folds, reward_parameters

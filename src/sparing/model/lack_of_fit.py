@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from sparing.errors import InputError, LogError, MissingExtraError
 from sparing.log import Log
 from sparing.log.features.kernel import Kernel
-from sparing.log.scanning import AnyLog, rows_of
+from sparing.log.rows import AnyLog, rows_of
 from sparing.model.boosting import grow
 from sparing.model.crossfitting import context_folds
 from sparing.settings import share

@@ -11,7 +11,7 @@ from sparing.log import Log
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import feature_names
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 
 COMPILED_CELLS = 2**24
 """Numbers in the contexts from which the compiled kernel sums a log.

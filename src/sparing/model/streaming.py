@@ -2,17 +2,19 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sparing import settings
 from sparing.engines import Progress, local
 from sparing.log import Log
 from sparing.log.columns import ColumnNames, Columns, keywords_of
-from sparing.log.reading import Wanted
 from sparing.log.reservoir import Reservoir
-from sparing.log.scanning import AnyLog, Rows, joined, rows_of, scan
+from sparing.log.rows import AnyLog, Rows, joined, rows_of
 from sparing.log.walking import Statistic, Together
 from sparing.model.statistics import COMPILED_CELLS, Statistics, Summary, sums_of
+
+if TYPE_CHECKING:
+    from sparing.log.reading import Wanted
 
 
 class Sums(Statistic[Log, Any]):
@@ -88,7 +90,7 @@ def summarise(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
-    features: Wanted = None,
+    features: "Wanted" = None,
     threads: int | None = None,
     engine: Any = None,
     progress: Progress | None = None,
@@ -99,6 +101,8 @@ def summarise(
     Only contexts, actions and rewards are read and checked; the other columns tell which labels there are. `threads` are those
     of the local engine, by default one a core; `engine` is another one. Memory is bounded by actions, features and workers.
     """
+    from sparing.log.scanning import scan  # PyArrow: a log in memory does without
+
     if isinstance(source, Rows):
         return summary_of(source)
     if threads is not None:

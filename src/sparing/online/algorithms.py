@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.scanning import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows
 from sparing.model.assumptions import positive
 from sparing.model.prior import Prior
 from sparing.model.statistics import Summary

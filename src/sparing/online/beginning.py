@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.labels import action_names
-from sparing.log.scanning import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics, Summary
 from sparing.online.engine.luck import seeded

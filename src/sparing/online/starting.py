@@ -10,7 +10,7 @@ import numpy as np
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.reservoir import sampled
-from sparing.log.scanning import Rows
+from sparing.log.rows import Rows
 from sparing.model.assumptions import Assumptions
 from sparing.model.kernels import with_kernel
 from sparing.model.prior import (

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
-from sparing.log.scanning import AnyLog, Rows, rows_of
+from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.model.statistics import Summary
 from sparing.model.supported import Supported, better_half, elbow, find_elbow, top
 from sparing.online import algorithms

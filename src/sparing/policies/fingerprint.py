@@ -16,7 +16,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.log.hashing import context_hashes, folded, group_hashes, id_hashes, mixed
 from sparing.log.labels import as_text
-from sparing.log.scanning import AnyLog, Filtered, Kept, Rows, rows_of
+from sparing.log.rows import AnyLog, Filtered, Kept, Rows, rows_of
 from sparing.log.sketches import Distinct
 from sparing.log.walking import Statistic, Together
 from sparing.settings import among, share, whole

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparing.log import Log
-from sparing.log.scanning import AnyLog, rows_of
+from sparing.log.rows import AnyLog, rows_of
 from sparing.log.walking import Statistic
 from sparing.policies.policy import Policy
 

@@ -11,7 +11,7 @@ from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.features.encoder import Encoder
-from sparing.log.scanning import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows
 from sparing.log.support import SUM_TOLERANCE
 from sparing.model.ellipsoids import widths
 from sparing.policies.fingerprint import Fingerprint

@@ -13,7 +13,7 @@ from sparing.log import Log
 from sparing.log.conversion import convert, read_any, scan_any, write_any
 from sparing.log.formats import FORMATS, OTHERS, TABLE, obp
 from sparing.log.log import Log as Whole
-from sparing.log.scanning import Memory
+from sparing.log.rows import Memory
 from sparing.log.walking import Statistic
 
 LABELS = ["vw-adf", "dsjson", "vw-json", "coba", "river", "table"]

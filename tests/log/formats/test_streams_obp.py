@@ -6,7 +6,7 @@ from walked_logs import ROWS, assert_same, few
 
 from sparing.errors import LogError
 from sparing.log.conversion import convert, read_any, scan_any
-from sparing.log.scanning import Memory
+from sparing.log.rows import Memory
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparing.log import Log
-from sparing.log.scanning import Memory, Rows
+from sparing.log.rows import Memory, Rows
 
 ROWS, BLOCK = 600, 256
 """The rows of a log, and of its blocks: 256 is the least that there is."""

@@ -23,7 +23,7 @@ from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.reading import Wanted
-from sparing.log.scanning import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows
 from sparing.log.sources import KINDS, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16

@@ -12,7 +12,7 @@ from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, chosen_place, write_labelled
 from sparing.log.labels import brief
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows
 from sparing.settings import among
 
 CONTEXT_ID = "ContextId"

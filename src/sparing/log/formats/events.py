@@ -17,7 +17,7 @@ from sparing.log.formats.records import Naming, by_label
 from sparing.log.formats.streams import Stream, changed
 from sparing.log.formats.vocabulary import CONSTANT, MAX_FEATURES, Event, Numbered, Vocabulary
 from sparing.log.log import Log
-from sparing.log.scanning import Rows
+from sparing.log.rows import Rows
 from sparing.log.support import Support, SupportBuilder, stacked
 
 BATCH_CELLS = 2**21

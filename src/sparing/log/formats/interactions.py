@@ -17,7 +17,7 @@ from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
 from sparing.log.formats.vocabulary import Event
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 
 POSITION = "position"
 ADVICE = "If they are the same few with changing features, action_id='position' tells them by their place."

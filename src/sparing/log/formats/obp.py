@@ -19,7 +19,7 @@ from sparing.log.formats.streams import Stream, cut_anew
 from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
-from sparing.log.scanning import AnyLog, Rows, rows_of
+from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.sources import is_path
 from sparing.log.support import Support, SupportBuilder
 

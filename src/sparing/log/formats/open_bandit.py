@@ -32,7 +32,7 @@ from sparing.log.formats.records import numbered
 from sparing.log.formats.streams import Stream, cut_anew
 from sparing.log.labels import WHOLE_NUMBER
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 from sparing.log.walking import Statistic
 
 MAX_CATEGORIES = 1000

@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.log import Log
-from sparing.log.scanning import Rows
+from sparing.log.rows import Rows
 from sparing.log.walking import Leaves, Statistic
 
 State = TypeVar("State")

@@ -23,7 +23,8 @@ from sparing.log.formats.writing import Passing
 from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
 from sparing.log.reading import Reading, Wanted, look_over
-from sparing.log.scanning import AnyLog, Rows, Scan, rows_of
+from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.scanning import Scan
 from sparing.log.sources import METADATA, kind_of, notes_text, open_source
 
 

@@ -12,7 +12,7 @@ from sparing.log.formats.records import Named, by_label, by_text
 from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_text import ContextText, Line, TextReader, escape, label, unescape
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 
 SHARED = "shared"
 POSITION = "position"

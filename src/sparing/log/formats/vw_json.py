@@ -21,7 +21,7 @@ from sparing.log.formats.vocabulary import Event
 from sparing.log.formats.vw_text import label as label_in_text
 from sparing.log.labels import brief
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 
 EXPECTED = "an object with features and a label, and _multi for the actions' own"
 AUTOMATIC, FEATURES, POSITION = "auto", "features", "position"

@@ -13,7 +13,7 @@ from sparing.log.formats.records import Naming, add_feature, by_number, numbered
 from sparing.log.formats.vocabulary import Event
 from sparing.log.labels import WHOLE_NUMBER, brief
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog
+from sparing.log.rows import AnyLog
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}

@@ -15,7 +15,7 @@ from sparing.log import labels
 from sparing.log.blocks import Blocks
 from sparing.log.labels import brief, whole_numbers
 from sparing.log.log import Log
-from sparing.log.scanning import AnyLog, rows_of
+from sparing.log.rows import AnyLog, rows_of
 from sparing.log.walking import Statistic
 
 KEPT = "the set and the logged action's probability are kept"
