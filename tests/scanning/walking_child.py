@@ -10,7 +10,8 @@ from sparing.policies.policy import UniformPolicy
 
 
 def main(path, limit):
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     taken = {}
 
     def timed(name, work):

@@ -8,7 +8,6 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.blocks import Blocks
 from sparing.model.assumptions import Assumptions
 from sparing.model.boosting import boost
 from sparing.model.crossfitting import PropensityFit, fit_propensities, held_out_sums
@@ -58,27 +57,24 @@ class Ingredients:
     range_known: bool = True
     progress: Callable[[int, int], None] | None = None
     first_row: int = 0
-    _table: np.ndarray | None = field(default=None, init=False)
+    _kept: list[tuple[slice, np.ndarray]] | None = field(default=None, init=False)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Row slices and the policy's probabilities there, checked the first time.
 
         They are kept if there are at most `KEPT_CELLS`; a larger policy is asked again.
         """
-        if self._table is not None:
-            for rows in Blocks.of(self.log.n_rows, self.log.n_actions):
-                yield rows, self._table[rows]
+        if self._kept is not None:
+            yield from self._kept
             return
-        given = isinstance(self.policy, np.ndarray)
-        small, kept = self.log.n_rows * self.log.n_actions <= KEPT_CELLS, []
+        small = self.log.n_rows * self.log.n_actions <= KEPT_CELLS or isinstance(self.policy, np.ndarray)
+        kept = []
         for rows, chances in policy_blocks(self.log, self.policy, first_row=self.first_row):
-            if small and not given:
-                kept.append(chances)
+            if small:
+                kept.append((rows, chances))
             yield rows, chances
-        if given:
-            self._table = np.asarray(self.policy)
-        elif kept:
-            self._table = np.concatenate(kept)
+        if small:
+            self._kept = kept
 
     @cached_property
     def cap(self) -> float:

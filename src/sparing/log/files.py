@@ -252,6 +252,11 @@ class _Files(Source):
             ]
             yield pa.record_batch(arrays, names=columns)
 
+    def coding(self, columns: Sequence[str]) -> Source:
+        inside = set(self.opened[0].schema.names)
+        own = [name for name in columns if name in inside]
+        return replace(self, opened=tuple(source.coding(own) for source in self.opened))
+
     def part(self, start: int, stop: int) -> tuple[Source, int]:
         if not self.sizes:
             return self, 0

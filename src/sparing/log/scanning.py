@@ -28,7 +28,8 @@ class Scan(Rows):
     def __init__(
         self, source: Source, reading: Reading, engine: Engine, progress: Progress | None = None
     ) -> None:
-        self.source, self.reading, self.engine, self.progress = source, reading, engine, progress
+        self.source = source.coding((*reading.columns.contexts, reading.columns.action))
+        self.reading, self.engine, self.progress = reading, engine, progress
         self.n_rows = reading.rows
         _, first = next(source.blocks(reading.columns.all, step=1, stop=1))
         self.header = reading.log(first).part(slice(0, 0))

@@ -14,7 +14,7 @@ import os
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -92,6 +92,10 @@ class Source(ABC):
             raise LogError(
                 f"{self.name} is damaged, or has changed: rows end at {found:,} where {end:,} were told"
             )
+
+    def coding(self, columns: Sequence[str]) -> "Source":
+        """The same, giving text of these columns as a dictionary and codes where its file has it so, which is faster."""
+        return self
 
     def part(self, start: int, stop: int) -> tuple["Source", int]:
         """What is needed of it to read these rows, and its first row: small enough to be sent."""
@@ -294,13 +298,23 @@ def open_parquet(path: Path | str, files: Any = None) -> Source:
 @dataclass(frozen=True, kw_only=True)
 class _Parquet(Source):
     files: Any
+    coded: tuple[str, ...] = ()
+
+    def coding(self, columns: Sequence[str]) -> Source:
+        from sparing.log.arrays import is_text
+
+        return replace(self, coded=tuple(name for name in columns if is_text(self.schema.field(name).type)))
 
     def batches(
         self, columns: list[str], step: int, parts: Sequence[int] | None
     ) -> "Iterator[pa.RecordBatch]":
         import pyarrow.parquet as pq
 
-        with readable(self.name), pq.ParquetFile(self.name, filesystem=self.files, **PARQUET) as file:
+        coded = [name for name in columns if name in self.coded]
+        with (
+            readable(self.name),
+            pq.ParquetFile(self.name, filesystem=self.files, read_dictionary=coded, **PARQUET) as file,
+        ):
             if file.metadata.num_rows != sum(self.sizes):
                 raise LogError(
                     f"{self.name} has changed since it was opened: {file.metadata.num_rows} rows instead of {sum(self.sizes)}"

@@ -5,7 +5,7 @@ import numpy as np
 from sparing.log import Log
 from sparing.log.rows import Memory, Rows
 
-ROWS, BLOCK = 600, 256
+ROWS, BLOCK = 600, 64
 """The rows of a log, and of its blocks: 256 is the least that there is."""
 
 

@@ -107,14 +107,15 @@ def is_time(text: str) -> bool:
 
 
 def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
-    """Distinct cells, and which of them each row has, (n,); −1 where it is missing."""
+    """Different cells, and which of them each row has, (n,); −1 where it is missing. Not every one needs to occur."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    encoded = column.dictionary_encode()
-    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     distinct = encoded.dictionary.to_pylist()
+    if len(set(map(repr, distinct))) < len(distinct):
+        encoded = column.dictionary_decode().dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     gaps = np.array([is_missing(value) for value in distinct] + [True])
     return distinct, np.where(gaps[codes], -1, codes) if gaps[:-1].any() else codes
 

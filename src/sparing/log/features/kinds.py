@@ -116,8 +116,9 @@ class Column(ABC):
             try:
                 table[code] = convert(value)
             except (ValueError, OverflowError):
-                row = first_row + int(np.flatnonzero(codes == code)[0])
-                raise self._unfit_row(value, row) from None
+                rows = np.flatnonzero(codes == code)
+                if len(rows):
+                    raise self._unfit_row(value, first_row + int(rows[0])) from None
         return table[codes]
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:

@@ -1,0 +1,100 @@
+"""Audit, sums, evaluation, learning and learners give the same bits in memory and on every engine, and after a killed worker."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import sparing
+from scanning.tables import raw_table, write
+from sparing.policies.policy import UniformPolicy
+
+ROWS = 200_000
+
+
+def everything(log):
+    """All that is asked of a log, as plain values."""
+    policy = sparing.learn(log, "greedy", holdout=0.25)
+    learner = sparing.confident(log, tolerance=0.05)
+    uniform = UniformPolicy(log.action_names)
+    summary = sparing.Summary.of(log)
+    return {
+        "audit": sparing.audit(log, policy=uniform).to_dict(),
+        "sums": {
+            name: getattr(summary.statistics, name)
+            for name in ("counts", "gram", "response", "squares", "largest")
+        },
+        "reservoir": summary.reservoir,
+        "evaluate": sparing.evaluate(log, uniform, methods=["ips", "snips", "dr", "aipw"]).to_dict(),
+        "resampled": sparing.evaluate(log, uniform, methods=["snips"], interval="block-bootstrap").to_dict(),
+        "judged": sparing.evaluate(log, policy, methods=["dr"]).to_dict(),
+        "greedy": {"theta": policy.theta, "notes": policy.notes, "sketch": policy.taught.sketch},
+        "confident": {"theta": learner.sets.theta, "promise": learner.promise},
+    }
+
+
+def same(one, other, where=""):
+    assert type(one) is type(other), where
+    if isinstance(one, dict):
+        assert list(one) == list(other), where
+        for key in one:
+            same(one[key], other[key], f"{where}.{key}")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), where
+        for place, pair in enumerate(zip(one, other, strict=True)):
+            same(*pair, f"{where}[{place}]")
+    elif isinstance(one, np.ndarray):
+        assert np.array_equal(one, other), where
+    else:
+        assert one == other or one != one, where  # NaN is itself  # noqa: PLR0124
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("equal") / "logs", ROWS, files=3, group=30_000)
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return everything(sparing.read_log(raw_table(ROWS)))
+
+
+@pytest.mark.parametrize("engine", ["one thread", "two threads", "processes", "dask"])
+def test_the_same_bits(path, in_memory, engine, request):
+    if engine == "dask":
+        chosen = sparing.engines.dask(request.getfixturevalue("client"))
+    else:
+        chosen = {
+            "one thread": sparing.engines.local(1),
+            "two threads": sparing.engines.local(2),
+            "processes": sparing.engines.processes(2),
+        }[engine]
+    same(everything(sparing.scan(path, engine=chosen)), in_memory)
+
+
+def test_the_same_bits_while_dask_workers_are_killed(path, in_memory, client):
+    """Every second one of the two workers is killed, until all is done: at least twice."""
+    done, killed = threading.Event(), []
+
+    def kill():
+        while not done.wait(1.5):
+            pids = client.run(os.getpid)
+            if len(pids) == 2 and len(killed) < 4:
+                victim = sorted(pids.values())[len(killed) % 2]
+                os.kill(victim, signal.SIGKILL)
+                killed.append(victim)
+                time.sleep(2.0)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = everything(sparing.scan(path, engine=client))
+    finally:
+        done.set()
+        killer.join()
+    assert len(killed) >= 2
+    same(found, in_memory)
+    client.wait_for_workers(2, timeout=60)
