@@ -52,13 +52,13 @@ class Propensities:
     variance: float | None
 
     @classmethod
-    def of(cls, block: Log) -> "Propensities":
-        """Those of a block's rows."""
+    def of(cls, block: Log, *, many: bool = False) -> "Propensities":
+        """Those of a block's rows; the block may be one of many."""
         assert block.propensities is not None
         inverse = 1 / block.propensities
         known = block.support.known
         return cls(
-            values=Values.of(block.propensities),
+            values=Values.of(block.propensities, many=many),
             low=float(block.propensities.min()),
             high=float(block.propensities.max()),
             inverse=Moments.of(inverse),
@@ -179,9 +179,9 @@ class Facts:
         """Those of a block, which may be one of many."""
         return cls(
             Rewards.of(block),
-            None if block.propensities is None else Propensities.of(block),
+            None if block.propensities is None else Propensities.of(block, many=many),
             Sets.of(block.support, rare) if block.support.known else None,
-            Distinct.of(group_hashes(block, many=many)),
+            Distinct.of(group_hashes(block, many=many), many=many),
         )
 
     def __add__(self, other: "Facts") -> "Facts":

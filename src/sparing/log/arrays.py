@@ -18,6 +18,9 @@ from sparing.log.support import EligibleSets
 ESTIMATED = "estimated_"
 """What a support column's name begins with where its support was estimated."""
 
+CLOSE = 2**20
+"""Whole numbers within a range of so many are looked up in a table."""
+
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
@@ -318,7 +321,22 @@ def occurring_in_sets(column: pa.Array, name: str, *, first_row: int) -> list[An
 
 def indices(column: pa.Array, name: str, index: Mapping[Hashable, int], *, rows: np.ndarray) -> np.ndarray:
     """A column of labels as action indices, (n,); `rows` (n,) are the log's rows they stand in."""
-    return labels.positions(*_encoded(column, name), index, rows=rows)
+    found = _looked_up(column, index)
+    return labels.positions(*_encoded(column, name), index, rows=rows) if found is None else found
+
+
+def _looked_up(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | None:
+    """The indices of whole numbers that lie close together, (n,); None where they do not, or one is unknown."""
+    if not pa.types.is_signed_integer(column.type) or column.null_count or not len(column):
+        return None
+    known, values = {label: at for label, at in index.items() if type(label) is int}, column.to_numpy()
+    low, high = min(known, default=0), max(known, default=-1)
+    if not 0 <= high - low < CLOSE or values.min() < low or values.max() > high:
+        return None
+    table = np.full(high - low + 1, -1, dtype=np.int32)
+    table[[label - low for label in known]] = list(known.values())
+    found = table[values - low]
+    return found if found.min() >= 0 else None
 
 
 def _encoded(column: pa.Array, name: str) -> tuple[list[Any], np.ndarray]:

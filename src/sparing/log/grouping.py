@@ -11,6 +11,7 @@ _START, _AHEAD, _FEW = 1024, 64, 2**16
 _FOLD = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _MINUS_ZERO = np.uint64(1 << 63)
+_FIRST, _BUCKETS = np.uint64(48), 2**16
 
 
 @compiled
@@ -35,6 +36,46 @@ def hash_rows(words: np.ndarray, multiplier: np.uint64) -> np.ndarray:
             state ^= state >> _FOLD
         hashes[row] = state
     return hashes
+
+
+@compiled
+def sorted_hashes(hashes: np.ndarray) -> np.ndarray:
+    """Hashes in order, (n,): by their first 16 bits into buckets, which are small, then each past its larger neighbours."""
+    starts = np.zeros(_BUCKETS + 1, dtype=np.int64)
+    for row in range(len(hashes)):
+        starts[np.int64(hashes[row] >> _FIRST) + 1] += 1
+    for bucket in range(_BUCKETS):
+        starts[bucket + 1] += starts[bucket]
+    ordered = np.empty(len(hashes), dtype=np.uint64)
+    for row in range(len(hashes)):
+        first = np.int64(hashes[row] >> _FIRST)
+        ordered[starts[first]] = hashes[row]
+        starts[first] += 1
+    for row in range(1, len(ordered)):
+        value, place = ordered[row], row
+        while place > 0 and ordered[place - 1] > value:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = value
+    return ordered
+
+
+@compiled
+def joined_hashes(one: np.ndarray, two: np.ndarray, most: int) -> np.ndarray:
+    """The smallest different ones, so many at most, of two arrays of hashes in order."""
+    found = np.empty(min(most, len(one) + len(two)), dtype=np.uint64)
+    i, j, many = 0, 0, 0
+    while many < most and (i < len(one) or j < len(two)):
+        if j == len(two) or (i < len(one) and one[i] <= two[j]):
+            value = one[i]
+            i += 1
+        else:
+            value = two[j]
+            j += 1
+        if many == 0 or found[many - 1] != value:
+            found[many] = value
+            many += 1
+    return found[:many].copy()
 
 
 @compiled

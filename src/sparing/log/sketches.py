@@ -7,8 +7,8 @@ import numpy as np
 MOST_VALUES = 2**17
 """Distinct values that are kept as they are; with more, the last bits of all are let go until as many are left."""
 
-MOST_DISTINCT = 2**20
-"""Distinct hashes that are counted; with more, their number is estimated, to about a thousandth."""
+MOST_DISTINCT = 2**18
+"""Distinct hashes that are counted; with more, their number is estimated, to about two thousandths."""
 
 
 def _empty() -> np.ndarray:
@@ -27,10 +27,16 @@ class Values:
     shift: int = 0
 
     @classmethod
-    def of(cls, values: np.ndarray) -> "Values":
-        """Those of an array (n,)."""
-        keys, counts = np.unique((values + 0.0).view(np.uint64), return_counts=True)
-        return cls(keys, counts)._cut()
+    def of(cls, values: np.ndarray, *, many: bool = False) -> "Values":
+        """Those of an array (n,); `many`: it is one of many, and compiled code finds equal ones."""
+        bits = (values + 0.0).view(np.uint64)
+        if not many:
+            return cls(*np.unique(bits, return_counts=True))._cut()
+        from sparing.log.grouping import MULTIPLIER, distinct_rows
+
+        first, which = distinct_rows(bits[:, None], MULTIPLIER)
+        order = np.argsort(bits[first])
+        return cls(bits[first][order], np.bincount(which, minlength=len(first))[order])._cut()
 
     def __add__(self, other: "Values") -> "Values":
         shift = max(self.shift, other.shift)
@@ -99,24 +105,29 @@ class Distinct:
     """How many different hashes there are: the smallest of them, ascending, all where they are few."""
 
     hashes: np.ndarray = field(default_factory=_empty)
+    many: bool = False
 
     @classmethod
-    def of(cls, hashes: np.ndarray) -> "Distinct":
-        """Those of an array (n,)."""
+    def of(cls, hashes: np.ndarray, *, many: bool = False) -> "Distinct":
+        """Those of an array (n,); `many`: it is one of many, and compiled code sorts and joins them."""
+        if many:
+            from sparing.log.grouping import sorted_hashes
+
+            return cls._smallest(sorted_hashes(hashes), many=True)
         return cls._smallest(np.sort(hashes))
 
     def __add__(self, other: "Distinct") -> "Distinct":
-        parts = [self.hashes, other.hashes]
-        for full, at in ((self, 1), (other, 0)):
-            if not full.exact:  # none beyond its largest is among the smallest of both
-                parts[at] = parts[at][: np.searchsorted(parts[at], full.hashes[-1], side="right")]
-        return self._smallest(np.sort(np.concatenate(parts), kind="stable"))  # two sorted runs: one pass
+        if self.many or other.many:
+            from sparing.log.grouping import joined_hashes
+
+            return Distinct(joined_hashes(self.hashes, other.hashes, MOST_DISTINCT), many=True)
+        return self._smallest(np.sort(np.concatenate([self.hashes, other.hashes]), kind="stable"))
 
     @classmethod
-    def _smallest(cls, ordered: np.ndarray) -> "Distinct":
+    def _smallest(cls, ordered: np.ndarray, *, many: bool = False) -> "Distinct":
         if (ordered[1:] == ordered[:-1]).any():
             ordered = ordered[_starts(ordered)]
-        return cls(ordered[:MOST_DISTINCT].copy())
+        return cls(ordered[:MOST_DISTINCT].copy(), many)
 
     @property
     def exact(self) -> bool:

@@ -106,10 +106,12 @@ class Column(ABC):
     def _unfit_row(self, value: Any, row: int) -> LogError:
         return LogError(f"{cut(self.column)} at row {row} is {brief(value)}; expected {self.expected}")
 
-    def _mapped(self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int) -> np.ndarray:
-        """Each cell by a function of it, (n,), NaN where it is missing; distinct cells are converted once."""
+    def _mapped(
+        self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float = math.nan
+    ) -> np.ndarray:
+        """Each cell by a function of it, (n,), `gap` where it is missing; distinct cells are converted once."""
         distinct, codes = cells.coded(column)
-        table = np.full(len(distinct) + 1, math.nan)
+        table = np.full(len(distinct) + 1, gap)
         for code, value in enumerate(distinct):
             if cells.is_missing(value):
                 continue
@@ -133,6 +135,10 @@ class Column(ABC):
         if part == len(self.parts):
             return f"{self.column} {MISSING}" if low >= 0 else f"{self.column} is known"
         return yes if low >= 0 else no
+
+
+GAP = -2
+"""The place of a category that is missing; −1 is that of one without a place."""
 
 
 def _all_fit(values: np.ndarray) -> bool:
@@ -162,15 +168,15 @@ class Number(Column):
             values = self._mapped(column, cells.as_number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
-        there = ~np.isnan(values)
-        if not _all_fit(values):
-            odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
-            if len(odd):
-                raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
-        if not there.all():
-            out[~there, 0] = 0.0
-            self._fill_gap(there, out)
+        if _all_fit(values):
+            return
+        there = ~np.isnan(values)
+        odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
+        if len(odd):
+            raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        out[~there, 0] = 0.0
+        self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinate of a number."""
@@ -234,13 +240,13 @@ class Category(Column):
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells."""
-        places = self._mapped(column, self._place, first_row=first_row)
-        there = ~np.isnan(places)
-        if there.all() and places.min(initial=0) >= 0:
-            out[np.arange(len(places)), places.astype(np.intp)] = 1.0
+        places = self._mapped(column, self._place, first_row=first_row, gap=GAP)
+        if places.min(initial=0) >= 0:
+            out[np.arange(len(places)), places] = 1.0
             return
-        rows = np.flatnonzero(there & (places >= 0))
-        out[rows, places[rows].astype(np.intp)] = 1.0
+        there = places != GAP
+        rows = np.flatnonzero(places >= 0)
+        out[rows, places[rows]] = 1.0
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
