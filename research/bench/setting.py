@@ -67,7 +67,7 @@ class BenchmarkSetting:
     service_decisions: int = 2000
     service_first: int = 1000
     service_rounds: int = 7
-    scale_rows: int = 2_000_000
+    scale_rows: int = 20_000_000
     seed: int = 0
     judged: bool = True
 

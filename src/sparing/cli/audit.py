@@ -47,7 +47,8 @@ def audit(
 
     gates = [gate(text) for text in fail_on or []]
     rows, target = reading.read_both(log, policy) if policy else (log.open(), None)
-    found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
+    with reading.walking("auditing", rows):
+        found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
     shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
     if html is not None:
         report.write(found, html, title=log.name)

@@ -9,7 +9,7 @@ from sparing.cli import reading, terminal
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(help="The log to read; its format is told by its content.")],
+    source: Annotated[str, typer.Argument(help="The log to read; its format is told by its content.")],
     target: Annotated[Path, typer.Argument(help="Where to write it; the ending says the format.")],
     source_format: Annotated[
         str,
@@ -31,7 +31,7 @@ def convert(
     from sparing.log.conversion import convert as convert_log
     from sparing.log.rows import rows_of
 
-    with reading.utf8_name(source, target), terminal.progress_bar("converting") as progress:
+    with reading.utf8_name(Path(source), target), terminal.progress_bar("converting") as progress:
         log, assumed, lost = convert_log(
             source,
             target,

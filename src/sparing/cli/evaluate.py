@@ -45,7 +45,7 @@ def evaluate(
     from sparing.log.files import named
 
     table, target = reading.read_both(log, policy)
-    with terminal.progress_bar("evaluating") as progress:
+    with reading.walking("evaluating", table) as progress:
         found = evaluate_policy(
             table,
             target,

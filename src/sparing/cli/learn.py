@@ -57,11 +57,12 @@ def learn(
     table, settings = log.open(), reading.settings(option)
     if reward_range:
         settings["reward_range"] = reading.pair(reward_range)
-    with terminal.progress_bar(f"learning {method}") as progress:
+    with reading.walking(f"learning {method}", table) as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
-    found = _judged(table, policy, settings.get("reward_range")) if holdout else None
+    with reading.walking("judging it", table):
+        found = _judged(table, policy, settings.get("reward_range")) if holdout else None
+        shares = shares_of(policy, table)
     save_policy(policy, out)
-    shares = shares_of(policy, table)
     order = np.argsort(-shares, kind="stable")
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:

@@ -63,7 +63,7 @@ def plan(
         settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
     settings["learners"] = reading.words(learners) or COMPARED
     rows = log.open()
-    with terminal.progress_bar("simulating worlds") as progress:
+    with reading.walking("simulating worlds", rows) as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
         found = make_plan(rows, **said, **settings, progress=progress)
     files = "Figure: {}\nPage:   {}".format(*report.write(found, out)) if out is not None else ""

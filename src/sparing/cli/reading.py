@@ -17,6 +17,7 @@ from sparing.log.columns import Columns
 from sparing.settings import reward_range
 
 if TYPE_CHECKING:
+    from sparing.engines import Progress
     from sparing.log import Log
     from sparing.log.rows import AnyLog
     from sparing.policies.policy import Policy
@@ -193,6 +194,21 @@ def _option(name: str, default: Any, said: str) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
+
+
+@contextlib.contextmanager
+def walking(title: str, log: "AnyLog") -> "Iterator[Progress]":
+    """A bar for work on a log; it also tells of every walk over one that is not in memory."""
+    from sparing.log.rows import Rows
+
+    with terminal.progress_bar(title) as progress:
+        if isinstance(log, Rows):
+            log.progress = progress
+        try:
+            yield progress
+        finally:
+            if isinstance(log, Rows):
+                log.progress = None
 
 
 @contextlib.contextmanager

@@ -11,30 +11,45 @@ SHORT = 10_000
 
 @dataclass(frozen=True)
 class Moments:
-    """How many numbers there are, their sum, and the sum of their squared distances from their mean."""
+    """How many numbers there are, their sum, the sum of their squared distances from their mean, and their range."""
 
     count: int = 0
     total: float = 0.0
     deviations: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Moments":
-        """Those of an array (n,), which is not empty."""
+        """Those of an array (n,)."""
+        if not len(values):
+            return cls()
         total = float(values.sum())
         off = values - total / len(values)
-        return cls(len(values), total, float((off * off).sum()))
+        return cls(len(values), total, float((off * off).sum()), float(values.min()), float(values.max()))
 
     def __add__(self, other: "Moments") -> "Moments":
         if not self.count or not other.count:
             return self if self.count else other
         count, apart = self.count + other.count, other.mean - self.mean
         between = apart * apart * (self.count * other.count / count)
-        return Moments(count, self.total + other.total, self.deviations + other.deviations + between)
+        return Moments(
+            count,
+            self.total + other.total,
+            self.deviations + other.deviations + between,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
 
     @property
     def mean(self) -> float:
-        """Their mean."""
-        return self.total / self.count
+        """Their mean; 0 where there are none."""
+        return self.total / max(self.count, 1)
+
+    @property
+    def deviation(self) -> float:
+        """Their deviation; 0 where there are none."""
+        return math.sqrt(self.deviations / max(self.count, 1))
 
     @property
     def error(self) -> float:

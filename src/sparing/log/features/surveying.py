@@ -15,6 +15,7 @@ from sparing.log.features.compound import Time, Vector
 from sparing.log.features.fitting import Wish
 from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
 from sparing.log.labels import brief, cut
+from sparing.log.moments import Moments
 
 MOST_COUNTED = 100_000
 """Distinct values that are counted; beyond, a column is hashed, however often each value occurs."""
@@ -33,42 +34,10 @@ KEPT = 24
 """Components of a vector that are kept unless another number is asked for."""
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Count, mean, Σ(x − mean)² and range of numbers; two of them add up."""
-
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    low: float = math.inf
-    high: float = -math.inf
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> "Moments":
-        """Those of numbers of which none is missing."""
-        if not len(values):
-            return cls()
-        mean = float(values.mean())
-        squares = float(((values - mean) ** 2).sum())
-        return cls(len(values), mean, squares, float(values.min()), float(values.max()))
-
-    def __add__(self, other: "Moments") -> "Moments":
-        if not self.count or not other.count:
-            return self if self.count else other
-        apart, total = other.mean - self.mean, self.count + other.count
-        return Moments(
-            total,
-            self.mean + apart * other.count / total,
-            self.squares + other.squares + apart * apart * self.count * other.count / total,
-            min(self.low, other.low),
-            max(self.high, other.high),
-        )
-
-    @property
-    def scale(self) -> float:
-        """The deviation; 1 where there is none."""
-        deviation = math.sqrt(self.squares / self.count) if self.count else 0.0
-        return deviation if deviation > 1e-12 * max(abs(self.mean), 1e-300) else 1.0
+def scale_of(numbers: Moments) -> float:
+    """The deviation of numbers; 1 where there is none."""
+    deviation = numbers.deviation
+    return deviation if deviation > 1e-12 * max(abs(numbers.mean), 1e-300) else 1.0
 
 
 @dataclass
@@ -241,9 +210,9 @@ class Survey:
             return "left out, a different value in nearly every row"
         numbers = self.moments.get(kind, Moments())
         if kind == "number":
-            return Number(self.column, gap, numbers.mean, numbers.scale)
+            return Number(self.column, gap, numbers.mean, scale_of(numbers))
         if kind == "time":
-            return Time(self.column, gap, numbers.low, numbers.high, numbers.mean, numbers.scale)
+            return Time(self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
         if kind == "bool":
             return Bool(self.column, gap)
         return self._category(kind, gap)
