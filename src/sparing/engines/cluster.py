@@ -7,6 +7,10 @@ from sparing.engines.engine import Engine, Item, Progress, State
 from sparing.errors import EngineError, require
 
 
+PATIENCE = "10s"
+"""How long a scheduler may take to answer."""
+
+
 class Dask(Engine):
     """A Dask cluster. What is joined is joined there, and only the end comes back."""
 
@@ -102,7 +106,7 @@ def _client(where: Any) -> Any:
         return where
     address = str(where).replace("dask://", "tcp://", 1)
     try:
-        return client(address, timeout="10s", set_as_default=False)
+        return client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise EngineError(
             f"no Dask scheduler answers at {address} ({type(error).__name__}). Start one with `dask scheduler`, or pass a client"

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +26,7 @@ class Processes(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
+        self._pool: ProcessPoolExecutor | None = None
 
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """In order. When a process dies, what was under way is done again by new ones."""
@@ -36,6 +38,7 @@ class Processes(Engine):
                     done += 1
                     yield result
             except BrokenProcessPool:
+                self._pool = None
                 losses = 1 if done > before else losses + 1
                 if losses == LOSSES:
                     raise EngineError(
@@ -44,19 +47,22 @@ class Processes(Engine):
                     ) from None
 
     def _run(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
-        workers = min(self.workers, len(items))
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_settle)
+        """On processes that stay for the next walk: they take a second to start."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self.workers, multiprocessing.get_context("spawn"), initializer=_settle
+            )
+            weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
         kept = {name: os.environ.get(name) for name in ONE_THREAD}
         os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # a new process reads them when it starts
         try:
-            yield from in_order(pool, work, items, AHEAD * self.workers)
+            yield from in_order(self._pool, work, items, AHEAD * self.workers)
         finally:
             for name, value in kept.items():
                 if value is None:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _settle() -> None:

@@ -35,12 +35,16 @@ class Local(Engine):
 def in_order(pool: Executor, work: Callable[[Item], Any], items: Sequence[Item], ahead: int) -> Iterator[Any]:
     """Results of a pool in the order of the items, so many of which are under way at most."""
     waiting: deque[Future[Any]] = deque()
-    for item in items:
-        if len(waiting) == ahead:
+    try:
+        for item in items:
+            if len(waiting) == ahead:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, item))
+        while waiting:
             yield waiting.popleft().result()
-        waiting.append(pool.submit(work, item))
-    while waiting:
-        yield waiting.popleft().result()
+    finally:  # an error, or a caller who has enough
+        for future in waiting:
+            future.cancel()
 
 
 def cores() -> int:
