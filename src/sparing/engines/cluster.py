@@ -6,7 +6,6 @@ from typing import Any
 from sparing.engines.engine import Engine, Item, Progress, State
 from sparing.errors import EngineError, require
 
-
 PATIENCE = "10s"
 """How long a scheduler may take to answer."""
 
