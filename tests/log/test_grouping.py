@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from sparing.log import context_index as grouping
 from sparing.log import grouping as kernels
-from sparing.log import log as grouping
-from sparing.log.log import context_groups, context_keys
+from sparing.log.context_index import context_groups, context_keys
 
 
 def by_sorting(contexts):

@@ -7,8 +7,8 @@ import numpy as np
 
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
+from sparing.log.context_index import SMALL
 from sparing.log.hashing import group_hashes
-from sparing.log.log import SMALL
 from sparing.log.moments import Moments, Weights
 from sparing.log.sketches import Distinct, Values
 from sparing.log.walking import Statistic

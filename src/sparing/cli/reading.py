@@ -67,8 +67,8 @@ class GivenLog:
         With --sample, a random part of its rows in memory.
         """
         from sparing.log.files import is_file
+        from sparing.log.paths import is_table
         from sparing.log.scanning import scan
-        from sparing.log.sources import is_table
 
         given = dict(self.options)
         engine, workers, part = given.pop("engine"), given.pop("workers", 0), given.pop("sample")

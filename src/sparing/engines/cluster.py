@@ -19,7 +19,7 @@ class Dask(Engine):
         self.client = _client(where)
 
     @property
-    def workers(self) -> int:  # type: ignore[override]
+    def workers(self) -> int:
         """Threads of all workers that are there now."""
         return sum(self.client.nthreads().values()) or 1
 

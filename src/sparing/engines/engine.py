@@ -42,7 +42,11 @@ class Engine(ABC):
     """Where work is done, by how many workers."""
 
     name: str
-    workers: int
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many work at once."""
 
     @abstractmethod
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:

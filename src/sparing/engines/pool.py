@@ -25,8 +25,13 @@ class Processes(Engine):
     name = "processes"
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or cores()
+        self._workers = workers or cores()
         self._pool: ProcessPoolExecutor | None = None
+
+    @property
+    def workers(self) -> int:
+        """As many as were asked for, or one a core."""
+        return self._workers
 
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """In order. When a process dies, what was under way is done again by new ones."""

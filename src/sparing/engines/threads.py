@@ -18,7 +18,12 @@ class Local(Engine):
     name = "local"
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or cores()
+        self._workers = workers or cores()
+
+    @property
+    def workers(self) -> int:
+        """As many as were asked for, or one a core."""
+        return self._workers
 
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """In order; nothing is started beyond a few items ahead."""

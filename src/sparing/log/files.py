@@ -18,18 +18,8 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.labels import WHOLE_NUMBER, brief
-from sparing.log.sources import (
-    KINDS,
-    Source,
-    ending_of,
-    is_path,
-    kind_of,
-    open_arrow,
-    open_csv,
-    open_parquet,
-    open_source,
-    readable,
-)
+from sparing.log.paths import KINDS, ending_of, is_path, kind_of, readable
+from sparing.log.sources import Source, open_arrow, open_csv, open_parquet, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,8 +74,9 @@ def _found(source: str) -> tuple[Any, list[str], str]:
         if isinstance(files, fs.LocalFileSystem):
             files = None
     here = fs.LocalFileSystem() if files is None else files
-    if PATTERN.search(path) and (files is not None or not Path(path).exists()):
-        root = path[: PATTERN.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+    wild = PATTERN.search(path)
+    if wild and (files is not None or not Path(path).exists()):
+        root = path[: wild.start()].rpartition("/")[0]
         paths = [each for each in _below(here, root or ".") if _matches(each, path)]
         return files, sorted(paths), root
     with readable(named(source), "cannot be reached"):

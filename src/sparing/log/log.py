@@ -9,20 +9,15 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.context_index import groups_of
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import brief
-from sparing.log.limits import LARGEST
+from sparing.log.limits import LARGEST, all_fit
 from sparing.log.support import EligibleSets, Support
 
 CONTRADICTION = 1e-4
 """How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
-
-SMALL = 2**18
-"""Fewer rows than this are sorted by NumPy: a fifth of a second; loading the compiled kernels takes longer."""
-
-SPARSE = 4
-"""Ids from a range of so many numbers a row are counted, not sorted."""
 
 ODD_KINDS = {"c": "complex", "M": "dates", "m": "durations", "U": "text", "S": "bytes", "V": "records"}
 """Kinds of arrays that NumPy turns into numbers, quietly and wrongly, or not at all."""
@@ -308,7 +303,7 @@ def check_features(
 ) -> None:
     """Refuse contexts, as rows (n, d) or as columns (n,), of which a feature is not finite or too large."""
     if isinstance(contexts, np.ndarray):
-        if _all_fit(contexts):
+        if all_fit(contexts):
             return
         contexts = list(contexts.T)
     for j, column in enumerate(contexts):
@@ -319,18 +314,13 @@ def check_features(
 
 def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
     """Refuse numbers (n,) that are not finite, or too large to be summed."""
-    if _all_fit(values):
+    if all_fit(values):
         return
     row = np.flatnonzero(~(np.abs(values) <= LARGEST))[0]
     rule = "finite. Fill it in"
     if np.isfinite(values[row]):
         rule = f"at most {LARGEST:g} in size. Scale it"
     raise LogError(f"{what} at row {first_row + row} is {values[row]}; it must be {rule}, or drop the row")
-
-
-def _all_fit(values: np.ndarray) -> bool:
-    """Without a copy; false for NaN."""
-    return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
 
 
 def _listed(values: Any, what: str) -> Any:
@@ -360,45 +350,3 @@ def _odd(array: np.ndarray) -> str | None:
         return ODD_KINDS.get(array.dtype.kind)
     kinds = {type(value) for value in array.flat}
     return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
-
-
-def groups_of(keys: np.ndarray) -> np.ndarray:
-    """The place of each row's context among the distinct ones, (n,), sorted by their bytes or their ids.
-
-    keys are contexts (n, d), or ids (n,).
-    """
-    return context_groups(keys) if keys.ndim == 2 else id_groups(keys)
-
-
-def context_keys(contexts: np.ndarray) -> np.ndarray:
-    """The exact bytes of each context as one value, −0.0 taken as 0.0; (n,) of a void type."""
-    plain = np.ascontiguousarray(contexts + 0.0)
-    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).reshape(-1)
-
-
-def context_groups(contexts: np.ndarray) -> np.ndarray:
-    """The place of each row's context among the distinct ones, sorted by their bytes, (n,).
-
-    The same as np.unique(context_keys(contexts), return_inverse=True)[1], for contexts (n, d).
-    """
-    if len(contexts) < SMALL:
-        return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
-    from sparing.log.grouping import groups_of_rows
-
-    return groups_of_rows((contexts + 0.0).view(np.uint64))
-
-
-def id_groups(ids: np.ndarray) -> np.ndarray:
-    """The place of each row's id among the distinct ones, sorted, (n,).
-
-    Whole numbers from a range not much larger than their number need no sorting: one look at each tells
-    which occur, and a running count their places.
-    """
-    if ids.dtype.kind in "iu" and len(ids):
-        low, high = int(ids.min()), int(ids.max())
-        if high - low < SPARSE * len(ids):
-            there = np.zeros(high - low + 1, dtype=np.bool_)
-            offset = ids - low
-            there[offset] = True
-            return (np.cumsum(there) - 1)[offset]
-    return np.unique(ids, return_inverse=True)[1].reshape(-1)

@@ -14,9 +14,10 @@ from sparing.log.features import Encoder
 from sparing.log.files import open_files
 from sparing.log.items import ItemTable
 from sparing.log.log import Log
+from sparing.log.paths import is_path
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import Rows
-from sparing.log.sources import Source, is_path
+from sparing.log.sources import Source
 from sparing.log.walking import Statistic, walk
 
 State = TypeVar("State")

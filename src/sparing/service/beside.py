@@ -15,7 +15,7 @@ from sparing.archive import replacing
 from sparing.log.formats import FORMATS, obp, table, write_any
 from sparing.log.formats.writing import write_lines
 from sparing.log.log import Log
-from sparing.log.sources import KINDS
+from sparing.log.paths import KINDS
 
 Beside = Mapping[str, Sequence[Any]]
 """Columns (n,) by their names: numbers or texts, some of them nothing."""

@@ -17,7 +17,7 @@ import numpy as np
 from sparing.errors import LogError, SparingError
 from sparing.log.labels import as_text, brief, identifiers, plain
 from sparing.log.log import Log
-from sparing.log.sources import KINDS
+from sparing.log.paths import KINDS
 from sparing.log.support import SupportBuilder
 from sparing.service import arms, beside, events
 from sparing.service import store as stores

@@ -13,7 +13,7 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log.features import cells
 from sparing.log.labels import brief, cut
-from sparing.log.limits import LARGEST
+from sparing.log.limits import LARGEST, all_fit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,11 +141,6 @@ GAP = -2
 """The place of a category that is missing; −1 is that of one without a place."""
 
 
-def _all_fit(values: np.ndarray) -> bool:
-    """Whether no number is too large, or missing."""
-    return not len(values) or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
-
-
 @dataclass(frozen=True)
 class Number(Column):
     """(value − mean)/scale; 0 where it is missing."""
@@ -169,7 +164,7 @@ class Number(Column):
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
-        if _all_fit(values):
+        if all_fit(values):
             return
         there = ~np.isnan(values)
         odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))

@@ -22,9 +22,9 @@ from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, v
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
+from sparing.log.paths import KINDS, ending_of, is_path, readable, unpacked
 from sparing.log.reading import Wanted
 from sparing.log.rows import AnyLog, Rows
-from sparing.log.sources import KINDS, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
 """How much of a file is looked at to tell its format."""

@@ -19,8 +19,8 @@ from sparing.log.formats.streams import Stream, cut_anew
 from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
+from sparing.log.paths import is_path
 from sparing.log.rows import AnyLog, Rows, rows_of
-from sparing.log.sources import is_path
 from sparing.log.support import Support, SupportBuilder
 
 READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")

@@ -12,7 +12,8 @@ from sparing.errors import LogError
 from sparing.log.formats.records import EXACT
 from sparing.log.labels import brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
-from sparing.log.sources import existing, open_csv, readable
+from sparing.log.paths import existing, readable
+from sparing.log.sources import open_csv
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
 PROPENSITY = ("propensity_score", "action_prob")

@@ -22,10 +22,11 @@ from sparing.log.files import open_files
 from sparing.log.formats.writing import Passing
 from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
+from sparing.log.paths import kind_of
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.scanning import Scan
-from sparing.log.sources import METADATA, kind_of, notes_text, open_source
+from sparing.log.sources import METADATA, notes_text, open_source
 
 
 @keywords_of(Columns)
