@@ -95,7 +95,7 @@ def _at_hand(log: AnyLog, policy: Policy | np.ndarray, reward_model: str) -> Any
         "a policy as a table has a row for each of the log's; give one with probabilities(contexts)": isinstance(
             policy, np.ndarray
         ),
-        "reward_model='boosted' needs all rows at once; evaluate on log.sample(200_000), or on read_log(...)": (
+        "reward_model='boosted' needs all rows at once; evaluate on log.sample(200_000) (--sample 200000), or on read_log(...)": (
             reward_model == "boosted"
         ),
     }

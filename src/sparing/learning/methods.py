@@ -350,7 +350,7 @@ def _check_walked(log: Rows, method: str, *, scored: bool) -> None:
     what = "score='support-aware'" if scored else f"method {method!r}"
     raise SettingError(
         f"{what} needs all rows in memory at once, and this log is scanned ({log.n_rows:,} rows). Learn from a random part, "
-        "learn(log.sample(200_000), ...), or from all of them, read with sparing.read_log(...); "
+        "learn(log.sample(200_000), ...), at the prompt --sample 200000, or from all of them, read with sparing.read_log(...); "
         f"{' and '.join(WALKED)} learn from a scan as it is"
     )
 

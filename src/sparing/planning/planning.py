@@ -159,7 +159,7 @@ def _known(log: AnyLog, names: Sequence[str]) -> Any:
         return known_log(log)
     raise SettingError(
         "a plan with eps_moful fits points to the log's rows, and a scan never holds them all. Leave it out of learners=..., "
-        "plan from a random part, plan(log.sample(200_000), ...), or read the log with sparing.read_log(...)"
+        "plan from a random part, plan(log.sample(200_000), ...), at the prompt --sample 200000, or read the log with sparing.read_log(...)"
     )
 
 
