@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo reproduce bench test lint types unit browser database format lock clean
+.PHONY: help demo site reproduce bench test lint types unit browser database format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -23,6 +23,9 @@ reproduce: $(VENV)/ready  ## run the paper's experiments again and judge its cla
 
 bench: $(VENV)/ready  ## measure side by side with peers, NumPy and the machine's limit; rewrites docs/performance
 	$(BIN)/python -m research bench --out docs/performance --page docs/performance.md
+
+site: $(VENV)/ready  ## build the site into site/, from docs/ and the code, without the network
+	$(BIN)/python -m research site --out site
 
 test: lint types unit  ## formatter, linter, import contract, types and all tests
 
@@ -60,4 +63,4 @@ lock:  ## resolve the newest versions anew into requirements.lock, every file of
 	rm -rf .venv-lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench sparing-reproduction
+	rm -rf $(VENV) .venv-lock site .site .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench sparing-reproduction

@@ -1,9 +1,10 @@
-"""The commands of research: `python -m research reproduce …` and `python -m research bench …`."""
+"""The commands of research: `python -m research reproduce …` `… bench` and `… site`."""
 
 import typer
 
 from research.bench.command import bench
 from research.paper.command import reproduce
+from research.site.command import site
 from sparing.cli import terminal
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
 )
 app.command("bench")(bench)
 app.command("reproduce")(reproduce)
+app.command("site")(site)
 
 
 def main() -> None:

@@ -1,67 +1,53 @@
-"""From a log to a decision by curl and a page in the browser, with the commands of the README and the docs as they stand."""
+"""From a log to a decision by curl and a page in the browser, with the commands of README and site as they stand."""
 
 import json
-import os
-import re
-import subprocess
+import shutil
 import sys
-import time
 from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).parents[2]
-ADDRESS = "http://127.0.0.1:8321"
-BLOCK = re.compile(r"^```sh (serve|curl)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-
-
-def ready():
-    for _ in range(600):
-        try:
-            if httpx.get(f"{ADDRESS}/readyz", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise AssertionError("the service never became ready")
+from pretended import reader
+from pretended.reader import ADDRESS, Reader
 
 
 def test_the_commands_as_they_stand(tmp_path, monkeypatch):
-    """Of one page after the other: both name the same port."""
-    for number, page in enumerate(["README.md", "docs/service.md"]):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        followed(page, folder, monkeypatch)
+    """The first tutorial from beginning to end, then README and the service's page, with the tutorial's log: all name one port."""
+    follower = Reader(tmp_path, Path(sys.executable).parent)
+    pages = []
+    stop = follower._stop
+
+    def look_first():
+        if follower._served is not None:
+            pages.append(httpx.get(ADDRESS))
+        stop()
+
+    monkeypatch.setattr(follower, "_stop", look_first)
+    printed = follower.follow("docs/tutorials/clicks.md")
+    for name in ("audit.html", "policy.sparing", "plan/plan.html", "plan/plan.png"):
+        assert (tmp_path / name).stat().st_size > 0
+    decided, rewarded, visited, verified = printed[-4:]
+    assert json.loads(decided)["action"] in ("red", "blue", "green", "gold")
+    assert json.loads(rewarded)["status"] in ("taken", "unasked")
+    assert 0 < int(visited.split()[0]) < 1000
+    assert "1,001" in verified
+    for page in ("README.md", "docs/service.md"):
+        shutil.rmtree(tmp_path / "shop")
+        answers = [json.loads(answer) for answer in follower.follow(page, only_served=True)]
+        assert answers[0]["needs_reward"] in (True, False), page
+    assert len(pages) == len(follower.heard) == 3
+    assert all(page.status_code == 200 and "text/html" in page.headers["content-type"] for page in pages)
+    assert all(ADDRESS in heard and "Traceback" not in heard for heard in follower.heard)
 
 
-def followed(page, folder, monkeypatch):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    example = PYTHON.search((ROOT / "README.md").read_text(encoding="utf-8"))[1]
-    monkeypatch.chdir(folder)
-    exec(example, {})  # writes clicks.csv
-    commands = BLOCK.findall(text)
-    assert [kind for kind, _ in commands][:2] == ["serve", "curl"]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    said = subprocess.Popen(
-        ["bash", "-c", f"exec {commands[0][1]}"], env={**os.environ, "PATH": path}, stderr=subprocess.PIPE
-    )
-    try:
-        ready()
-        answers = [
-            subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=True).stdout
-            for _, command in commands[1:]
-        ]
-        first = json.loads(answers[0])
-        assert first["action"] in ("red", "blue", "gold")
-        assert first["needs_reward"] in (True, False)
-        page = httpx.get(ADDRESS)
-        assert page.status_code == 200
-        assert "text/html" in page.headers["content-type"]
-        if len(answers) > 1:
-            assert json.loads(answers[1])["status"] in ("taken", "unasked")
-    finally:
-        said.terminate()
-        heard = said.communicate(timeout=30)[1].decode()
-    assert ADDRESS in heard
-    assert "Traceback" not in heard
+def test_a_reader_notices(tmp_path, monkeypatch):
+    """What a page shows and nothing prints, and a command that fails, are told."""
+    monkeypatch.setattr(reader, "ROOT", tmp_path)
+    follower = Reader(tmp_path, Path(sys.executable).parent)
+    for text in ("```sh\necho one\n```\n```text\ntwo\n```\n", "```sh\nfalse\n```\n"):
+        (tmp_path / "page.md").write_text(text, encoding="utf-8")
+        try:
+            follower.follow("page.md")
+        except AssertionError:
+            continue
+        raise AssertionError(f"nothing was noticed in {text}")
