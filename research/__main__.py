@@ -1,21 +1,23 @@
-"""The commands of research: `python -m research reproduce …` `… bench` and `… site`."""
+"""The commands of research: `python -m research` with `bench`, `front`, `reproduce` or `site`."""
 
 import typer
 
 from research.bench.command import bench
+from research.front.command import front
 from research.paper.command import reproduce
 from research.site.command import site
 from sparing.cli import terminal
 
 app = typer.Typer(
     name="python -m research",
-    help="Run the paper's experiments again and judge them; measure beside the peers.",
+    help="Run the paper's experiments again and judge them; measure beside the peers; draw the front page's picture.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.command("bench")(bench)
+app.command("front")(front)
 app.command("reproduce")(reproduce)
 app.command("site")(site)
 

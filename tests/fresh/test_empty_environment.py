@@ -35,7 +35,18 @@ def constraints(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder,
+        ROOT,
+    )
     return next(folder.glob("sparing-*.whl"))
 
 
@@ -56,7 +67,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert tops == {"sparing", *(top for top in tops if top.endswith(".dist-info"))}
     assert {"sparing/py.typed", "sparing/__init__.pyi"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     assert set(re.findall(r"Provides-Extra: (\S+)", metadata)) == set(extras)
     assert wheel.stat().st_size < 2_000_000
 
@@ -88,7 +101,17 @@ def test_types_from_outside(programs, tmp_path, constraints):
     )
     checkers = tmp_path / "checkers"
     venv.create(checkers, with_pip=True)
-    run(checkers / "bin/python", "-m", "pip", "install", "--quiet", "-c", constraints, "mypy", "pyright[nodejs]")
+    run(
+        checkers / "bin/python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "-c",
+        constraints,
+        "mypy",
+        "pyright[nodejs]",
+    )
     python = programs / "python"
     by_mypy = run(checkers / "bin/mypy", "--strict", "--python-executable", python, "use.py", cwd=tmp_path)
     by_pyright = run(checkers / "bin/pyright", "--pythonpath", python, "use.py", cwd=tmp_path)
