@@ -32,6 +32,9 @@ Setting = tuple[Any, str]
 """An option that goes to the library as it is: its default, or its type if it has none, and its help."""
 
 
+OPTIONAL = ("propensity", "distribution", "eligible", "context_id")
+"""Roles that a log need not have: --propensity '' says that it has none."""
+
 LARGE = 2**30
 """Bytes of a table from which it is walked where it lies, not read into memory, unless it must be."""
 
@@ -54,12 +57,13 @@ class GivenLog:
         """The last part of where it is."""
         return self.source.partition("?")[0].rstrip("/").rpartition("/")[2] or self.source
 
-    @property
-    def again(self) -> str:
-        """The path and those of its options that were given, as words of another command on the same log."""
-        words = ((f"--{name.replace('_', '-')}", self.options[name]) for name in self.given)
-        said = [flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in words]
-        return " ".join([shlex.quote(self.source), *said])
+    def again(self, *without: str, **more: Any) -> list[str]:
+        """The path and those of its options that were given, as words of another command on the same log.
+
+        But those that it is `without`; and `more` options, which are left out where they are None or empty.
+        """
+        given = [_typed(name, self.options[name]) for name in self.given if name not in without]
+        return [shlex.quote(self.source), *given, *options(**more)]
 
     def open(self, policy: "Policy | None" = None) -> "AnyLog":
         """The log in memory; or, where it is large, not a single file, or an engine was named, as it is walked.
@@ -124,8 +128,18 @@ class GivenLog:
             "item_features": features_of(given.pop("item_features")),
             "contexts": words(given.pop("contexts")) or None,
             "actions": labels(self.source, given["action"], words(given.pop("actions"))) or None,
-            **given,
+            **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
+
+
+def options(**given: Any) -> list[str]:
+    """Options as they are typed, each with its value; those that are None or empty are left out."""
+    return [_typed(name, value) for name, value in given.items() if value is not None and value != ""]
+
+
+def _typed(name: str, value: Any) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {shlex.quote(str(value))}"
 
 
 WALKS: dict[str, Setting] = {
