@@ -26,6 +26,10 @@ PLUGGED = {"uvicorn": {"uvloop", "httptools"}}
 """Modules that another one uses where they are there."""
 
 
+BROUGHT = {"learn": {"threadpoolctl"}}
+"""Modules that come with what an extra names."""
+
+
 def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -86,7 +90,26 @@ def test_an_extra_has_code_behind_it(extra):
     """An extra that nothing asks for would promise what is not there; `dev` is for the tests and tools."""
     used = {normal(name) for path in SOURCE.rglob("*.py") for name in imported(path)}
     used |= {name for host, plugged in PLUGGED.items() if host in used for name in plugged}
-    assert extra == "dev" or names(PROJECT["optional-dependencies"][extra]) <= used
+    assert extra == "dev" or names(PROJECT["optional-dependencies"][extra]) <= used | {"sparing"}
+
+
+def test_the_extra_of_all_holds_every_other():
+    extras = PROJECT["optional-dependencies"]
+    assert set(re.findall(r"\w+", extras["all"][0])) - {"sparing"} == extras.keys() - {"all", "dev"}
+
+
+def test_an_error_names_an_extra_that_brings_the_module():
+    """`require` tells people what to install: the extra must be there, and hold what is asked for."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "require"):
+                continue
+            extra = next(each.value.value for each in node.keywords if each.arg == "extra")
+            held = names(PROJECT["optional-dependencies"][extra]) | BROUGHT.get(extra, set())
+            module = node.args[0]
+            if isinstance(module, ast.Constant):
+                top = module.value.partition(".")[0]
+                assert normal(BY_NAME.get(top, top)) in held, f"{path.relative_to(HOUSE)}: {module.value}"
 
 
 def test_everything_declared_is_locked():

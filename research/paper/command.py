@@ -42,7 +42,7 @@ def reproduce(
     from sparing.errors import DataError, MissingExtraError, require
 
     check_folder(out)
-    require("matplotlib", extra="paper", purpose="drawing the figures")
+    require("matplotlib", extra="report", purpose="drawing the figures")
     chosen = experiments.chosen(names or ["all"])
     missing = {}
     for number, experiment in enumerate(chosen, start=1):

@@ -105,8 +105,8 @@ def test_hostile_labels(command, encoding, as_json, content, run, tmp_path):
             r"\x9b31m",
             r"\u202elive",
         ):
-            assert f" {shown} " in out
-        assert (r" \xe9 " if encoding == "ascii" else " é ") in out
+            assert f"\n{shown} " in out
+        assert ("\n\\xe9 " if encoding == "ascii" else "\né ") in out
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -70,7 +70,7 @@ def test_learn_says_what_it_chose(path, tmp_path):
     )
     assert shown.exit_code == 0, shown.output
     assert "share of play" in shown.stdout
-    assert "Next:   sparing evaluate" in shown.stdout
+    assert "  sparing evaluate" in shown.stdout
     assert (tmp_path / "p").exists()
 
 

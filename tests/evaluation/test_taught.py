@@ -115,7 +115,7 @@ def test_the_commands(tmp_path, monkeypatch):
     policy = sparing.load_policy("policy.sparing")
     held = policy.held_out(log).n_rows
     assert f"judged on the {held:,} held out" in shown.stdout
-    assert "Next:   sparing evaluate log.parquet --policy policy.sparing" in shown.stdout
+    assert "  sparing evaluate log.parquet --policy policy.sparing --reward-range -4,4" in shown.stdout
     told = json.loads(run("learn", "log.parquet", "--reward-range", "-4,4", "--json").stdout)
     (estimate,) = told["held_out"]["estimates"]
     expected = sparing.evaluate(log, policy, methods=["dr"], reward_range=(-4, 4))["dr"]
@@ -131,7 +131,7 @@ def test_the_commands_without_a_holdout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sparing.write_log(drawn(), "log.parquet")
     shown = run("learn", "log.parquet", "--holdout", "0")
-    assert "Next:   sparing evaluate ANOTHER_LOG" in shown.stdout
+    assert "  sparing evaluate ANOTHER_LOG" in shown.stdout
     assert "none of them can say what it is worth" in shown.stdout
     refused = run("evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr")
     assert isinstance(refused.exception, SettingError)
@@ -152,4 +152,4 @@ def test_without_propensities_the_held_out_estimate_is_dms(tmp_path, monkeypatch
     assert shown.exit_code == 0, shown.output
     assert [each["method"] for each in json.loads(shown.stdout)["held_out"]["estimates"]] == ["dm"]
     shown = run("learn", "log.parquet", "--contexts", "x_a b,x_c")
-    assert "Next:   sparing evaluate log.parquet --contexts 'x_a b,x_c' --policy" in shown.stdout
+    assert "  sparing evaluate log.parquet --contexts 'x_a b,x_c' \\" in shown.stdout

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from pretended.reader import Reader
 
 ROOT = Path(__file__).parents[2]

@@ -22,11 +22,24 @@ def test_types_and_values_name_the_same_roles():
 @pytest.mark.parametrize(
     ("function", "others"),
     [
-        (sparing.read_log, ["actions", "format", "features", "items", "item_features"]),
+        (
+            sparing.read_log,
+            ["actions", "format", "features", "items", "item_features", "delimiter", "decimal"],
+        ),
         (sparing.summarise, ["actions", "features", "threads", "engine", "progress"]),
         (
             sparing.scan,
-            ["actions", "features", "items", "item_features", "engine", "workers", "progress"],
+            [
+                "actions",
+                "features",
+                "items",
+                "item_features",
+                "delimiter",
+                "decimal",
+                "engine",
+                "workers",
+                "progress",
+            ],
         ),
     ],
 )

@@ -34,9 +34,9 @@ def test_a_file_that_is_not_there(tmp_path, ending):
         read_log(tmp_path / f"absent.{ending}")
 
 
-def test_a_folder(tmp_path, ending):
+def test_a_folder_without_tables(tmp_path, ending):
     (tmp_path / f"folder.{ending}").mkdir()
-    with pytest.raises(LogError, match="does not exist or is not a file"):
+    with pytest.raises(LogError, match=r"no table at .*folder"):
         read_log(tmp_path / f"folder.{ending}")
 
 

@@ -1,8 +1,10 @@
 """The command line: one command, one file, one library call."""
 
 from functools import partial
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from sparing.cli import (
     audit,
@@ -19,8 +21,17 @@ from sparing.cli import (
     warm_up,
 )
 
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
+
+
 app = typer.Typer(
     name="sparing",
+    cls=_InOrder,
     help="Learn the best action for each context from a log that never tried everything, and ask for a live "
     "reward only where the log is blind.",
     no_args_is_help=True,
@@ -29,15 +40,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(terminal.version)
+app.command("demo", short_help="Watch learners pay for rewards on a real data set.")(demo.demo)
 app.command("audit")(audit.audit)
-app.command("backup")(backup.backup)
-app.command("convert")(convert.convert)
-app.command("demo")(demo.demo)
-app.command("evaluate")(evaluate.evaluate)
 app.command("learn")(learn.learn)
+app.command("evaluate")(evaluate.evaluate)
 app.command("plan")(plan.plan)
 app.command("serve")(serve.serve)
+app.command("convert")(convert.convert)
 app.command("verify")(verify.verify)
+app.command("backup")(backup.backup)
 app.add_typer(keys.app)
 app.command("warm-up")(warm_up.warm_up)
 

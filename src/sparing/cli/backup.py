@@ -6,23 +6,23 @@ from typing import Annotated
 import typer
 
 from sparing.cli import terminal
-from sparing.cli.serve import StoreAddress
+from sparing.cli.serve import MadeStore, StoreAddress
 
 
 def backup(
-    store: Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` has it.")],
+    store: MadeStore,
     destination: Annotated[
         Path, typer.Argument(help="Where to put the copy: a folder that is not there yet.")
     ],
     address: StoreAddress = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
 ) -> None:
-    """Copy a store while it is served: the database, and the states that it starts from.
+    """Copy a store, also while it is served.
 
-    The copy is checked, and there as a whole or not at all. `sparing serve` starts from it. Of PostgreSQL only the
+    The copy is the database and the states that it starts from. It is checked, and there as a whole or not at all. `sparing serve` starts from it. Of PostgreSQL only the
     states are copied: run pg_dump for the rest.
 
-    Example: sparing backup store backups/2026-11-17
+    Example: sparing backup shop shop-2026-11-17
     """
     from sparing.errors import require
 
@@ -38,7 +38,8 @@ def backup(
         terminal.print_json({**done._asdict(), "path": str(done.path)})
         return
     terminal.tell(
-        f"Backup: {terminal.shown(done.path)} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})"
+        f"Backup: {done.path} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})",
+        whole=True,
     )
     for note in done.notes:
         terminal.tell(f"note: {note}")

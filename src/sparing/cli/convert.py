@@ -1,5 +1,6 @@
 """`sparing convert`: a log from one format to another."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -24,11 +25,14 @@ def convert(
     ] = None,
     as_json: reading.AsJson = False,
 ) -> None:
-    """Convert a log, and say what was assumed and what the target cannot carry.
+    """Convert a log from one tool's format to another's.
+
+    It says what was assumed, and what the target cannot carry.
 
     Example: sparing convert decisions.dsjson log.parquet
     """
     from sparing.log.conversion import convert as convert_log
+    from sparing.log.paths import is_table
     from sparing.log.rows import rows_of
 
     with reading.utf8_name(Path(source), target), terminal.progress_bar("converting") as progress:
@@ -58,4 +62,6 @@ def convert(
         terminal.tell(f"assumed: {sentence}")
     for sentence in lost:
         terminal.tell(f"not carried: {sentence}")
-    terminal.tell(f"Written: {terminal.shown(target)}")
+    terminal.tell(f"Written: {target}", whole=True)
+    if is_table(target) and target_format in ("", "table"):
+        terminal.tell_next("what it tried, and what it could not", ["audit", shlex.quote(str(target))])

@@ -37,7 +37,9 @@ def evaluate(
     as_json: reading.AsJson = False,
     **settings: Any,
 ) -> None:
-    """Estimate a policy's mean reward from a log, with bounds on what the log cannot see.
+    """Estimate from a log what a policy would have earned.
+
+    Its mean reward by several methods, each with bounds on what the log cannot see.
 
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
@@ -58,6 +60,7 @@ def evaluate(
         terminal.print_json(found.to_dict())
     else:
         _print(found, title=f"{policy} on {named(log.source)}")
+        terminal.tell_next("what it would cost to ask live", ["plan", *log.again("estimate_support")])
     if fail_above is not None and not _within(found, fail_above):
         mass = found.unsupported_mass
         told = "unknown" if mass is None else f"{mass:.4g}"

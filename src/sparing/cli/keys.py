@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparing.cli import reading, terminal
-from sparing.cli.serve import StoreAddress, StoreFolder
+from sparing.cli.serve import MadeStore, StoreAddress, StoreFolder
 
 if TYPE_CHECKING:
     from sparing.service.store import Store
@@ -22,7 +22,9 @@ app = typer.Typer(
 KeyName = Annotated[str, typer.Argument(help="The key's name.")]
 
 
-def _with(folder: Path, address: str, work: "Callable[[Store], Awaitable[Any]]") -> Any:
+def _with(
+    folder: Path, address: str, work: "Callable[[Store], Awaitable[Any]]", *, create: bool = False
+) -> Any:
     from sparing.errors import require
 
     require("apsw", extra="service", purpose="reading a store")
@@ -30,7 +32,7 @@ def _with(folder: Path, address: str, work: "Callable[[Store], Awaitable[Any]]")
 
     async def opened() -> Any:
         store = at(folder, address or None)
-        await store.open(create=True)
+        await store.open(create=create)
         try:
             return await work(store)
         finally:
@@ -50,7 +52,9 @@ def add(
     days: Annotated[int, typer.Option(min=0, help="Days until it expires; 0: never.")] = 0,
     address: StoreAddress = "",
 ) -> None:
-    """Make a key and print it, once: the store keeps only its hash. A running service knows it within seconds.
+    """Make a key, and print it once.
+
+    The store keeps only its hash. A running service knows it within seconds.
 
     Example: sparing keys add shop web-shop --role write --experiment banners
     """
@@ -70,14 +74,14 @@ def add(
         row = (digest, name, role, experiment or None, now, expires, None)
         await opened.alone(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
 
-    _with(store, address, write)
+    _with(store, address, write, create=True)
     terminal.say(f"sparing: key {name} ({role}); it is not shown again:")
     terminal.tell(key)
 
 
 @app.command("list")
-def list_keys(store: StoreFolder, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
-    """List the keys: never the keys themselves.
+def list_keys(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+    """List the names of the keys, never the keys themselves.
 
     Example: sparing keys list shop
     """
@@ -99,13 +103,22 @@ def list_keys(store: StoreFolder, address: StoreAddress = "", as_json: reading.A
         terminal.print_json(rows)
         return
     header = ["name", "role", "experiment", "created", "expires", "revoked"]
-    shown = [[str(row[name] or "–")[:19] for name in header] for row in rows]
+    shown = [[_cell(name, row[name]) for name in header] for row in rows]
     terminal.print_table("Keys", header, shown, words=True)
 
 
+def _cell(name: str, value: str | None) -> str:
+    """A moment to the minute, which a narrow table breaks behind the day; else the value itself."""
+    if value is None:
+        return "–"
+    return value if name in ("name", "role", "experiment") else value[:16].replace("T", " ")
+
+
 @app.command("revoke")
-def revoke(store: StoreFolder, name: KeyName, address: StoreAddress = "") -> None:
-    """Let a key in no more. A running service knows it within seconds.
+def revoke(store: MadeStore, name: KeyName, address: StoreAddress = "") -> None:
+    """Let a key in no more.
+
+    A running service knows it within seconds.
 
     Example: sparing keys revoke shop web-shop
     """

@@ -41,7 +41,7 @@ def learn(
     ] = 0,
     as_json: reading.AsJson = False,
 ) -> None:
-    """Learn a policy from a log without asking for a single reward, and save it.
+    """Learn a policy from a log alone, and save it.
 
     Three tenths of the contexts are held out, and the policy's value is estimated on them. Settings that are
     not given are chosen on folds of the others by the support-aware lower limit.
@@ -80,7 +80,14 @@ def learn(
         return
     _print(method, played, policy.notes)
     _tell(found, policy.taught.rows)
-    terminal.tell(f"Policy: {terminal.shown(out)}\nNext:   {_next(log, out, found)}")
+    terminal.tell(f"Policy: {out}", whole=True)
+    if found is None:
+        terminal.tell_next(
+            "judge it by another log", ["evaluate", "ANOTHER_LOG", *reading.options(policy=out)]
+        )
+    else:
+        again = log.again(policy=out, reward_range=reward_range)
+        terminal.tell_next("all methods, on the rows held out", ["evaluate", *again])
 
 
 def _judged(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
@@ -114,13 +121,3 @@ def _tell(found: "Evaluation | None", taught: int) -> None:
     )
     for note in estimate.notes:
         terminal.tell(f"  note: {note}")
-
-
-def _next(log: reading.GivenLog, out: Path, found: "Evaluation | None") -> str:
-    """What to do next, which never is to judge a policy by the rows that taught it."""
-    saved = terminal.shown(out)
-    if found is None:
-        return f"sparing evaluate ANOTHER_LOG --policy {saved}"
-    return (
-        f"sparing evaluate {terminal.shown(log.again)} --policy {saved}   (all methods, on the rows held out)"
-    )

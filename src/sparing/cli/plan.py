@@ -1,11 +1,14 @@
 """`sparing plan`: how many rewards are worth asking for, before going live."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparing.cli import reading, terminal
+
+if TYPE_CHECKING:
+    from sparing.planning.result import Plan
 
 
 @reading.reads_log(
@@ -46,19 +49,19 @@ def plan(
     as_json: reading.AsJson = False,
     **settings: Any,
 ) -> None:
-    """Predict, from a log, how many rewards to ask for, and what that gains and costs.
+    """Predict how many rewards are worth asking for live.
+
+    And what they gain and cost, from worlds that are drawn from what the log teaches. The page of --out needs
+    matplotlib; without it the table is printed all the same.
 
     Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
     """
     from sparing.archive import check_folder
-    from sparing.errors import require
-    from sparing.planning import page as report
     from sparing.planning.planning import COMPARED
     from sparing.planning.planning import plan as make_plan
 
     if out is not None:
         check_folder(out)
-        require("matplotlib", extra="paper", purpose="drawing a figure")
     if tolerances:
         settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
     settings["learners"] = reading.words(learners) or COMPARED
@@ -66,10 +69,30 @@ def plan(
     with reading.walking("simulating worlds", rows) as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
         found = make_plan(rows, **said, **settings, progress=progress)
-    files = "Figure: {}\nPage:   {}".format(*report.write(found, out)) if out is not None else ""
+    files = "" if out is None else terminal.drawn(lambda: _pages(found, out))
     if as_json:
         terminal.print_json(found.to_dict())
-        if files:
-            terminal.say(files)
     else:
-        terminal.tell(f"{found}\n{files}".strip())
+        _print(found)
+        if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
+            again = log.again("engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon)
+            named = reading.options(name="live", log=log.source)
+            terminal.tell_next("go live", ["serve", "store", *named, *again[1:]])
+    if files:
+        terminal.say(files)
+
+
+def _print(found: "Plan") -> None:
+    """What the plan says as text, in the width of the terminal."""
+    from sparing.planning import wording
+
+    terminal.tell(f"{found.sentence}\n")
+    terminal.print_table(wording.table(found)[0], wording.header(found), wording.rows(found))
+    for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
+        terminal.tell(text)
+
+
+def _pages(found: "Plan", out: Path) -> str:
+    from sparing.planning import page as report
+
+    return "Figure: {}\nPage:   {}".format(*report.write(found, out))

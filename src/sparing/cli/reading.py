@@ -32,6 +32,9 @@ Setting = tuple[Any, str]
 """An option that goes to the library as it is: its default, or its type if it has none, and its help."""
 
 
+OPTIONAL = ("propensity", "distribution", "eligible", "context_id", "delimiter", "decimal")
+"""What a log need not have: --propensity '' says that it has none."""
+
 LARGE = 2**30
 """Bytes of a table from which it is walked where it lies, not read into memory, unless it must be."""
 
@@ -54,12 +57,13 @@ class GivenLog:
         """The last part of where it is."""
         return self.source.partition("?")[0].rstrip("/").rpartition("/")[2] or self.source
 
-    @property
-    def again(self) -> str:
-        """The path and those of its options that were given, as words of another command on the same log."""
-        words = ((f"--{name.replace('_', '-')}", self.options[name]) for name in self.given)
-        said = [flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in words]
-        return " ".join([shlex.quote(self.source), *said])
+    def again(self, *without: str, **more: Any) -> list[str]:
+        """The path and those of its options that were given, as words of another command on the same log.
+
+        But those that it is `without`; and `more` options, which are left out where they are None or empty.
+        """
+        given = [_typed(name, self.options[name]) for name in self.given if name not in without]
+        return [shlex.quote(self.source), *given, *options(**more)]
 
     def open(self, policy: "Policy | None" = None) -> "AnyLog":
         """The log in memory; or, where it is large, not a single file, or an engine was named, as it is walked.
@@ -123,9 +127,19 @@ class GivenLog:
             "items": given.pop("items") or None,
             "item_features": features_of(given.pop("item_features")),
             "contexts": words(given.pop("contexts")) or None,
-            "actions": labels(self.source, given["action"], words(given.pop("actions"))) or None,
-            **given,
+            "actions": labels(self.source, given, words(given.pop("actions"))) or None,
+            **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
+
+
+def options(**given: Any) -> list[str]:
+    """Options as they are typed, each with its value; those that are None or empty are left out."""
+    return [_typed(name, value) for name, value in given.items() if value is not None and value != ""]
+
+
+def _typed(name: str, value: Any) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {shlex.quote(str(value))}"
 
 
 WALKS: dict[str, Setting] = {
@@ -154,6 +168,8 @@ def reads_log(
     )
     shared["items"] = ("", "A table with a row an action: its features.")
     shared["item_features"] = ("", "As --features, for the items.")
+    shared["delimiter"] = ("", "What parts a text file's cells; default: what its header line tells.")
+    shared["decimal"] = ("", "The decimal mark of a text file's numbers: . or ,")
     if estimates:
         said = "Estimate propensities and support where they were not logged."
         shared["estimate_support"] = (False, said)
@@ -228,19 +244,21 @@ def words(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def labels(path: str, column: str, texts: list[str]) -> list[Hashable]:
+def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]:
     """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
     import pyarrow as pa
 
     from sparing.log.files import open_files
     from sparing.log.labels import whole_numbers
+    from sparing.log.paths import Dialect
 
     if not texts:
         return []
     try:
-        source = open_files(path)
+        source = open_files(path, Dialect(given["delimiter"] or None))
     except LogError:  # not a table: reading the log will say so, or read another format
         return list(texts)
+    column = given["action"]
     if column in source.schema.names and not source.text:
         kind = source.schema.field(column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind

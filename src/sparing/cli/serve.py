@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sparing.service.serving import Settings
 
 StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
+MadeStore = Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` made it.")]
 StoreAddress = Annotated[
     str,
     typer.Option(
@@ -58,10 +59,11 @@ def serve(
         str, typer.Option(help="What an answer survives: power (the loss of power), process (kill -9).")
     ] = "power",
 ) -> None:
-    """Serve decisions over HTTP, learn from rewards that come later, and show on one page what was saved.
+    """Serve decisions over HTTP, and learn from late rewards.
 
-    With --log an experiment is made first; without, those of the store go on where they were. The page is at the
-    address that is printed, the API's description at /openapi.json.
+    With --log an experiment is made first; without, those of the store go on where they were. The page at the
+    address that is printed shows what was saved; the API is described at
+    /openapi.json.
 
     Example: sparing serve shop --name banners --log clicks.csv --action banner --reward clicked --call-cost 0.05
     """

@@ -9,13 +9,15 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparing.errors import SparingError, StoppedError
+from sparing.errors import MissingExtraError, SparingError, StoppedError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -27,6 +29,15 @@ GATE_SHUT = 3
 
 SETTING = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\.\.\.|[^\s,;:()]*[^\s,;:.()])")
 """A setting and its value, as messages of the library name them."""
+
+NARROWEST = 40
+"""Columns that a terminal is taken to have at least."""
+
+NAME_WIDTH = 16
+"""Columns that are left for names in a table before numbers are wrapped too."""
+
+COMMAND_WIDTH = 74
+"""Letters of a command to copy that stand on a line."""
 
 INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
@@ -60,10 +71,17 @@ def in_options(message: str, words: Sequence[str] = ()) -> str:
 
     from sparing.cli import app
 
-    commands: Any = getattr(typer.main.get_command(app), "commands", {})
-    asked = [commands[word] for word in words if word in commands][:1] or commands.values()
-    known = {each.name for command in asked for each in command.params}
+    known = _options(typer.main.get_command(app), list(words))
     return SETTING.sub(lambda found: _as_option(*found.groups()) if found[1] in known else found[0], message)
+
+
+def _options(command: Any, words: list[str]) -> set[str]:
+    """The options of a command, or of those of its commands that the words name; of all where they name none."""
+    inside = getattr(command, "commands", {})
+    place = next((place for place, word in enumerate(words) if word in inside), None)
+    some = inside.values() if place is None else [inside[words[place]]]
+    rest = [] if place is None else words[place + 1 :]
+    return {each.name for each in command.params}.union(*(_options(each, rest) for each in some))
 
 
 def _as_option(name: str, value: str) -> str:
@@ -94,14 +112,43 @@ def shown(value: object) -> str:
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
-def tell(text: str, *, file: IO[str] | None = None) -> None:
-    """Print lines for people."""
-    print("\n".join(map(shown, text.split("\n"))), file=file)
+def tell(text: str, *, whole: bool = False) -> None:
+    """Print lines for people, wrapped between words where the terminal is narrower, unless a line must stay `whole`.
+
+    In a pipe they always do.
+    """
+    for line in map(shown, text.split("\n")):
+        print(line if whole else _wrapped(line))
 
 
 def say(text: str) -> None:
-    """Tell people something without disturbing what is piped on."""
-    tell(text, file=sys.stderr)
+    """Tell people something without disturbing what is piped on; never wrapped: there may be a command to copy."""
+    print("\n".join(map(shown, text.split("\n"))), file=sys.stderr)
+
+
+def tell_next(why: str, words: Sequence[str]) -> None:
+    """Say which command to run next; where it is long, on several lines as a shell reads them."""
+    lines = ["  sparing"]
+    for word in words:
+        if len(lines[-1]) + len(word) > COMMAND_WIDTH and lines[-1].strip():
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {shown(word)}"
+    print("\n".join([f"Next, {why}:", *lines]))
+
+
+def _wrapped(line: str) -> str:
+    width = shutil.get_terminal_size((0, 0)).columns
+    if not width or len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line,
+        max(width, NARROWEST),
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_table(
@@ -112,12 +159,28 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=_cell(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    console = Console(highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False, show_edge=False)
+    columns = list(zip(header, *rows, strict=True))
+    whole = [
+        place > 0 and not any(" " in cell for cell in column[1:]) for place, column in enumerate(columns)
+    ]
+    needed = sum(
+        max(map(len, column)) + 2 for column, is_whole in zip(columns, whole, strict=True) if is_whole
+    )
     for place, name in enumerate(header):
-        table.add_column(_cell(name), justify="left" if words or place == 0 else "right", overflow="fold")
+        table.add_column(
+            _cell(name),
+            justify="left" if words or place == 0 else "right",
+            overflow="fold",
+            no_wrap=whole[place] and not words and needed < console.width - NAME_WIDTH,
+        )
     for row in rows:
         table.add_row(*map(_cell, row))
-    Console(highlight=False).print(table)
+    console.print(_cell(title), style="bold", soft_wrap=True)
+    console.print()
+    console.print(table)
+    console.print()
 
 
 def _cell(text: str) -> "Text":
@@ -125,6 +188,14 @@ def _cell(text: str) -> "Text":
     from rich.text import Text
 
     return Text(shown(text))
+
+
+def drawn(write: Callable[[], str]) -> str:
+    """Write a page, and say where it is; where nothing can be drawn, say what to install for it, which is no failure."""
+    try:
+        return write()
+    except MissingExtraError as error:
+        return f"sparing: no page was written: {error}"
 
 
 @contextlib.contextmanager

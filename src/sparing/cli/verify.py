@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from sparing.cli import reading, terminal
-from sparing.cli.serve import StoreAddress, StoreFolder
+from sparing.cli.serve import MadeStore, StoreAddress
 
 if TYPE_CHECKING:
     from sparing.service.verifying import Verdict
 
 
-def verify(store: StoreFolder, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
-    """Replay a store from its base, recompute every decision, add every total up again; nothing is changed.
+def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+    """Replay a store, and recompute every decision in it.
 
-    May run beside a service. Ends with code 3 if anything is not as it should be.
+    From its base on, every total added up again; nothing is changed. May run beside a service. Ends with code 3 if anything is not as it should be.
 
     Example: sparing verify shop
     """

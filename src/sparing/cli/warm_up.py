@@ -12,7 +12,7 @@ from sparing.cli import terminal
 def warm_up(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
 ) -> None:
-    """Compile what every learner needs for this machine, so that no first decision has to wait.
+    """Compile everything now, so that no first decision waits.
 
     Machine code is kept beside the package, or in your own cache where that cannot be written; a second run has
     nothing to do. For image builds, and before a service takes traffic.

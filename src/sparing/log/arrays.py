@@ -250,7 +250,7 @@ def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int)
             numbers[position] = np.nan if value is None else _number(value)
         except (TypeError, ValueError, OverflowError):
             raise LogError(
-                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number. If it is a "
+                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number{labels.comma_hint(value)}. If it is a "
                 "feature, read the table with features='auto', or choose the columns with contexts=[...]"
             ) from None
     return numbers

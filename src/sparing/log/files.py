@@ -18,8 +18,8 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.labels import WHOLE_NUMBER, brief
-from sparing.log.paths import KINDS, ending_of, is_path, kind_of, readable
-from sparing.log.sources import Source, open_arrow, open_csv, open_parquet, open_source
+from sparing.log.paths import KINDS, Dialect, ending_of, is_path, kind_of, readable
+from sparing.log.sources import Source, open_kind, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,12 +42,10 @@ def is_file(source: str) -> bool:
     return path.is_file() or not (URI.match(source) or PATTERN.search(source) or path.is_dir())
 
 
-def open_files(source: Any) -> Source:
+def open_files(source: Any, dialect: Dialect = Dialect()) -> Source:  # noqa: B008
     """A table as `open_source` opens it; or all files of a folder, a pattern (`logs/*.parquet`) or a URI (`s3://…`)."""
-    if not is_path(source):
-        return open_source(source)
-    if is_file(os.fspath(source)):
-        return open_source(source)
+    if not is_path(source) or is_file(os.fspath(source)):
+        return open_source(source, dialect)
     files, paths, root = _found(os.fspath(source))
     if not paths:
         raise LogError(
@@ -55,7 +53,7 @@ def open_files(source: Any) -> Source:
             "as logs/*.parquet"
         )
     with ThreadPoolExecutor(OPENERS) as pool:
-        opened = list(pool.map(partial(_opened, files=files), paths))
+        opened = list(pool.map(partial(_opened, files=files, dialect=dialect), paths))
     constants = [_folders(root, path) for path in paths]
     if len(opened) == 1 and not constants[0]:
         return opened[0]
@@ -142,12 +140,12 @@ def _is_table(path: str, root: str) -> bool:
     return ending_of(Path(path)) in KINDS and not any(part.startswith((".", "_")) for part in below)
 
 
-def _opened(path: str, files: Any) -> Source:
+def _opened(path: str, files: Any, dialect: Dialect) -> Source:
     if files is None:
-        return open_source(path)
+        return open_source(path, dialect)
     kind = kind_of(Path(path), ending_of(Path(path)))
     with readable(path, f"cannot be read as {kind}"):
-        source = {"parquet": open_parquet, "csv": open_csv, "arrow": open_arrow}[kind](path, files)
+        source = open_kind(kind, path, dialect, files)
         _ = source.schema.names
     return source
 

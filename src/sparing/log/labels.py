@@ -27,6 +27,21 @@ def number(text: str) -> float:
     return float(text)
 
 
+def has_comma(text: str) -> bool:
+    """Whether a text is a number but for its decimal comma."""
+    try:
+        return text.count(",") == 1 and bool(np.isfinite(number(text.replace(",", "."))))
+    except ValueError:
+        return False
+
+
+def comma_hint(value: object) -> str:
+    """What to do about a value that is a number but for its decimal comma; nothing of others."""
+    return (
+        " (a decimal comma: read it with decimal=',')" if isinstance(value, str) and has_comma(value) else ""
+    )
+
+
 def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
     """Texts that are all whole numbers, as numbers; otherwise as they are."""
     listed = list(texts)

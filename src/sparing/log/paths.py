@@ -1,20 +1,23 @@
-"""Paths of files: what they hold by their endings, whether they are packed, and errors of reading them in our words."""
+"""Paths of files: what they hold by their endings, whether they are packed, how text is written in them; errors in our words."""
 
 import contextlib
 import csv
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from sparing.errors import LogError
+from sparing.errors import LogError, SettingError
 
 KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
+    ".tsv": "csv",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
@@ -78,3 +81,49 @@ def kind_of(path: Path, ending: str) -> str:
     if ending not in KINDS:
         raise LogError(f"{path}: unknown ending {path.suffix!r}; known are {', '.join(KINDS)}")
     return KINDS[ending]
+
+
+MARKS = (",", ";", "\t")
+TAB = {"tab": "\t", "\\t": "\t"}
+DECIMAL = r"^([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)$"
+"""A cell that is a number with a decimal comma."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How text files are written: what parts their cells, and whether their numbers have a decimal point or comma.
+
+    Without a `delimiter` it is the one of comma, semicolon and tab that parts a file's header line into most names.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        delimiter = TAB.get(self.delimiter or "", self.delimiter)
+        if delimiter is not None and not (
+            isinstance(delimiter, str)
+            and len(delimiter) == 1
+            and delimiter.isascii()
+            and delimiter not in '"\r\n'
+        ):
+            raise SettingError(
+                f"delimiter={self.delimiter!r}; must be one character such as ; or |, or 'tab'"
+            )
+        if self.decimal not in (None, ".", ","):
+            raise SettingError(f"decimal={self.decimal!r}; must be '.' or ','")
+        object.__setattr__(self, "delimiter", delimiter)
+
+    def header(self, text: str) -> tuple[str, list[str]]:
+        """What parts the cells, and the names in the first line."""
+        found = {}
+        for mark in MARKS if self.delimiter is None else ():
+            with contextlib.suppress(csv.Error):  # the header is quoted, and parted by another character
+                found[mark] = _names(text, mark)
+        best = max(found, key=lambda mark: len(found[mark]), default=",")
+        mark = self.delimiter or (best if len(found.get(best, ())) > 1 else ",")
+        return mark, _names(text, mark)
+
+
+def _names(text: str, mark: str) -> list[str]:
+    return next(csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True), [])

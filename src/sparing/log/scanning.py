@@ -14,7 +14,7 @@ from sparing.log.features import Encoder
 from sparing.log.files import open_files
 from sparing.log.items import ItemTable
 from sparing.log.log import Log
-from sparing.log.paths import is_path
+from sparing.log.paths import Dialect, is_path
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import Rows
 from sparing.log.sources import Source
@@ -73,6 +73,8 @@ def scan(
     features: Wanted = None,
     items: Any = None,
     item_features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     engine: Any = "local",
     workers: int | None = None,
     progress: Progress | None = None,
@@ -89,7 +91,7 @@ def scan(
     """
     roles, chosen = arrays.roles_of(columns), engine_of(engine, workers)
     _check_table(source)
-    table = open_files(source)
+    table = open_files(source, Dialect(delimiter, decimal))
     reading = look_over(table, roles, actions=actions, features=features, engine=chosen, progress=progress)
     if items is not None:
         about = ItemTable(items, columns.get("action", "action"), item_features)

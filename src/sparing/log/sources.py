@@ -6,8 +6,6 @@ PyArrow is imported where a table is opened: a log in memory does without.
 
 import codecs
 import contextlib
-import csv
-import io
 import json
 import zlib
 from abc import ABC, abstractmethod
@@ -22,7 +20,17 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
-from sparing.log.paths import ending_of, existing, first_line, is_packed, is_path, kind_of, readable
+from sparing.log.paths import (
+    DECIMAL,
+    Dialect,
+    ending_of,
+    existing,
+    first_line,
+    is_packed,
+    is_path,
+    kind_of,
+    readable,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,10 +154,10 @@ def _check(notes: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps(notes, ensure_ascii=False).encode())
 
 
-def open_source(source: Any) -> Source:
+def open_source(source: Any, dialect: Dialect = Dialect()) -> Source:  # noqa: B008
     """A file path, an Arrow table, a pandas or polars frame, or a mapping of columns."""
     if is_path(source):
-        return _open_file(Path(source))
+        return _open_file(Path(source), dialect)
     table = _table(source)
     return _Memory(name="the table", schema=table.schema, table=table, sizes=(table.num_rows,))
 
@@ -203,16 +211,23 @@ def _column(values: Any) -> Any:
     return values
 
 
-def _open_file(path: Path) -> Source:
+def _open_file(path: Path, dialect: Dialect) -> Source:
     kind = kind_of(path, ending_of(path))
     if existing(path).stat().st_size == 0:
         raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     with readable(path, f"cannot be read as {kind}"):
         if kind != "csv" and is_packed(path):
             raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
-        source = {"parquet": open_parquet, "csv": open_csv, "arrow": open_arrow}[kind](path)
+        source = open_kind(kind, path, dialect)
         _ = source.schema.names  # decodes them, or finds that they are no text
     return source
+
+
+def open_kind(kind: str, path: Path | str, dialect: Dialect, files: Any = None) -> Source:
+    """A file of this kind, of a filesystem of PyArrow's or here."""
+    if kind == "csv":
+        return open_csv(path, files, dialect=dialect)
+    return (open_parquet if kind == "parquet" else open_arrow)(path, files)
 
 
 def open_parquet(path: Path | str, files: Any = None) -> Source:
@@ -297,15 +312,22 @@ class _Arrow(Source):
                     yield batch.slice(rows.start, rows.stop - rows.start)
 
 
-def open_csv(path: Path | str, files: Any = None, *, gaps: bool = True) -> Source:
+def open_csv(
+    path: Path | str,
+    files: Any = None,
+    *,
+    gaps: bool = True,
+    dialect: Dialect = Dialect(),  # noqa: B008
+) -> Source:
     """A text file, packed or not; `gaps`: whether a cell with nothing in it is missing, or an empty text."""
     import pyarrow as pa
 
     with _unpacked_bytes(str(path), files) as file:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(file.read(CSV_BLOCK))
-    header = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
+    mark, header = dialect.header(text)
     schema = pa.schema([(name, pa.string()) for name in header])
-    return _Csv(name=str(path), schema=schema, text=True, gaps=gaps, files=files)
+    commas = dialect.decimal == ","
+    return _Csv(name=str(path), schema=schema, text=True, gaps=gaps, files=files, mark=mark, commas=commas)
 
 
 @contextlib.contextmanager
@@ -324,6 +346,8 @@ def _unpacked_bytes(path: str, files: Any) -> Iterator[Any]:
 class _Csv(Source):
     gaps: bool
     files: Any
+    mark: str
+    commas: bool
 
     def batches(
         self, columns: list[str], step: int, parts: Sequence[int] | None
@@ -344,8 +368,17 @@ class _Csv(Source):
             pc.open_csv(
                 stream,
                 read_options=pc.ReadOptions(block_size=CSV_BLOCK),
-                parse_options=pc.ParseOptions(newlines_in_values=True),
+                parse_options=pc.ParseOptions(delimiter=self.mark, newlines_in_values=True),
                 convert_options=options,
             ) as reader,
         ):
-            yield from reader
+            yield from map(_with_points, reader) if self.commas else reader
+
+
+def _with_points(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Every cell that is a number with a decimal comma, with a point."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = [pc.replace_substring_regex(column, DECIMAL, r"\1.\2") for column in batch.columns]
+    return pa.record_batch(columns, schema=batch.schema)

@@ -115,7 +115,7 @@ def _threads(rows: int, purpose: str) -> AbstractContextManager[Any]:
     """One thread where an action has few rows: several would wait for each other at every node."""
     if rows > FEW_ROWS:
         return nullcontext()
-    control = require("threadpoolctl", extra="paper", purpose=purpose)  # scikit-learn brings it
+    control = require("threadpoolctl", extra="learn", purpose=purpose)  # scikit-learn brings it
     return control.threadpool_limits(limits=1, user_api="openmp")
 
 
@@ -123,7 +123,7 @@ def _fitted(
     contexts: np.ndarray, rewards: np.ndarray, leaf: int, rounds: int, binary: bool, seed: int, purpose: str
 ) -> Any:
     """Scikit-learn's model of one action."""
-    ensemble = require("sklearn.ensemble", extra="paper", purpose=purpose)
+    ensemble = require("sklearn.ensemble", extra="learn", purpose=purpose)
     kind = ensemble.HistGradientBoostingClassifier if binary else ensemble.HistGradientBoostingRegressor
     model = kind(
         learning_rate=LEARNING_RATE,

@@ -32,7 +32,7 @@ STYLE: dict[Any, Any] = {
 
 def styled() -> Any:
     """A context in which titles, legends and text are made in our style."""
-    mpl = require("matplotlib", extra="paper", purpose="drawing a figure")
+    mpl = require("matplotlib", extra="report", purpose="drawing a figure")
     return mpl.rc_context(STYLE)
 
 

@@ -166,6 +166,10 @@ class LogUpload(Struct, forbid_unknown_fields=True):
     actions: list[Label] | None = None
     items: list[dict[str, Any]] | None = None
     """A row an action: its features, and its label under the action column's name."""
+    delimiter: str | None = None
+    """What parts the cells of a text file, if not what its header line tells (comma, semicolon or tab)."""
+    decimal: str | None = None
+    """"," if its numbers have a decimal comma."""
 
 
 class CreateRequest(Struct, forbid_unknown_fields=True):

@@ -41,6 +41,8 @@ def read(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
             actions=upload.actions if actions is None else actions,
             features=_features(upload),
             items=None if upload.items is None else _table(upload.items),
+            delimiter=upload.delimiter,
+            decimal=upload.decimal,
             **columns,
         )
 

@@ -178,7 +178,7 @@ def _from_openml(name: str, directory: Path) -> Dataset:
         raise RouteError(f"OpenML: no id is known for {name}")
     home, limit = str(directory), socket.getdefaulttimeout()
     try:
-        fetch = require("sklearn.datasets", extra="paper", purpose="the OpenML route").fetch_openml
+        fetch = require("sklearn.datasets", extra="learn", purpose="the OpenML route").fetch_openml
         socket.setdefaulttimeout(20)  # fetch_openml would wait for ever
         with warnings.catch_warnings(action="ignore"):  # liac-arff: the other parsers need pandas
             found = fetch(data_id=known[0], as_frame=False, parser="liac-arff", data_home=home, n_retries=1)
@@ -191,7 +191,7 @@ def _from_openml(name: str, directory: Path) -> Dataset:
 
 
 def _digits(source: str) -> Dataset:
-    found = require("sklearn.datasets", extra="paper", purpose="the digits data set").load_digits()
+    found = require("sklearn.datasets", extra="learn", purpose="the digits data set").load_digits()
     return _dataset("digits", found.data, [str(label) for label in found.target], source=source)
 
 

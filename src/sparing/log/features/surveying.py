@@ -14,7 +14,7 @@ from sparing.log.features import cells
 from sparing.log.features.compound import Time, Vector
 from sparing.log.features.fitting import Wish
 from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
-from sparing.log.labels import brief, cut
+from sparing.log.labels import WHOLE_NUMBER, brief, cut, has_comma
 from sparing.log.moments import Moments
 
 MOST_COUNTED = 100_000
@@ -206,6 +206,8 @@ class Survey:
             return Raw(self.column, gap=False)
         if not gap and self._constant(kind):
             return "left out, the same in every row"
+        if self.wish.kind == "auto" and kind == "category":
+            self._refuse_commas()
         if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
             return "left out, a different value in nearly every row"
         numbers = self.moments.get(kind, Moments())
@@ -216,6 +218,16 @@ class Survey:
         if kind == "bool":
             return Bool(self.column, gap)
         return self._category(kind, gap)
+
+    def _refuse_commas(self) -> None:
+        """Refuse numbers that a decimal comma makes words of."""
+        words = list(self.counts)
+        first = next(filter(has_comma, words), None)
+        if first is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
+            raise LogError(
+                f"{cut(self.column)} holds {brief(first)}: numbers with a decimal comma. Read the text file with decimal=',', "
+                "or, if they are words, say that the column is a category, by sparing.features(...)"
+            )
 
     @property
     def kind(self) -> str:

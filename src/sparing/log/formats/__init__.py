@@ -250,9 +250,14 @@ def read_log(
     features: Wanted = None,
     items: Any = None,
     item_features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Log:
-    """Read a log from a Parquet, CSV or Arrow file, an Arrow, pandas or polars table, or a mapping.
+    """Read a log from a Parquet, CSV or Arrow file, a folder of them, an Arrow, pandas or polars table, or a mapping.
+
+    A text file's cells are parted by its `delimiter`; without it, by the one of comma, semicolon and tab that parts the
+    header line into most names. With `decimal=","` numbers such as 0,5 are read; they are refused without.
 
     Other tools' formats (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) are told by their content,
     or named by `format`; `sparing.log.conversion.read_any` also says what was assumed.
@@ -269,13 +274,14 @@ def read_log(
     named as the log's action column; its other columns, or what `item_features` says of them, are features of
     the actions. Items that were never logged become actions too.
     """
-    log = _read(source, actions, format, features, columns)
+    told: Any = {**columns, "delimiter": delimiter, "decimal": decimal}
+    log = _read(source, actions, format, features, told)
     if items is None:
         return log
     about = ItemTable(items, columns.get("action", "action"), item_features)
     new = [label for label in about.labels(log.action_names) if label not in set(log.action_names)]
     if new and actions is None:
-        log = _read(source, [*log.action_names, *labels.in_order(new)], format, log.encoder, columns)
+        log = _read(source, [*log.action_names, *labels.in_order(new)], format, log.encoder, told)
     return replace(log, items=about.items(log.action_names))
 
 
@@ -284,15 +290,18 @@ def _read(
     actions: Sequence[Hashable] | None,
     format: str | None,
     features: Wanted,
-    columns: ColumnNames,
+    told: dict[str, Any],
 ) -> Log:
-    """Read a log in whatever format, without its items."""
+    """Read a log in whatever format, without its items; `told` are the columns by their roles, and how text is written."""
+    columns: Any = {name: value for name, value in told.items() if name not in ("delimiter", "decimal")}
     roles = arrays.roles_of(columns)
     found = named(format) if format else detect(source)
     if found is TABLE:
-        return table.read(source, actions=actions, features=features, **columns)[0]
-    if replace(roles, context_id="context_id") != Columns():
-        raise LogError(f"this is {found.title}, which names its own columns; leave the column names out")
+        return table.read(source, actions=actions, features=features, **told)[0]
+    if replace(roles, context_id="context_id") != Columns() or told["delimiter"] or told["decimal"]:
+        raise LogError(
+            f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
+        )
     _check_named(features, found)
     log = found.read(source, **({} if actions is None else {"actions": actions}))[0]
     return table.aligned(log, features, sparse=found.sparse)

@@ -12,7 +12,7 @@ from sparing.errors import LogError
 from sparing.log.formats.records import EXACT
 from sparing.log.labels import brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
-from sparing.log.paths import existing, readable
+from sparing.log.paths import Dialect, existing, readable
 from sparing.log.sources import open_csv
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
@@ -39,7 +39,7 @@ class Table:
     def __init__(self, source: str | os.PathLike[str], position: int | None) -> None:
         self.path = path = existing(source)
         with readable(path):
-            self.source = open_csv(path, gaps=False)
+            self.source = open_csv(path, gaps=False, dialect=Dialect(","))
         header = self.source.schema.names
         if len(set(header)) < len(header):
             raise LogError(

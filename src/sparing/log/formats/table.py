@@ -22,11 +22,11 @@ from sparing.log.files import open_files
 from sparing.log.formats.writing import Passing
 from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
-from sparing.log.paths import kind_of
+from sparing.log.paths import Dialect, kind_of
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.scanning import Scan
-from sparing.log.sources import METADATA, notes_text, open_source
+from sparing.log.sources import METADATA, notes_text
 
 
 @keywords_of(Columns)
@@ -35,10 +35,12 @@ def read(
     *,
     actions: Sequence[Hashable] | None = None,
     features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     **columns: Unpack[ColumnNames],
 ) -> tuple[Log, list[str]]:
     """Read a table batch by batch, in memory proportional to the log itself, and say what its columns were taken for."""
-    table = open_source(source)
+    table = open_files(source, Dialect(delimiter, decimal))
     reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features)
     parts, support = defaultdict[str, list[np.ndarray]](list), reading.support()
     for row, batch in table.blocks(reading.columns.all):
@@ -56,14 +58,17 @@ def scan(
     *,
     actions: Sequence[Hashable] | None = None,
     features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     progress: Progress | None = None,
     **columns: Unpack[ColumnNames],
 ) -> tuple[Rows, list[str]]:
     """The same log as one that is walked; also of a folder, a pattern or a URI, by one worker."""
     if isinstance(features, Encoder):  # which may have the columns in another order
-        log, notes = read(source, actions=actions, features=features, **columns)
+        told: Any = {"delimiter": delimiter, "decimal": decimal, **columns}
+        log, notes = read(source, actions=actions, features=features, **told)
         return rows_of(log), notes
-    table, engine = open_files(source), local(1)
+    table, engine = open_files(source, Dialect(delimiter, decimal)), local(1)
     reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features, engine=engine)
     return Scan(table, reading, engine, progress), _assumed(reading)
 
@@ -93,7 +98,8 @@ def write(
     schema = _schema(passing.header, text=kind == "csv")
     count = _count(passing, schema)
     wide = pa.schema([*schema, *((name, array.type) for name, array in others.items())], schema.metadata)
-    with replacing(target) as part, _writer(part, kind, wide) as writer:
+    mark = "\t" if target.suffix.lower() == ".tsv" else ","
+    with replacing(target) as part, _writer(part, kind, wide, mark) as writer:
         for place, batch in enumerate(_widened(_batches(passing, schema), wide, others)):
             if kind == "arrow":
                 writer.write_batch(batch, custom_metadata=checksums.of_batch(batch, place, count))
@@ -115,7 +121,7 @@ def _lost_in_text(passing: Passing) -> list[str]:
     return lost
 
 
-def _writer(path: Path, kind: str, schema: pa.Schema) -> Any:
+def _writer(path: Path, kind: str, schema: pa.Schema, mark: str) -> Any:
     if kind == "parquet":
         import pyarrow.parquet as pq
 
@@ -124,7 +130,7 @@ def _writer(path: Path, kind: str, schema: pa.Schema) -> Any:
     if kind == "csv":
         import pyarrow.csv as pc
 
-        return pc.CSVWriter(path, schema)
+        return pc.CSVWriter(path, schema, write_options=pc.WriteOptions(delimiter=mark))
     return pa.ipc.new_file(path, schema)
 
 
