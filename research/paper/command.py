@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from research.paper.experiment import Experiment
     from research.paper.running import Pieces
 
 
@@ -26,6 +27,10 @@ def reproduce(
         "sparing-reproduction"
     ),
     workers: Annotated[int | None, typer.Option(help="Processes; default: one a core.")] = None,
+    render: Annotated[
+        bool,
+        typer.Option("--render", help="Run nothing: draw figures and pages again from the results in DIR."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments again, judge its claims, and write a page with figures and data.
@@ -46,12 +51,16 @@ def reproduce(
     chosen = experiments.chosen(names or ["all"])
     missing = {}
     for number, experiment in enumerate(chosen, start=1):
-        pieces = Pieces(experiment, experiment.setting(quick=quick, seeds=seeds), out)
+        label = f"{number} of {len(chosen)}  {experiment.name}"
         try:
-            _run(pieces, out, workers, f"{number} of {len(chosen)}  {experiment.name}")
+            if render:
+                _render(experiment, out, label)
+            else:
+                pieces = Pieces(experiment, experiment.setting(quick=quick, seeds=seeds), out)
+                _run(pieces, out, workers, label)
         except (DataError, MissingExtraError) as error:
             missing[experiment.name] = str(error)
-        record, document, left_out = page.write(out)
+        record, document, left_out = page.write(out, kept=render)
     if left_out:
         terminal.say(f"Left out, as of other versions: {', '.join(left_out)}. Run them again to have them.")
     if as_json:
@@ -77,4 +86,12 @@ def _run(pieces: "Pieces", out: Path, workers: int | None, label: str) -> None:
         pairs = pieces.run(workers=workers, progress=progress)
     analysis = experiment.analyse(pieces.setting, pairs)
     found = folder.outcome(experiment, pieces.setting, pairs, analysis)
-    folder.write(experiment, pieces.setting, found, analysis, out)
+    folder.write(experiment, found, analysis, out)
+
+
+def _render(experiment: "Experiment", out: Path, label: str) -> None:
+    from research.paper.report import folder
+    from sparing.cli import terminal
+
+    found = folder.render(experiment, out)
+    terminal.say(f"{label}: drawn again" if found else f"{label}: no results in {out / experiment.name}")

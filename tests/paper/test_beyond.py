@@ -318,22 +318,22 @@ def test_what_is_not_installed_changes_no_other_piece_and_is_said(monkeypatch):
     analysis = EXPERIMENT.analyse(setting, played(setting))
     assert set(analysis.numbers["outside"].values()) == {None}
     drawn = drawing.draw(setting, analysis)
-    assert "Not installed here and left out: VW SquareCB" in drawn["outside"].get_label()
+    assert "Not installed here and left out: VW SquareCB" in drawn["outside"].regime
 
 
 def test_figures_have_six_lines_at_most_and_come_from_the_tables(found):
     analysis = EXPERIMENT.analyse(TINY, found)
     drawn = drawing.draw(TINY, analysis)
-    assert list(drawn) == ["frontier_d5", "outside", "totals", "budgets", "robustness"]
-    for figure in drawn.values():
-        (legend,) = figure.legends
+    assert list(drawn) == ["totals", "outside", "frontier_d5", "budgets", "robustness"]
+    for plate in drawn.values():
+        (legend,) = plate.key.legends
         names = [text.get_text() for text in legend.get_texts()]
         assert "economical" in names
         assert "the log alone" in names
         assert len(names) <= 6
-        assert "4 seeds" in figure.get_label()
-        assert "Where ours lose" in figure.get_label()
-    titles = [axes.get_title(loc="left") for axes in drawn["frontier_d5"].axes]
+        assert "4 seeds" in plate.regime
+        assert "Where ours lose" in plate.lost
+    titles = [figure.axes[0].get_title(loc="left") for figure in drawn["frontier_d5"].panels]
     assert titles[:3] == list(TINY.supports)
 
 

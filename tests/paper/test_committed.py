@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from research.paper import experiment as experiments
 from research.paper.experiment import digest, settled
+from research.paper.report.folder import files
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -61,8 +62,8 @@ def test_every_claim_is_judged_and_every_file_is_there(committed):
     judged = {verdict["claim"] for entry in committed.values() for verdict in entry["verdicts"]}
     assert judged >= experiments.CLAIMS.keys()
     for name, entry in committed.items():
-        assert all((FOLDER / name / f"{figure}.png").is_file() for figure in entry["figures"])
-        assert all((FOLDER / name / f"{table}.parquet").is_file() for table in entry["tables"])
-    assert not [path for kind in ("csv", "svg") for path in FOLDER.rglob(f"*.{kind}")], "one format of each"
+        there = {path.name for path in (FOLDER / name).iterdir()}
+        assert there == files(entry) | {"results.json"}
+    assert not [path for kind in ("csv", "png") for path in FOLDER.rglob(f"*.{kind}")], "one format of each"
     assert (FOLDER / "REPRODUCTION.md").is_file()
     assert (FOLDER / "reproduction.html").is_file()

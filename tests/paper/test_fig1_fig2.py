@@ -14,7 +14,7 @@ from research.paper.fig1 import Setting as Fig1
 from research.paper.fig2 import Setting as Fig2
 from research.paper.report import fig1 as fig1_figures
 from research.paper.report import fig2 as fig2_figures
-from sparing.report.figures import to_svg
+from research.paper.report.svg import small
 
 SEEDS, ROUNDS = range(6), 2000
 
@@ -141,15 +141,24 @@ def test_every_figure_shows_calls_with_regret_and_says_its_settings():
         analysis = experiment.analyse(setting, made_up(setting, experiment.units, number))
         drawn = figures.draw(setting, analysis)
         assert sorted(drawn) == ["calls_scale_0.1", "calls_scale_1", "sensitivity"]
-        for figure in drawn.values():
-            to_svg(figure)  # a letter that the font lacks is a warning, and a warning fails
-            labels = " ".join(axes.get_ylabel() for axes in figure.axes)
+        for plate in drawn.values():
+            for figure in plate.drawings("x").values():
+                small(figure)  # a letter that the font lacks is a warning, and a warning fails
+            labels = " ".join(figure.axes[0].get_ylabel() for figure in plate.panels)
             assert "calls" in labels
             assert "regret" in labels
-            assert all(
-                word in figure.get_label()
-                for word in ("d = 5", "radius_scale", "σ = 2", "T = 3,000", "seeds")
+            said = (
+                "5",
+                "d = ",
+                "radius_scale",
+                "σ = 2",
+                "T = 3,000",
+                "seeds",
+                "Prior",
+                "per-context",
+                "price",
             )
+            assert all(word in plate.regime for word in said)
 
 
 def test_verdicts_hold_only_at_a_small_scale():

@@ -54,9 +54,13 @@ def test_what_is_written(tmp_path):
     there = files(tmp_path / "o")
     assert sorted(there) == [
         "REPRODUCTION.md",
+        "does-not-hold.svg",
         "fig1/results.json",
         "fig1/values.parquet",
-        "fig1/values.png",
+        "fig1/values_1.svg",
+        "fig1/values_key.svg",
+        "holds-only-when.svg",
+        "holds.svg",
         "reproduction.html",
         "results.json",
     ]
@@ -65,7 +69,7 @@ def test_what_is_written(tmp_path):
     assert values["value"] == [
         settled(pretended.run({"seed": seed, "scale": 1.0})["value"]) for seed in range(6)
     ]
-    assert there["fig1/values.png"].startswith(b"\x89PNG")
+    assert there["fig1/values_1.svg"].startswith(b"<svg")
 
 
 def test_results_are_complete_and_strict(tmp_path):
@@ -88,18 +92,19 @@ def test_results_are_complete_and_strict(tmp_path):
 def test_the_page_shows_claims_figures_and_settings_and_asks_for_nothing(tmp_path):
     run("fig1", "--out", tmp_path, "--workers", 1)
     html = (tmp_path / "reproduction.html").read_text(encoding="utf-8")
-    assert_self_contained(html, figure="<figure><img")
-    assert html.count('src="data:image/png;base64,') == 1
+    assert_self_contained(html)
+    assert html.count("<svg") == 2, "the panel and its key"
     assert "values at scale 1" in html
-    assert all(f">{claim}" in html for claim in CLAIMS)
+    assert all(re.search(rf"\b{claim}\b", html) for claim in CLAIMS)
+    assert "1 holds; 9 are not run yet." in html
     markdown = (tmp_path / "REPRODUCTION.md").read_text(encoding="utf-8")
     assert "| seeds | 0 to 5 |" in markdown
     assert "| steps | 1, 2, 3, 4 |" in markdown
     assert "| words | a, b, c, d |" in markdown
-    rows = [line for line in markdown.splitlines() if line.startswith("| C")]
+    rows = [line for line in markdown.splitlines() if re.search(r"^\| .*\*\* \[?C\d+\b", line)]
     assert len(rows) == 10
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows), "a bar in a text is no border"
-    for target in re.findall(r"\]\(([^)]+)\)", markdown):
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows), "a bar in a text is no border"
+    for target in re.findall(r"\]\(([^)#]+)\)", markdown):
         assert (tmp_path / target).is_file(), target
 
 
@@ -143,10 +148,34 @@ def test_files_of_an_earlier_run_that_are_no_more_go(tmp_path, monkeypatch):
     run("fig1", "--out", tmp_path, "--workers", 1)
     assert sorted(path.name for path in (tmp_path / "fig1").iterdir()) == [
         "mine.txt",
-        "other.png",
+        "other_1.svg",
+        "other_key.svg",
         "results.json",
         "values.parquet",
     ]
+
+
+def test_what_is_kept_can_be_drawn_again_without_running(tmp_path, monkeypatch):
+    run("fig1", "--quick", "--out", tmp_path, "--workers", 1)
+    before = files(tmp_path)
+    for name in ("REPRODUCTION.md", "reproduction.html", "fig1/values_1.svg"):
+        (tmp_path / name).unlink()
+    monkeypatch.setattr(pretended, "run", None)
+    monkeypatch.setattr("research.paper.report.page.__version__", "9.9.9")
+    result = run("--render", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "fig1: drawn again" in result.stderr
+    assert "fig2: no results in" in result.stderr
+    assert files(tmp_path) == before, "of whatever version: nothing is computed"
+
+
+def test_results_of_a_setting_that_is_no_more_are_not_drawn(tmp_path, monkeypatch, capsys):
+    run("fig1", "--out", tmp_path, "--workers", 1)
+    path = tmp_path / "fig1" / "results.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"setting_sha256": "another"}))
+    code, told = outcome(monkeypatch, capsys, "fig1", "--render", "--out", tmp_path)
+    assert code == 2
+    assert "fig1 are of a setting that this code does not have; run them again" in told
 
 
 def test_json_quick_and_seeds(tmp_path):

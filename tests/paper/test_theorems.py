@@ -17,11 +17,11 @@ from research.paper.propositions import Setting as PropositionSetting
 from research.paper.propositions import within_slope
 from research.paper.report import propositions as proposition_figures
 from research.paper.report import theorems as theorem_figures
+from research.paper.report.svg import small
 from research.paper.synthetic import Synthetic
 from research.paper.theorems import bounds, runs
 from research.paper.theorems.runs import overstated, run_cell
 from research.paper.theorems.setting import Cell, Setting
-from sparing.report import figures
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.loop import Trace
 
@@ -288,10 +288,11 @@ def test_figures_are_drawn_from_the_tables(results, proposition_results):
     drawn |= proposition_figures.draw(
         SMALL_PROPOSITIONS, propositions.EXPERIMENT.analyse(SMALL_PROPOSITIONS, proposition_results)
     )
-    assert set(drawn) == {"bounds", "slopes", "contrary", "skipped", "log_beats", "bias", "least_squares"}
-    for figure in drawn.values():
-        assert "seeds" in figure.get_label() or "worlds" in figure.get_label()
-        assert figures.to_svg(figure).startswith("<svg")
+    about = {"bounds", "contrary", "knowing", "given", "skipped", "curse", "bias", "least_squares"}
+    assert {name for name in drawn if not name.startswith("slopes_scale_")} == about
+    for plate in drawn.values():
+        assert "seeds" in plate.regime or "worlds" in plate.regime
+        assert all(small(figure).startswith("<svg") for figure in plate.panels)
 
 
 def test_one_seed_gives_numbers_without_intervals(results, proposition_results):

@@ -16,8 +16,8 @@ import numpy as np
 
 from research.paper import intervals
 from research.paper.experiment import HOLDS, Analysis, Experiment, Verdict
+from research.paper.report.plate import panel, plate
 from sparing.errors import DataError
-from sparing.report import figures
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def analyse(setting, results):
 
 
 def draw(setting, analysis):
-    figure, (axes,) = figures.panels(1)
-    axes.plot(analysis.tables["values"]["seed"], analysis.tables["values"]["value"])
-    figure.set_label(f"values at scale {setting.scale:g}")
-    return {"values": figure}
+    axes = panel("Values", across="seed", up="value")
+    axes.plot(analysis.tables["values"]["seed"], analysis.tables["values"]["value"], label="drawn")
+    regime = f"values at scale {setting.scale:g}"
+    return {"values": plate("Values", [axes], see="They are small.", regime=regime)}
 
 
 def experiment(name="fig1"):

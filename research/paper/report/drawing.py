@@ -1,6 +1,5 @@
-"""What the figures share: panels, curves with bands, points with bars, one legend, and a caption."""
+"""What the figures share: how learners look, curves with bands, points with bars, and how they lie along an axis."""
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,41 +8,22 @@ import numpy as np
 from research.learners import LEARNERS, SCALED
 from research.paper.experiment import Record
 from research.paper.frame import Frame
-from sparing.report import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-CHARACTERS_PER_INCH = 14.5
-"""How many letters of a caption go into an inch of width."""
 
 APART = 0.006
 """How far two learners' points stand from each other, so that their bars can be told apart."""
 
-SHARES = "$n^{UA}$, mean share of unsupported actions"
+SHARES = "share of actions the log never tries"
 
-
-def captioned(figure: "Figure", text: str) -> "Figure":
-    """Write a caption under a figure, wrapped to its width; pages read it again as the figure's label."""
-    width = int(figure.get_size_inches()[0] * CHARACTERS_PER_INCH)
-    lines = textwrap.wrap(text, width)
-    with figures.styled():
-        figure.set_size_inches(figure.get_size_inches()[0], figure.get_size_inches()[1] + 0.16 * len(lines))
-        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8, color="#555555")
-    figure.set_label(text)
-    return figure
-
-
-def grid(
-    rows: int, columns: int, *, width: float = 4.0, height: float = 2.9, **sharing: Any
-) -> "tuple[Figure, list[list[Axes]]]":
-    """Rows of axes, each so large, drawn without a display."""
-    figure, _ = figures.panels(1, width=width * columns, height=height * rows)
-    with figures.styled():
-        figure.clear()
-        axes = figure.subplots(rows, columns, squeeze=False, **sharing)
-    return figure, [list(row) for row in axes]
+LOGGING = {
+    "per-context": "per-context logging: in each context other actions are never tried",
+    "never-logged": "never-logged: the same actions are never tried anywhere",
+    "region": "region: each action is never tried in a part of the contexts",
+    "sharpened": "sharpened: the logger prefers what it thinks good and never plays what it thinks poor",
+}
+"""The logging policies in words."""
 
 
 def look(name: str, size: float = 4.5) -> dict[str, Any]:
@@ -79,11 +59,24 @@ def banded(axes: "Axes", points: Frame, at: str, name: str = "value", **style: A
     axes.fill_between(points[at], low, high, color=drawn.get_color(), alpha=0.15, linewidth=0)
 
 
-def barred(axes: "Axes", points: Frame, x: Any, name: str = "value", **style: Any) -> None:
-    """Points with bars for their 95 % intervals."""
+def barred(
+    axes: "Axes", points: Frame, x: Any, name: str = "value", *, across: str = "", **style: Any
+) -> None:
+    """Points with bars for their 95 % intervals: upwards, and of the column `across` sidewards, too."""
     value, low, high = limits(points, name)
-    style = {"linewidth": 1.2, "elinewidth": 0.8, "capsize": 1.5} | style
-    axes.errorbar(x, value, yerr=[value - low, high - value], **style)
+    x = np.asarray(x, dtype=float)
+    _bars(axes, style["color"], (x, x), (low, high))
+    if across:
+        _, left, right = limits(points, across)
+        _bars(axes, style["color"], (left, right), (value, value))
+    axes.plot(x, value, **{"linewidth": 1.2, "markeredgewidth": 0.9} | style)
+
+
+def _bars(axes: "Axes", colour: str, x: tuple[Any, Any], y: tuple[Any, Any]) -> None:
+    """All bars of a learner as one broken line."""
+    gap = np.full(len(x[0]), np.nan)
+    ends = (np.column_stack([*both, gap]).ravel() for both in (x, y))
+    axes.plot(*ends, color=colour, linewidth=0.9, alpha=0.7)
 
 
 def dot(axes: "Axes", row: Record, name: str, y: float, *, of: float = 1.0, **style: Any) -> None:
@@ -92,13 +85,13 @@ def dot(axes: "Axes", row: Record, name: str, y: float, *, of: float = 1.0, **st
     if not np.isnan(value):
         colour = style["color"]
         axes.plot([low, high], [y, y], color=colour, linewidth=style.pop("linewidth", 2), alpha=0.5)
-        axes.plot(value, y, "o", **{"markersize": 4, **style})
+        axes.plot(value, y, **{"marker": "o", "linestyle": "none", "markersize": 4, **style})
 
 
-def along_shares(axes: "Axes", table: Iterable[Record]) -> None:
-    """Each learner's values along n^UA, with bars for the 95 % intervals over seeds."""
-    frame = Frame(table)
-    present = [name for name in LEARNERS if len(frame.where(algorithm=name))]
+def along_shares(axes: "Axes", table: Iterable[Record], names: Sequence[str]) -> None:
+    """These learners' values along n^UA, with bars for the 95 % intervals over seeds."""
+    frame = Frame(table).among("algorithm", names)
+    present = [name for name in names if len(frame.where(algorithm=name))]
     for number, name in enumerate(present):
         points = Frame(sorted(frame.where(algorithm=name), key=lambda row: row["unsupported"]))
         x = np.array(points["unsupported"]) + APART * (number - len(present) / 2)
@@ -112,17 +105,11 @@ def at_scale(table: Frame, scale: float) -> Frame:
     return table.only(lambda row: row["scale"] == scale or row["algorithm"] not in SCALED)
 
 
-def legend(figure: "Figure", axes: "Iterable[Axes]", **placing: Any) -> None:
-    """One legend of all panels, above them unless placed elsewhere."""
-    found: dict[str, Any] = {}
-    for one in axes:
-        handles, names = one.get_legend_handles_labels()
-        found |= dict(zip(names, handles, strict=True))
-    figure.legend(
-        list(found.values()), list(found), **{"loc": "outside upper center", "fontsize": 9, **placing}
-    )
-
-
 def numbers(values: Sequence[float]) -> str:
     """Numbers with commas."""
     return ", ".join(f"{value:g}" for value in values)
+
+
+def guarantee(scale: float) -> str:
+    """What a radius scale means for the guarantees."""
+    return f"radius scale {scale:g} ({'as wide as theory asks' if scale >= 1 else 'no guarantee holds'})"

@@ -1,16 +1,14 @@
 """The figures of Fig. 4: errors on held-out rows and live, and the calls they took, for three data sets."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from research.learners import OFFLINE
 from research.paper.experiment import Analysis
 from research.paper.fig4 import Setting, kind
 from research.paper.frame import Frame
 from research.paper.report import drawing
-from sparing.report import figures
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from research.paper.report.fig3 import OTHERS, PAPER
+from research.paper.report.plate import Plate, panel, plate
 
 PANELS = {
     "held_out": "error of the final policy",
@@ -19,42 +17,53 @@ PANELS = {
 }
 
 
-def draw(setting: Setting, analysis: Analysis) -> "dict[str, Figure]":
-    """One figure for each kind of reward, stream and radius scale."""
-    return {
-        f"error_{kind(noisy)}_{stream}_scale_{scale:g}": _figure(
-            setting, analysis, kind(noisy), stream, scale
-        )
-        for noisy in setting.noisy
-        for stream in setting.streams
-        for scale in setting.radius_scales
-    }
+def draw(setting: Setting, analysis: Analysis) -> dict[str, Plate]:
+    """For each kind of reward, stream and radius scale the paper's learners; in the first stream ours beside them."""
+    drawn = {}
+    for noisy in setting.noisy:
+        for stream in setting.streams:
+            for scale in setting.radius_scales:
+                first = stream == setting.streams[0] and scale == setting.radius_scales[0]
+                where = (kind(noisy), stream, scale)
+                name = f"{kind(noisy)}_{stream}_scale_{scale:g}"
+                drawn[f"error_{name}"] = _plate(setting, analysis, where, PAPER, folded=not first)
+                if stream == setting.streams[0]:
+                    drawn[f"ours_{name}"] = _plate(setting, analysis, where, OTHERS, folded=True)
+    return drawn
 
 
-def _figure(setting: Setting, analysis: Analysis, rewards: str, stream: str, scale: float) -> "Figure":
+def _plate(
+    setting: Setting, analysis: Analysis, where: tuple[str, str, float], names: Sequence[str], *, folded: bool
+) -> Plate:
+    rewards, stream, scale = where
     table = Frame.of(analysis.tables["summary"]).where(rewards=rewards, stream=stream)
     shown = drawing.at_scale(table, scale)
-    figure, panels = drawing.grid(len(PANELS), len(setting.datasets), height=2.6)
-    with figures.styled():
-        for column, dataset in enumerate(setting.datasets):
-            for row, (metric, label) in enumerate(PANELS.items()):
-                axes, chosen = panels[row][column], shown.where(dataset=dataset, metric=metric)
-                if metric == "calls":
-                    chosen = chosen.only(lambda row: row["algorithm"] not in OFFLINE)
-                    axes.yaxis.set_major_formatter("{x:,.0f}")
-                drawing.along_shares(axes, chosen)
-                axes.set_ylim(0, 1.05 * setting.rounds if metric == "calls" else None)
-                if column == 0:
-                    axes.set_ylabel(label)
-            panels[0][column].set_title(dataset)
-            panels[-1][column].set_xlabel(drawing.SHARES)
-        drawing.legend(figure, panels[0], ncols=5)
-    return drawing.captioned(figure, _caption(setting, rewards, stream, scale))
-
-
-def _caption(setting: Setting, rewards: str, stream: str, scale: float) -> str:
-    regret = "this error" if rewards == "noiseless" else "half this error"
+    panels = []
+    for metric, up in PANELS.items():
+        for dataset in setting.datasets:
+            chosen = shown.where(dataset=dataset, metric=metric)
+            if metric == "calls":
+                chosen = chosen.only(lambda row: row["algorithm"] not in OFFLINE)
+            axes = panel(dataset, across=drawing.SHARES, up=up)
+            drawing.along_shares(axes, chosen, names)
+            axes.set_ylim(0, 1.05 * setting.rounds if metric == "calls" else None)
+            if metric == "calls":
+                axes.yaxis.set_major_formatter("{x:,.0f}")
+            panels.append(axes)
+    who = "the paper's learners" if names == PAPER else "ours beside them"
     played = "contexts of the log" if stream == "in-log" else "contexts that are not in the log"
+    return plate(
+        f"Mistakes with {rewards} rewards, on {played}, at {drawing.guarantee(scale)}: {who}",
+        panels,
+        see=f"Across: n^UA, the {drawing.SHARES} in a context. Up: share of wrong classes of the final policy on held-out rows "
+        "(first three) and while running (next three), and the reward calls that took (last three). Lower is better everywhere.",
+        regime=_regime(setting, rewards, stream, scale),
+        folded=folded,
+    )
+
+
+def _regime(setting: Setting, rewards: str, stream: str, scale: float) -> str:
+    regret = "this error" if rewards == "noiseless" else "half this error"
     replayed = stream == "in-log" and rewards == "noiseless"
     void = (
         " Logged labels come again without fresh noise, so no guarantee holds at any scale."
@@ -65,12 +74,11 @@ def _caption(setting: Setting, rewards: str, stream: str, scale: float) -> str:
     same = "" if stream == "in-log" else " ε-mOFUL-IPS is ε-mOFUL here, its other rule never fires."
     logged = "60 % of a set's rows" + ("" if setting.rows is None else f", at most {setting.rows:,}")
     return (
-        f"Classification with {rewards} rewards at radius_scale {scale:g}, {stream} stream ({played}): share wrong of the "
-        f"final policy on held-out rows (top), while running (middle; regret a round is {regret}), and reward calls of "
-        f"T = {setting.rounds:,} rounds (bottom). Means over {len(setting.seeds)} seeds, bars are 95 % intervals. OPR and "
-        f"greedy ridge make no calls; OPR keeps to the support of the contexts it is scored on (restriction: run at n^UA {restricted}).{same}{void} Log: {logged}, "
-        f"per-context logging, round(n^UA·K) of the K classes unsupported in a context, uniform on the rest; 15 % held out. Features to [0, 1], a constant, unit norm. "
-        f"σ = {setting.noise:g}, λ = {setting.ridge:g}, δ = {setting.delta:g}, {setting.radius} radius × {scale:g}"
-        f"{'' if scale >= 1 else ' (no guarantee)'}, S_x = 1, S_θ estimated from the log; L = K/2 (most rows), points "
-        f"fitted to the log; M = P90/P10 (here 1) unless ∞; tolerance {setting.tolerance:g} for certified and confident."
+        f"{setting.radius} radius, radius_scale {scale:g}{'' if scale >= 1 else ' (no guarantee)'}; per-context logging, "
+        f"round(n^UA·K) of the K classes unsupported in a context, uniform on the rest; prior: L = K/2 classes (most rows), points "
+        f"fitted to the log; calls have no price. {stream} stream, T = {setting.rounds:,} rounds, regret a round is {regret}.{same}"
+        f"{void} Means over {len(setting.seeds)} seeds, bars are 95 % intervals. OPR and greedy ridge make no calls; OPR keeps to "
+        f"the support of the contexts it is scored on (restriction: run at n^UA {restricted}). Log: {logged}; 15 % held out. "
+        f"Features to [0, 1], a constant, unit norm. σ = {setting.noise:g}, λ = {setting.ridge:g}, δ = {setting.delta:g}, S_x = 1, "
+        f"S_θ estimated from the log; M = P90/P10 (here 1) unless ∞; tolerance {setting.tolerance:g} for certified and confident."
     )
