@@ -126,7 +126,7 @@ def ran_elsewhere(peer, text):
 
 def commanded(text, stack):
     """Run a page's command; a service runs until the page ends."""
-    words = shlex.split(text)
+    words = shlex.split(text.replace("\\\n", " "))
     assert words[0] == "sparing", text
     if words[1] != "serve":
         done = CliRunner().invoke(app, words[1:])
