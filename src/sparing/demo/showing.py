@@ -106,11 +106,8 @@ def verdict(result: DeskResult) -> str:
     every = max((result[name] for name in (COLD, WARM)), key=lambda each: float(each.net.mean()))
     lost = ours.net <= alone.net
     few = sorted({int(count) for count in asked[lost, new]})
-    rest = (
-        f"; otherwise it had {desk.NEW} reviewed {' to '.join(map(str, few[:: max(1, len(few) - 1)]))} times"
-        if few
-        else ""
-    )
+    often = " to ".join(map(str, few[:: max(1, len(few) - 1)]))
+    rest = f"; where it did not, {desk.NEW} was reviewed {often} times" if few else ""
     return (
         f"{ECONOMICAL} had {ours.reviews.mean():,.0f} of {setting.rounds:,} answers reviewed{share} and kept {ours.net.mean():,.0f} EUR: "
         f"{_against(ours, alone)} than the log alone, {_against(ours, every)} than {every.name}, which has every answer reviewed; "
