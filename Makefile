@@ -15,7 +15,7 @@ $(VENV)/ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(VENV)/ready  ## learn from a real log with blind spots, live, in under a minute
+demo: $(VENV)/ready  ## from a raw table to money: ask for a reward only where the log is blind; under a minute
 	$(BIN)/sparing demo
 
 reproduce: $(VENV)/ready  ## run the paper's experiments again and judge its claims (half an hour); rewrites docs/reproduction

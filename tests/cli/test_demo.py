@@ -1,6 +1,7 @@
-"""`sparing demo` on the data set that needs no network, and the command line around it."""
+"""`sparing demo`: the made-up desk, the data set that needs no network, and the command line around it."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -14,6 +15,73 @@ from sparing.cli import app, main
 
 def run(*words: str):
     return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """What people see, and the folder, whose name is foreign text."""
+    folder = tmp_path_factory.mktemp("the <b>desk")
+    result = run("demo", "--seeds", "1", "--out", str(folder))
+    assert result.exit_code == 0, result.output
+    return folder, result
+
+
+def test_the_desk_is_told_from_raw_rows_to_money(desk):
+    folder, result = desk
+    text = result.stdout
+    assert "made-up" in text
+    assert "premium  handler    earned" in text
+    assert "action new-llm never tried" in text
+    assert "where premium is not true: action agent never tried" in text
+    assert "economical had" in text
+    assert "The truth: an answer solves a ticket with a logistic probability" in " ".join(text.split())
+    assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png", "tickets.csv"]
+
+
+def test_what_comes_next_runs_as_printed(desk):
+    _, result = desk
+    after = result.stdout.partition("Next:\n")[2].strip().split("\n")
+    audited, planned = (shlex.split(line.partition("sparing ")[2]) for line in after)
+    done = run(*audited)
+    assert done.exit_code == 0, done.output
+    assert "never tried: 1 action (new-llm)" in done.stdout
+    small = "--worlds=3 --confidence=0.5 --horizon=300 --workers=1 --learners=economical"
+    planned = run(*planned, *shlex.split(small))
+    assert planned.exit_code == 0, planned.output
+    assert "economical at 0.8" in planned.stdout
+
+
+def test_the_desk_page_is_self_contained_and_escaped(desk):
+    folder, _ = desk
+    html = (folder / "demo.html").read_text(encoding="utf-8")
+    assert_self_contained(html)
+    assert "<b>desk" not in html
+    assert "&lt;b&gt;desk" in html
+
+
+def test_the_desk_as_json_adds_up(tmp_path):
+    words = ["demo", "--seeds", "1", "--call-cost", "0.5", "--json", "--out", str(tmp_path)]
+    result = json.loads(run(*words).stdout)
+    assert result["never_tried"] == ["new-llm"]
+    assert len(result["learners"]) == 6
+    for learner in result["learners"]:
+        (reviews,), (paid,), (earned,), (net,) = (
+            learner[name] for name in ("reviews", "paid", "earned", "net")
+        )
+        assert paid == pytest.approx(0.5 * reviews)
+        assert net == pytest.approx(earned - paid)
+
+
+def test_without_matplotlib_the_same_is_printed_and_the_extra_named(desk, tmp_path, monkeypatch):
+    _, before = desk
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("demo", "--seeds", "1", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    first, again = (text.partition("\nLog:") for text in (before.stdout, result.stdout))
+    assert "economical had" in again[0]
+    assert again[0] == first[0]
+    assert "pip install 'sparing[" in again[2]
+    assert [path.name for path in tmp_path.iterdir()] == ["tickets.csv"]
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +147,30 @@ def test_table_for_people(tmp_path):
 )
 def test_bad_input_is_one_line_and_code_2(words, message, tmp_path, monkeypatch, capsys):
     out = ["--data", "digits", "--out", str(tmp_path / "o")]
-    monkeypatch.setattr("sys.argv", ["sparing", "demo", *out, *words])
+    refused(["demo", *out, *words], message, monkeypatch, capsys)
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--never", "1"], "with --data"),
+        (["--call-cost", "-1"], "--call-cost -1"),
+        (["--call-cost", "nan"], "--call-cost nan"),
+        (["--tolerance", "-1"], "--tolerance -1.0"),
+    ],
+)
+def test_the_desk_refuses_bad_settings(words, message, tmp_path, monkeypatch, capsys):
+    refused(["demo", "--out", str(tmp_path / "o"), *words], message, monkeypatch, capsys)
+    assert not (tmp_path / "o").exists()
+
+
+def refused(words, message, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["sparing", *words])
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "o").exists()
 
 
 def test_as_a_module():

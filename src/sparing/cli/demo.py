@@ -1,48 +1,106 @@
-"""`sparing demo`: see the point on a real data set in under a minute."""
+"""`sparing demo`: see the point in under a minute, in money, on a made-up log; or on a real data set."""
 
+import shlex
+import shutil
+import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sparing.cli import reading, terminal
+from sparing.errors import MissingExtraError, SettingError
 
 
 def demo(
-    data: Annotated[str, typer.Option(help="Data set: pendigits, satimage, letter, digits, …")] = "pendigits",
+    data: Annotated[
+        str, typer.Option(help="A real data set instead: pendigits, satimage, letter, digits, …")
+    ] = "",
     never: Annotated[
-        str, typer.Option(help="Classes the log never tries, with commas; default: the last three.")
+        str,
+        typer.Option(help="With --data: classes the log never tries, with commas; default: the last three."),
     ] = "",
     call_cost: Annotated[
-        float, typer.Option(help="What a reward costs economical, as a share of a right answer.")
-    ] = 0.05,
-    tolerance: Annotated[float, typer.Option(help="Loss a skipped round may have, for confident.")] = 0.1,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeded runs to average.")] = 3,
-    out: Annotated[Path, typer.Option(help="Folder for the figure and the page.")] = Path("sparing-demo"),
+        float | None,
+        typer.Option(help="What a reward costs; default: 0.80 EUR, with --data 0.05 of a right answer."),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Loss a skipped round may have, for confident; default: its own, with --data 0.1."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeded runs to average; default: 10, with --data 3.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the log, the figure and the page.")] = Path(
+        "sparing-demo"
+    ),
     as_json: reading.AsJson = False,
 ) -> None:
-    """Learn from a log that never tried some classes, live, and see what each reward call bought.
+    """See what it is worth to ask for a reward only where a log is blind, against asking every time.
 
-    Example: sparing demo --data satimage --call-cost 0.2
+    A made-up support desk, from its raw table to money; no network. With --data, a real data set with classes the log never tried.
+
+    Example: sparing demo --call-cost 0.40 --seeds 3
     """
     from sparing.archive import check_folder
-    from sparing.errors import MissingExtraError
-    from sparing.simulation import datasets
-    from sparing.simulation import demo as report
-    from sparing.simulation.demo import DemoSetting, demonstrate
 
     check_folder(out)
-    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
-    classes = tuple(reading.words(never))
-    setting = DemoSetting(data, classes, call_cost, tolerance, seeds=tuple(range(seeds)))
+    given = {"call_cost": call_cost, "tolerance": tolerance, "seeds": seeds and tuple(range(seeds))}
+    settings = {name: value for name, value in given.items() if value is not None}
+    if data:
+        _classes(data, tuple(reading.words(never)), settings, out, as_json=as_json)
+    elif never:
+        raise SettingError(f"never={never!r} names classes of a real data set; name that too, with --data")
+    else:
+        _desk(settings, out, as_json=as_json)
+
+
+def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
+    """The made-up desk: its log, where that is blind, and what learners make of it in euros."""
+    from sparing import archive
+    from sparing.demo import desk, money, showing
+
+    def tell(text: str) -> None:
+        if not as_json:
+            terminal.tell(text)
+
+    setting = money.DeskSetting(**settings)
+    table, log = money.first_table(setting), out / "tickets.csv"
+    archive.folder(out)
+    money.write_table(table, log)
+    seen = showing.aligned(list(table), showing.sample(table), numbers=("months", desk.REWARD))
+    tell(f"{showing.filled(showing.opening(setting))}\n\n{seen}\n")
+    begun = money.begin(setting, table)
+    tell("{}\n".format("\n  ".join(showing.blind(begun))))
     with terminal.progress_bar("learning live") as progress:
-        result = demonstrate(setting, dataset, progress=progress)
-    try:
-        image, document = report.write(result, out)
-        written = f"Figure: {image}\nPage:   {document}"
-    except MissingExtraError as error:
-        written = f"No figure: {error}"
+        result = money.go_live(begun, progress=progress)
+    after = [f"{_program()} {command}" for command in showing.commands(setting, log)]
+    written = _written(lambda: showing.write(result, out, after))
+    if as_json:
+        terminal.print_json({**result.to_dict(), "verdict": showing.verdict(result), "next": after})
+        terminal.say(f"Log:    {log}\n{written}")
+        return
+    terminal.print_table(showing.title(result), showing.HEADER, showing.rows(result))
+    for text in (showing.verdict(result), showing.method(result), f"The truth: {desk.TRUTH}"):
+        tell(f"{showing.filled(text)}\n")
+    tell(f"Log:    {log}\n{written}\n\nNext:")
+    tell("\n".join(f"  {command}" for command in after))
+
+
+def _classes(
+    data: str, never: tuple[str, ...], settings: dict[str, Any], out: Path, *, as_json: bool
+) -> None:
+    """A real data set, fetched once: classes are actions, and some of them the log never tried."""
+    from sparing.demo import classes as report
+    from sparing.simulation import datasets
+
+    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
+    setting = report.DemoSetting(data, never, **settings)
+    with terminal.progress_bar("learning live") as progress:
+        result = report.demonstrate(setting, dataset, progress=progress)
+    written = _written(lambda: report.write(result, out))
     if as_json:
         terminal.print_json(result.to_dict())
         terminal.say(written)
@@ -51,3 +109,23 @@ def demo(
     terminal.tell(f"A log of {result.dataset}, its first seed:\n{audit}\n")
     terminal.print_table("Going live", report.HEADER, report.rows(result))
     terminal.tell(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
+
+
+def _written(write: Callable[[], tuple[Path, Path]]) -> str:
+    """Write the figure and the page and say where; or why there are none."""
+    try:
+        return "Figure: {}\nPage:   {}".format(*write())
+    except MissingExtraError as error:
+        return f"No figure and no page: {error}"
+
+
+def _program() -> str:
+    """How this program is called from here."""
+    if shutil.which("sparing"):
+        return "sparing"
+    started = Path(sys.argv[0])
+    return (
+        shlex.quote(str(started))
+        if started.name == "sparing"
+        else f"{shlex.quote(sys.executable)} -m sparing"
+    )

@@ -1,4 +1,4 @@
-"""The demonstration: a real data set, classes the log never tried, and what each learner makes of it."""
+"""The demonstration on a real data set: classes the log never tried, and what each learner makes of it."""
 
 import os
 from collections import defaultdict

@@ -1,0 +1,143 @@
+"""The made-up desk: its truth, its log, and the money that learners make of it."""
+
+import numpy as np
+import pytest
+
+import sparing
+from sparing.demo import desk, money, showing
+
+SMALL = money.DeskSetting(rows=400, rounds=300, seeds=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def result():
+    return money.go_live(money.begin(SMALL, money.first_table(SMALL)))
+
+
+def rng(*seed):
+    return np.random.default_rng(seed)
+
+
+def test_the_new_one_is_not_in_the_log_and_agents_only_for_premium():
+    table = desk.logged(2000, rng(0))
+    assert set(table[desk.ACTION]) == set(desk.HANDLERS) - {desk.NEW}
+    pairs = set(zip(table["premium"], table[desk.ACTION], strict=True))
+    assert ("no", "agent") not in pairs
+    assert ("yes", "agent") in pairs
+
+
+def test_the_file_is_the_log(tmp_path):
+    table = desk.logged(500, rng(1))
+    money.write_table(table, tmp_path / "t.csv")
+    roles = {"action": desk.ACTION, "reward": desk.REWARD, "actions": desk.HANDLERS}
+    written, given = sparing.read_log(tmp_path / "t.csv", **roles), sparing.read_log(table, **roles)
+    assert written.action_names == given.action_names == desk.HANDLERS
+    np.testing.assert_array_equal(written.contexts, given.contexts)
+    np.testing.assert_array_equal(written.actions, given.actions)
+    np.testing.assert_array_equal(written.rewards, given.rewards)
+    assert "months: number, some missing" in given.encoder.described()
+    assert "premium: bool" in given.encoder.described()
+    assert "received: time" in given.encoder.described()
+
+
+def test_a_reward_is_the_call_saved_less_the_answers_price():
+    table = desk.logged(1000, rng(2))
+    for handler, euros in zip(table[desk.ACTION], table[desk.REWARD], strict=True):
+        price = desk.PRICES[handler]
+        assert euros in (round(desk.SOLVED - price, 2), round(-price, 2))
+
+
+def test_rewards_have_the_means_that_the_truth_says():
+    drawn = desk.tickets(4000, rng(3))
+    stream = desk.live(drawn, np.zeros((len(drawn), 1)), rng(4))
+    for action in range(len(desk.HANDLERS)):
+        earned = np.array([stream.reward(t, action) for t in range(len(stream))])
+        error = earned.std() / np.sqrt(len(earned))
+        assert abs(earned.mean() - stream.means[:, action].mean()) < 4 * error
+
+
+def test_the_truth_is_logistic_with_the_interactions_it_names():
+    drawn = desk.tickets(4000, rng(5))
+    odds = np.log(drawn.chances / (1 - drawn.chances))
+    column = {name: np.array(cells, dtype=object) for name, cells in drawn.columns.items()}
+    guest = np.array([months is None for months in column["months"]])
+    place = {name: number for number, name in enumerate(desk.HANDLERS)}
+    plain = (
+        odds
+        - desk.SKILLS[:, [desk.TOPICS.index(topic) for topic in column["topic"]]].T
+        + 0.3 * guest[:, None]
+    )
+    fault = (column["topic"] == "fault") & (column["via"] == "chat")
+    hour = np.array([int(moment[11:13]) for moment in column["received"]])
+    months = np.array([months or 0 for months in column["months"]], dtype=float)
+    told = {
+        "template": -0.02 * months - 0.8 * fault,
+        "small-llm": -0.8 * fault,
+        "large-llm": -0.8 * fault,
+        "agent": -1.2 * ((hour >= 22) | (hour < 6)),
+        "new-llm": -1.5 * (column["country"] == "PL") - 0.8 * fault,
+    }
+    for name, effect in told.items():
+        np.testing.assert_allclose(plain[:, place[name]], effect.astype(float), atol=1e-9)
+
+
+def test_money_adds_up(result):
+    for outcome in result.outcomes:
+        np.testing.assert_allclose(outcome.net, outcome.earned - outcome.paid)
+        np.testing.assert_allclose(outcome.paid, desk.REVIEW * outcome.reviews)
+        np.testing.assert_allclose(outcome.over_time[:, -1], outcome.net)
+        np.testing.assert_array_equal(outcome.reviewed_of.sum(axis=1), outcome.reviews)
+    for name in (money.COLD, money.WARM):
+        assert (result[name].reviews == SMALL.rounds).all()
+    for name in (money.ALONE, money.TRUTH):
+        assert not result[name].reviews.any()
+
+
+def test_nobody_beats_the_truth_in_any_round(result):
+    best = np.array([run.earned for run in result[money.TRUTH].runs])
+    for outcome in result.outcomes:
+        assert (np.array([run.earned for run in outcome.runs]) <= best).all()
+
+
+def test_what_never_was_tried_is_what_is_asked_about():
+    """The whole setting on one seed: money, not the rule, is looked at."""
+    setting = money.DeskSetting(seeds=(1,))
+    found = money.go_live(money.begin(setting, money.first_table(setting)))
+    ours = found[money.ECONOMICAL]
+    assert ours.net[0] > max(found[name].net[0] for name in (money.ALONE, money.COLD, money.WARM))
+    assert ours.reviewed_of[0, desk.HANDLERS.index(desk.NEW)] > 0.5 * ours.reviews[0]
+    assert ours.reviews[0] < 0.2 * setting.rounds
+
+
+def test_the_verdict_says_what_came_out(result):
+    """With the money of two learners exchanged, the sentence turns round."""
+    ours, alone = result[money.ECONOMICAL], result[money.ALONE]
+    renamed = {money.ECONOMICAL: alone.runs, money.ALONE: ours.runs}
+    turned = money.DeskResult(
+        result.begun,
+        tuple(
+            money.Outcome(each.name, each.price, renamed.get(each.name, each.runs))
+            for each in result.outcomes
+        ),
+    )
+    difference = float((ours.net - alone.net).mean())
+    words = ("more", "less") if difference > 0 else ("less", "more")
+    for shown, word in zip((result, turned), words, strict=True):
+        assert f"EUR: {abs(difference):,.0f} {word} than the log alone" in showing.verdict(shown)
+
+
+def test_names_are_spread_out_in_order_and_no_more_than_needed():
+    places = np.array([0.5, 0.1, 0.52, 0.51, 0.9])
+    found = showing.spread_out(places, 0.06)
+    assert (found.argsort() == places.argsort()).all()
+    assert np.diff(np.sort(found)).min() >= 0.06 - 1e-12
+    np.testing.assert_allclose(found[[1, 4]], [0.1, 0.9])
+    np.testing.assert_allclose(found[[0, 2, 3]].mean(), 0.51)
+    np.testing.assert_allclose(showing.spread_out(np.array([0.3, 0.3]), 0.1), [0.25, 0.35])
+
+
+def test_what_is_shown_of_the_log_fits_a_terminal():
+    table = desk.logged(2000, rng(0, 1))
+    lines = showing.aligned(list(table), showing.sample(table)).split("\n")
+    assert len(lines) == 1 + showing.SHOWN
+    assert max(map(len, lines)) <= showing.WIDTH
