@@ -1,9 +1,11 @@
 """`sparing demo`: the made-up desk, the data set that needs no network, and the command line around it."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +13,8 @@ from typer.testing import CliRunner
 import sparing
 from reference.browser import assert_self_contained
 from sparing.cli import app, main
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 def run(*words: str):
@@ -36,6 +40,14 @@ def test_the_desk_is_told_from_raw_rows_to_money(desk):
     assert "economical had" in text
     assert "The truth: an answer solves a ticket with a logistic probability" in " ".join(text.split())
     assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png", "tickets.csv"]
+
+
+def test_the_readme_shows_what_the_demo_prints(tmp_path):
+    printed = run("demo", "--out", str(tmp_path)).stdout
+    shown = re.search(r"```text\n(Live: .*?)```", README.read_text(encoding="utf-8"), re.DOTALL)[1]
+    assert [line.rstrip() for line in shown.splitlines()] == [
+        line.rstrip() for line in printed[printed.index("Live: ") :].splitlines()[: len(shown.splitlines())]
+    ]
 
 
 def test_what_comes_next_runs_as_printed(desk):
