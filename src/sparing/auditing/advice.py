@@ -9,8 +9,9 @@ from sparing.auditing.wording import counted, finding, named, percent
 if TYPE_CHECKING:
     from sparing.auditing.summary import Audit
 
-PLAN = "How many rewards to ask for: sparing plan LOG --call-cost PRICE"
-LEARN = "Learn from the log and go: sparing learn LOG"
+COMMANDS = ("sparing plan LOG --call-cost PRICE", "sparing learn LOG")
+PLAN = f"How many rewards to ask for: {COMMANDS[0]}"
+LEARN = f"Learn from the log and go: {COMMANDS[1]}"
 """What comes next."""
 
 BRIEFLY = 4
@@ -44,7 +45,7 @@ def recommendation(audit: "Audit") -> str:
             f"{counted(len(thin), 'action')} {'has' if len(thin) == 1 else 'have'} fewer rows than features"
         )
         return (
-            f"Every action was tried, but {have} ({named([few.name])}: {counted(few.rows, 'row')}). {PLAN}."
+            f"Every action was tried, but {have} ({_named([few.name])}: {counted(few.rows, 'row')}). {PLAN}."
         )
     if audit.verdict == "full":
         return f"Nothing is missing: every row could have taken every action. {LEARN}."
@@ -56,19 +57,24 @@ def _missing(audit: "Audit") -> str:
     never, gaps, found = audit.never_logged, audit.gap_map.gaps, audit.gap_map.found
     if never:
         everywhere = [gap for gap in gaps if gap.actions == never]
-        text = f"{counted(len(never), 'action')} {_were(never)} never tried ({named(never, BRIEFLY)})"
+        text = f"{counted(len(never), 'action')} {_were(never)} never tried ({_named(never)})"
         text += _worth(everywhere[0].upside if everywhere else None, never)
         return text + _others(found - 1)
     if gaps:
         first = gaps[0]
         often = f"hardly ever tried ({counted(first.tried, 'row')})" if first.tried else "never tried"
         noun = "action" if len(first.actions) == 1 else "actions"
-        text = f"here {first.where} ({percent(first.share)} of rows), {noun} {named(first.actions, BRIEFLY)} {_were(first.actions)} {often}"
+        text = f"here {first.where} ({percent(first.share)} of rows), {noun} {_named(first.actions)} {_were(first.actions)} {often}"
         start = "W" if audit.support == "exact" else "By estimate, w"
         return start + text + _worth(first.upside, first.actions, " there") + _others(found - 1)
     if audit.verdict != "deficient":
         return ""
     return finding(audit).rstrip(".") + "; no segment of contexts describes which"
+
+
+def _named(actions: Sequence[Hashable]) -> str:
+    """A few names; one of several words is quoted."""
+    return named([f"“{name}”" if " " in str(name) else name for name in actions[: BRIEFLY + 1]], BRIEFLY)
 
 
 def _were(actions: Sequence[Hashable]) -> str:

@@ -1,0 +1,16 @@
+"""What tests in several rooms share."""
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser; one a module, for while it runs no other event loop can."""
+    from playwright.sync_api import sync_playwright
+
+    from reference.browser import FLAGS, find_chromium
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield browser
+        browser.close()
