@@ -24,7 +24,7 @@ MOST_COLUMNS = 40
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
     """Write the audit as one self-contained page."""
-    page.write_page(path, page.page(f"Audit of {title}", _parts(audit)))
+    page.write_page(path, page.page(f"sparing audit: {title}", _parts(audit)))
 
 
 def _parts(audit: Audit) -> Iterator[str]:

@@ -76,10 +76,10 @@ def area(layers: Sequence[tuple[str, np.ndarray]], *, top: float, ticks: Sequenc
             paths.append(f'<polygon class="{kind}" points="{points}"/>')
         below = above
     return (
-        f'<svg class="area" role="img" aria-label="{escape(label)}" viewBox="0 0 {len(picked)} 100" '
+        f'<div><svg class="area" role="img" aria-label="{escape(label)}" viewBox="0 0 {len(picked)} 100" '
         f'preserveAspectRatio="none">{"".join(paths)}</svg><div class="ticks">'
         + "".join(f"<span>{escape(tick)}</span>" for tick in ticks)
-        + "</div>"
+        + "</div></div>"
     )
 
 

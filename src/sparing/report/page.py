@@ -58,7 +58,9 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def figure(drawn: str, caption: str, *, narrow: str = "") -> str:
-    """A drawing with what it shows in words; `narrow` is the drawing for a phone."""
+    """A drawing with what it shows in words; `narrow` is the drawing for a phone, where without one a wide drawing scrolls by itself."""
+    if drawn.startswith("<svg") and not narrow:
+        drawn = scrolling(drawn, label="Figure")
     if narrow:
         drawn = f'<div class="broad">{drawn}</div><div class="narrow">{narrow}</div>'
     return f"<figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"

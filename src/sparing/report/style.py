@@ -50,7 +50,7 @@ p.headline.full { border-left: .35rem solid var(--green); padding-left: .9rem; }
 p.headline.unknown { border-left: .35rem solid var(--grey); padding-left: .9rem; }
 p.lead { color: var(--soft); margin-top: 0; } p.note, figcaption { color: var(--soft); font-size: .9rem; }
 p.warning { border-left: .35rem solid var(--amber); background: var(--panel); padding: .6rem .9rem; }
-code { font: .92em ui-monospace, monospace; background: var(--panel); padding: .1em .3em; border-radius: .2rem; }
+code { font: .92em ui-monospace, monospace; background: var(--panel); padding: .1em .3em; border-radius: .2rem; white-space: nowrap; }
 pre { background: var(--panel); padding: .8rem; white-space: pre-wrap; }
 table { border-collapse: collapse; margin: .6rem 0; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; } .wide:focus-visible, summary:focus-visible { outline: 2px solid var(--blue); outline-offset: 2px; }
@@ -61,8 +61,8 @@ tr.best td { font-weight: 600; } table.numbers td { white-space: nowrap; } table
 table.words td:nth-child(n+3) { white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; margin: 1rem 0; }
 dt, dd { margin: 0; padding: .35rem 0; border-bottom: 1px solid var(--line); } dt { padding-right: 1.6rem; color: var(--soft); }
-figure { margin: 1.2rem 0; } figure svg, figure img { max-width: 100%; height: auto; } figure svg { display: block; }
-figure svg text { fill: var(--ink); paint-order: stroke; stroke: var(--paper); stroke-width: 2.5px; stroke-linejoin: round; }
+figure { margin: 1.2rem 0; } figure svg, figure img { max-width: 100%; height: auto; } figure svg { display: block; fill: var(--ink); }
+figure svg text { paint-order: stroke; stroke: var(--paper); stroke-width: 2.5px; stroke-linejoin: round; }
 .narrow { display: none; }
 summary { cursor: pointer; color: var(--soft); } details[open] summary { margin-bottom: .4rem; }
 ul.key { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; list-style: none; padding: 0; margin: .4rem 0; font-size: .9rem; }
@@ -88,7 +88,8 @@ table.map thead th + th { text-align: center; } table.map td { text-align: cente
 table.map tbody th { position: sticky; left: 0; background: var(--paper); max-width: 14rem; }
 table.map td.gap { outline: 2px solid var(--orange); outline-offset: -2px; font-weight: 700; }
 @media (max-width: 40rem) {
-  body { margin: 1rem auto; padding: 0 .8rem; } th, td { padding: .3rem .4rem; } .narrow { display: block; } .broad { display: none; }
+  body { margin: 1rem auto; padding: 0 .8rem; } th, td { padding: .3rem .4rem; } .narrow { display: block; } .broad { display: none; } code { white-space: normal; }
+  figure .wide > svg { max-width: none; width: 44rem; }
   dl { grid-template-columns: 1fr; } dt { border: 0; padding: .4rem 0 0; font-size: .9rem; } dd { padding-top: 0; }
   td.bar div { --room: 2.9rem; } td.bar span { padding-left: .3rem; font-size: .85rem; } table.bars th { font-size: .85rem; }
   table.words thead { display: none; } table.words, table.words tbody { display: block; }
