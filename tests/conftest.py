@@ -1,5 +1,20 @@
-"""What holds for all tests."""
+"""What holds for all tests, and what tests in several rooms share."""
 
 import os
 
+import pytest
+
 os.environ.pop("COLUMNS", None)  # xdist sets it; without, what a command prints into a pipe is not wrapped
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser; one a module, for while it runs no other event loop can."""
+    from playwright.sync_api import sync_playwright
+
+    from reference.browser import FLAGS, find_chromium
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield browser
+        browser.close()

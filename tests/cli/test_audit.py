@@ -61,8 +61,8 @@ def bare(log, tmp_path_factory):
 def test_tables_for_people(file, log):
     result = run(file)
     assert result.exit_code == 0, result.output
-    assert "A row could not have taken 33% of the 6 actions" in result.stdout
-    assert str(sparing.audit(log)) in result.stdout
+    assert result.stdout.startswith(str(sparing.audit(log)))
+    assert "a row could not have taken 33% of the actions" in result.stdout
     assert "S1: everywhere" in result.stdout
     assert "Assumed: noise" in result.stdout
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sparing
+from reference.accessibility import assert_readable
 from reference.browser import assert_self_contained
 from sparing.cli import app, main
 
@@ -138,6 +139,10 @@ def test_page_is_self_contained(shown):
     assert "Computed now" in html
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png"]
+
+
+def test_everyone_can_read_the_page_on_every_screen(shown, chromium):
+    assert_readable(chromium, shown[0] / "demo.html")
 
 
 def test_table_for_people(tmp_path):

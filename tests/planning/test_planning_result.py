@@ -60,8 +60,8 @@ def test_the_sentence_says_what_to_ask_for_and_what_that_brings():
     """Gains 300, 310, 320 with 36, 40, 44 calls at .5: spend 20, net 282, 290, 298; errors 10/√3 and 8/√3."""
     plan = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5)
     assert plan.sentence == (
-        "Ask for about 40 rewards (36–44) in 1,000 rounds; expected gain over the log alone 310 ± 5.8; "
-        "expected spend 20; net 290 ± 4.6."
+        "Ask for about 40 rewards (36–44) in 1,000 rounds; expected regret 200 against 510 with the log alone, "
+        "a gain of 310 ± 5.8; expected spend 20; net 290 ± 4.6."
     )
     assert str(plan).startswith(plan.sentence)
     assert plan.chosen is plan.options[1]
@@ -69,8 +69,8 @@ def test_the_sentence_says_what_to_ask_for_and_what_that_brings():
     assert kept.startswith("Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; ")
     last = offered((0.5, [36, 40, 44], [200, 200, 200]), budget=50)
     assert last.sentence == (
-        "Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; expected gain over the log alone 310 ± 5.8; "
-        "priced at 0.5 each, the budget lasts; worth it while a reward costs less than 7.8."
+        "Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; expected regret 200 against 510 with the log alone, "
+        "a gain of 310 ± 5.8; priced at 0.5 each, the budget lasts; worth it while a reward costs less than 7.8."
     )
     assert last.spend(last.options[1]) is last.net(last.options[1]) is None
 

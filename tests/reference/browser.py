@@ -7,6 +7,17 @@ import subprocess
 
 import pytest
 
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+"""What Chromium is started with."""
+
 PROBE = """
 <script>
 addEventListener("load", () => {

@@ -10,9 +10,9 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from reference.browser import find_chromium  # noqa: E402
+from reference.browser import FLAGS, find_chromium  # noqa: E402
 from service.overviews import empty, hostile, retention, thousand  # noqa: E402
-from service.standin import FLAGS, served  # noqa: E402
+from service.standin import served  # noqa: E402
 
 SHOTS = {  # name: overview, width, colour scheme
     "light": (retention, 1280, "light"),

@@ -20,16 +20,6 @@ from sparing.service.overview import Overview
 
 KEY = "a-key-that-reads"
 ADMIN = "a-key-that-rules"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-"""What Chromium is started with."""
 
 
 @dataclass

@@ -1,57 +1,47 @@
-"""The audit's page and its figures: counts, support, sizes of what is missing, propensities, and the gap map."""
+"""The audit's page: what to do, then gaps, actions and rows as charts, and the numbers one click below."""
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparing.auditing import Audit, wording
-from sparing.report import figures, page
+from sparing.auditing import Audit, advice, wording
+from sparing.auditing.actions import ActionAudit
+from sparing.report import charts, page
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+MOST_BARS, LEAST_KNOWN = 30, 12
+"""Actions that have a bar each; of more there is one chart, and bars of so many."""
 
-MOST_NAMES = 40
-"""Actions whose names fit under an axis."""
+MAP_SEGMENTS, MAP_ACTIONS = 8, 20
+"""Columns and rows of the gap map, at most."""
 
-MOST_LETTERS = 60
-"""Letters that fit side by side under an axis."""
+LETTERS = 60
+"""Letters of a name beside a bar."""
 
-MAP_SEGMENTS, MAP_ACTIONS = 12, 40
-"""Rows and columns of the gap map, at most."""
-
-GREY, BLUE, ORANGE, AMBER, GREEN = figures.COLOURS[:5]
+MOST_COLUMNS = 40
+"""Columns of the chart of what rows lack."""
 
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
     """Write the audit as one self-contained page."""
-    with warnings.catch_warnings():
-        # A name in a script that the figures' font lacks is boxes there, and itself in the tables.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        parts = list(_parts(audit))
-    page.write_page(path, page.page(f"sparing audit: {title}", parts))
+    page.write_page(path, page.page(f"sparing audit: {title}", _parts(audit)))
 
 
 def _parts(audit: Audit) -> Iterator[str]:
-    yield page.paragraph(audit.headline, kind="lead")
+    yield page.paragraph(audit.recommendation, kind=f"headline {audit.verdict}", commands=advice.COMMANDS)
+    yield page.paragraph(advice.basis(audit), kind="note")
     if audit.support != "exact":
         yield page.paragraph(_warning(audit), kind="warning")
     facts = wording.facts(audit)
     if audit.overlap is not None:
-        facts["quantiles of the propensities"] = _quantiles(audit.overlap.quantiles)
+        facts["propensities"] += f". Quantiles: {_quantiles(audit.overlap.quantiles)}"
     yield page.facts(facts.items())
-    yield page.heading("Actions")
-    yield _of_actions(audit)
-    if audit.unsupported_sizes or audit.overlap is not None:
-        yield _of_rows(audit)
-    header, rows = wording.action_table(audit)
-    left_out = f"The {len(rows)} least known of {audit.actions:,} actions. " * (len(rows) < audit.actions)
-    yield page.table(header, rows)
-    yield page.paragraph(left_out + wording.legend(audit), kind="note")
-    yield page.heading("Gaps")
-    yield from _gaps(audit)
+    if audit.rows:
+        yield page.heading("Gaps")
+        yield from _gaps(audit)
+        yield page.heading("Actions")
+        yield from _of_actions(audit)
+        yield from _of_rows(audit)
     yield page.heading("Certified actions")
     assumed = "" if audit.assumptions is None else f" Assumed: {audit.assumptions}."
     yield page.paragraph(_sentence(wording.certified(audit)) + assumed)
@@ -82,14 +72,31 @@ def _warning(audit: Audit) -> str:
     return f"{text} Log full distributions or eligible sets to know it."
 
 
+def _quantiles(quantiles: dict[int, float]) -> str:
+    return ", ".join(f"{percent}%: {value:.3g}" for percent, value in quantiles.items())
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+def _name(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"
+
+
 def _gaps(audit: Audit) -> Iterator[str]:
-    gaps = audit.gap_map
-    if gaps.gaps:
-        text = f"{wording.counted(gaps.found, 'gap')} found; the table lists {len(gaps.gaps)}"
-        yield page.paragraph(", and ".join(filter(None, [text, wording.coverage(audit)])) + ".")
-        yield _of_gaps(audit)
-        yield page.table(*wording.gap_table(audit))
+    gaps = audit.gap_map.gaps
+    if gaps:
+        text = wording.counted(audit.gap_map.found, "gap")
+        if audit.gap_map.found > len(gaps):
+            text += f", of which the table lists {len(gaps)}"
+        hold = wording.coverage(audit).replace("they hold", "it holds" if len(gaps) == 1 else "they hold")
+        yield page.paragraph("; ".join(filter(None, [text, hold])) + ".")
+        yield page.table(*wording.gap_table(audit), words=True)
         yield page.paragraph(wording.upside(audit), kind="note")
+        if sum(bool(gap.segment.bounds) for gap in gaps) > 1:
+            yield _map(audit)
         return
     text = "None was found. Without logged support that does not mean that there is none."
     if audit.verdict == "full":
@@ -99,123 +106,113 @@ def _gaps(audit: Audit) -> Iterator[str]:
     yield page.paragraph(text)
 
 
-def _quantiles(quantiles: dict[int, float]) -> str:
-    return ", ".join(f"{percent}%: {value:.3g}" for percent, value in quantiles.items())
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
-
-
-def _of_actions(audit: Audit) -> str:
-    """Counts with the elbow, and support, by action."""
-    figure, (left, right) = figures.panels(2, height=3.6)
-    _counts(left, audit)
-    _support(right, audit)
-    marked = " (dashed: where they start to fall fast)" if audit.elbow else "; they fall nowhere fast"
-    kind = {"exact": "as logged", "estimated": "by estimate", "unknown": "which this log does not say"}
-    how = kind[audit.support] if audit.per_action[0].implied is None else "by the logged propensities"
-    return page.figure(
-        figures.to_svg(figure),
-        f"Left: rows of each action{marked}. Right: the share of rows that could have taken each action, {how}.",
-    )
-
-
-def _of_rows(audit: Audit) -> str:
-    """Sizes of what is missing, and propensities, by row."""
-    figure, (left, right) = figures.panels(2, height=3.2)
-    _sizes(left, audit)
-    _propensities(right, audit)
-    missing = "Left: how many actions were unsupported in a row"
-    if audit.support == "unknown" or audit.per_action[0].implied is not None:
-        missing += " is not known."
-    else:
-        missing += f", by {'estimated' if audit.support == 'estimated' else 'logged'} support."
-    chances = "no propensities were logged or could be estimated."
-    if audit.overlap is not None:
-        chances = f"{audit.overlap.source} propensities of the logged actions."
-    return page.figure(figures.to_svg(figure), f"{missing} Right: {chances}")
-
-
-def _of_gaps(audit: Audit) -> str:
-    """Segments × actions, coloured by how often the action could have been taken there."""
+def _map(audit: Audit) -> str:
+    """Actions × segments, shaded by how often the action could have been taken there."""
     gaps = audit.gap_map.gaps[:MAP_SEGMENTS]
     shares = audit.gap_map.supported[: len(gaps)]
     chosen = np.sort(np.argsort(shares.min(axis=0), kind="stable")[:MAP_ACTIONS])
-    names = [audit.per_action[action].name for action in chosen]
-    figure, (axes,) = figures.panels(1, width=10.4, height=1.5 + 0.32 * len(gaps))
-    axes.grid(False)
-    image = axes.imshow(
-        shares[:, chosen], cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-    )
-    for row, gap in enumerate(gaps):
-        for column, name in enumerate(names):
-            if name in gap.actions:
-                axes.plot(column, row, marker="x", color="white", markersize=6)
-    axes.set_yticks(range(len(gaps)), [f"S{i + 1} ({gap.share:.0%} of rows)" for i, gap in enumerate(gaps)])
-    _label(axes, names)
-    unknown = audit.support == "unknown"
-    could = "tried the action at all" if unknown else "could have taken the action"
+    rows = []
+    for action in chosen.tolist():
+        name = audit.per_action[action].name
+        cells = zip(shares[:, action].tolist(), gaps, strict=True)
+        rows.append(
+            (_name(name), [(share, wording.percent(share), name in gap.actions) for share, gap in cells])
+        )
+    could = "tried the action at all" if audit.support == "unknown" else "could have taken the action"
     about = ", by estimate" if audit.support == "estimated" else ""
-    axes.set(xlabel="action", title=f"Share of the segment's rows that {could}{about}")
-    figure.colorbar(image, ax=axes, label="tried at all" if unknown else "supported share", shrink=0.9)
-    left_out = f" The {MAP_ACTIONS} least supported of {audit.actions:,} actions."
+    left_out = f" The {MAP_ACTIONS} least supported of {audit.actions:,} actions." * (
+        len(rows) < audit.actions
+    )
+    made = charts.heat("action", [f"S{number}" for number in range(1, len(gaps) + 1)], rows)
     return page.figure(
-        figures.to_svg(figure),
-        "The gap map: segments of contexts, numbered as in the table below and ordered by upside, against actions; "
-        "dark is never, and a cross marks the gap that the row is about."
-        + left_out
-        * (len(names) < audit.actions),
+        page.scrolling(made, label="Map of gaps"),
+        f"The share of each segment's rows that {could}{about}; S1, S2 … are numbered as in the table, a frame marks its gap.{left_out}",
     )
 
 
-def _counts(axes: "Axes", audit: Audit) -> None:
-    rows = sorted(audit.counts.values(), reverse=True)
-    places = np.arange(1, len(rows) + 1)
-    if len(rows) <= MOST_NAMES:
-        axes.bar(places, rows, color=BLUE)
+def _of_actions(audit: Audit) -> Iterator[str]:
+    """Rows and support of all actions, or of the least known ones under an overview of all; the numbers are folded."""
+    layers = _layers(audit)
+    entries = [(kind, label) for kind, label, share in layers if share.any()]
+    if audit.actions > MOST_BARS:
+        yield _overview(audit, layers)
+        tried = [action for action in _least_known(audit) if audit.per_action[action].rows]
+        shown = tried[:LEAST_KNOWN]
+        text = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
+        yield page.figure(_bars(audit, layers, shown) + charts.key(entries), text)
     else:
-        axes.fill_between(places, rows, step="mid", color=BLUE, linewidth=0)
-    axes.set_xlim(0.4, len(rows) + 0.6)
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set(xlabel="actions, most logged first", ylabel="rows", title="Rows per action")
-    if not audit.elbow:
-        axes.annotate("no elbow", (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", color=GREY)
-        return
-    axes.axvline(audit.elbow + 0.5, color=ORANGE, linestyle="--")
-    late = audit.elbow > len(rows) / 2
-    axes.annotate(
-        f"elbow after {audit.elbow}",
-        (audit.elbow + 0.5, 0.95),
-        xycoords=("data", "axes fraction"),
-        xytext=(-4 if late else 4, 0),
-        textcoords="offset points",
-        ha="right" if late else "left",
-        va="top",
-        color=ORANGE,
-        backgroundcolor="#ffffffcc",
+        order = sorted(range(audit.actions), key=lambda action: -audit.per_action[action].rows)
+        yield page.figure(_bars(audit, layers, order) + charts.key(entries), _how(audit))
+    header, rows = wording.action_table(audit)
+    some = (
+        f"the {len(rows)} least known of {audit.actions:,}"
+        if len(rows) < audit.actions
+        else f"all {len(rows)}"
     )
+    numbers = page.table(header, rows) + page.paragraph(wording.legend(audit), kind="note")
+    yield page.folded(f"Numbers of {some} actions", numbers)
 
 
-def _support(axes: "Axes", audit: Audit) -> None:
-    axes.set(title="What a row could have taken", ylim=(0, 1), ylabel="share of rows")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    if audit.support == "unknown" or not audit.rows:
-        _say(axes, "support unknown")
-        return
-    order = np.lexsort((-_column(audit, "implied"), -_column(audit, "supported")))
-    places, few, bottom = np.arange(len(order)), len(order) <= MOST_NAMES, np.zeros(len(order))
-    width = 0.85 if few else 1.0
-    for height, colour, label in _layers(audit):
-        if height.any():
-            axes.bar(places, height[order], bottom=bottom, color=colour, label=label, width=width)
-        bottom += height[order]
-    if few:
-        _label(axes, [audit.per_action[action].name for action in order])
-    axes.set(xlabel="action, most supported first")
-    axes.grid(visible=False, axis="x")
-    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower right", ncols=3, frameon=False)
+def _how(audit: Audit) -> str:
+    """Where the shares of rows that could have taken an action come from."""
+    if audit.support == "unknown":
+        return "Rows of each action, most logged first."
+    kind = {"exact": "as logged", "estimated": "by estimate"}[audit.support]
+    how = kind if audit.per_action[0].implied is None else "by the logged propensities"
+    return f"Rows of each action, most logged first, and the share of rows that could have taken it, {how}."
+
+
+def _least_known(audit: Audit) -> list[int]:
+    def known(action: int) -> tuple[float, int]:
+        found = audit.per_action[action]
+        return (1.0 if found.supported is None else found.supported, found.rows)
+
+    return sorted(range(audit.actions), key=known)
+
+
+def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: list[int]) -> str:
+    most = max(audit.counts.values())
+    header = ["action", "rows", *(["could have been taken"] if layers else [])]
+    rows = []
+    for place in order:
+        action = audit.per_action[place]
+        cells = [charts.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
+        if layers:
+            parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
+            cells.append(charts.Bar(parts, wording.percent(min(1.0, _supported(action)))))
+        rows.append((_name(action.name), cells))
+    marks = {}
+    if audit.elbow and len(order) == audit.actions:
+        marks[audit.elbow] = f"the elbow: rows fall fast after {wording.counted(audit.elbow, 'action')}"
+    return charts.bars(header, rows, marks=marks)
+
+
+def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> str:
+    """All actions in one chart of rows, and one of support where that is known."""
+    rows = np.sort(np.array(list(audit.counts.values())))[::-1]
+    last = f"{audit.actions:,}"
+    fall = f"; they fall fast after {audit.elbow:,}" if audit.elbow else ""
+    label = f"Rows of each of {last} actions, most logged first: from {rows[0]:,} to {rows[-1]:,}{fall}."
+    ticks = ["1", "actions, most logged first", last]
+    drawn = charts.area([("supported", rows)], top=max(1, rows[0]), ticks=ticks, label=label)
+    made = [page.figure(drawn, label)]
+    if layers:
+        missing = layers[-1][2]
+        order = np.argsort(missing, kind="stable")
+        share = wording.percent(float(1 - missing.mean()))
+        label = f"The share of rows (0 to 100%) that could have taken each action, most supported first; {share} on average."
+        ticks = ["1", "actions, most supported first", last]
+        parts = [(kind, shares[order]) for kind, _, shares in layers]
+        drawn = charts.area(parts, top=1.0, ticks=ticks, label=label)
+        made.append(page.figure(drawn, label))
+    return f'<div class="pair">{"".join(made)}</div>'
+
+
+def _supported(action: ActionAudit) -> float:
+    """The share that stands beside the bar."""
+    if action.implied is not None:
+        return action.implied
+    return action.supported or 0.0
 
 
 def _column(audit: Audit, name: str) -> np.ndarray:
@@ -223,77 +220,80 @@ def _column(audit: Audit, name: str) -> np.ndarray:
     return np.array([getattr(action, name) or 0.0 for action in audit.per_action])
 
 
-def _layers(audit: Audit) -> list[tuple[np.ndarray, str, str]]:
-    """Heights (K,), colour and label of each part of the bars."""
+def _layers(audit: Audit) -> list[tuple[str, str, np.ndarray]]:
+    """Kind, label and shares (K,) of each part of the bars; none where the support is not known."""
+    if audit.support == "unknown":
+        return []
     supported, first = _column(audit, "supported"), audit.per_action[0]
     if first.implied is not None:
         implied = np.minimum(1, _column(audit, "implied"))
-        return [(implied, BLUE, "supported, by propensities"), (1 - implied, ORANGE, "not supported")]
+        return [
+            ("supported", "could, by the propensities", implied),
+            ("missing", "could not", 1 - implied),
+        ]
     if audit.estimate is not None:
         missing, undecided = audit.estimate.unsupported, audit.estimate.undecided
         return [
-            (np.maximum(0, 1 - missing - undecided), BLUE, "estimated supported"),
-            (undecided, GREY, "undecided"),
-            (missing, ORANGE, "estimated unsupported"),
+            ("supported", "could, by estimate", np.maximum(0, 1 - missing - undecided)),
+            ("undecided", "undecided", undecided),
+            ("missing", "could not, by estimate", missing),
         ]
     rare = np.minimum(_column(audit, "rare"), supported)
-    why = "zero probability" if first.zero is not None else "ineligible"
+    why = "probability 0" if first.zero is not None else "not eligible"
     return [
-        (supported - rare, BLUE, "supported"),
-        (rare, AMBER, f"rare (below {audit.rare:g})"),
-        (1 - supported, ORANGE, why if audit.support == "exact" else "estimated unsupported"),
+        ("supported", "could", supported - rare),
+        ("rare", f"could, but rarely (below {audit.rare:g})", rare),
+        (
+            "missing",
+            f"could not: {why}" if audit.support == "exact" else "could not, by estimate",
+            1 - supported,
+        ),
     ]
 
 
-def _sizes(axes: "Axes", audit: Audit) -> None:
-    axes.set(
-        title="Actions a row could not have taken", xlabel="number of unsupported actions", ylabel="rows"
-    )
-    if audit.per_action[0].implied is not None and audit.overlap is not None:
-        mean = audit.actions - (audit.overlap.supported_mean or 0)
-        _say(axes, f"not known row by row;\n{mean:.3g} on average, by the propensities")
-        return
-    if not audit.unsupported_sizes:
-        _say(axes, "support unknown")
-        return
-    step = max(1, int(np.ceil((audit.actions + 1) / MOST_NAMES)))
-    bins = np.array(list(audit.unsupported_sizes)) // step
-    rows = np.bincount(bins, weights=list(audit.unsupported_sizes.values()))
-    places = np.unique(bins)
-    axes.bar(places * step + (step - 1) / 2, rows[places], width=0.85 * step, color=ORANGE)
-    axes.set_xlim(-0.6, audit.actions + 0.6 - 1)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.locator_params(axis="x", integer=True)
+def _of_rows(audit: Audit) -> Iterator[str]:
+    """What rows lacked, and with which chance they took what they took; a sentence where one number says it all."""
+    made = [*_sizes(audit), *_propensities(audit)]
+    if made:
+        yield page.heading("Rows")
+        yield f'<div class="pair">{"".join(made)}</div>' if "<figure" in "".join(made) else "\n".join(made)
 
 
-def _propensities(axes: "Axes", audit: Audit) -> None:
+def _sizes(audit: Audit) -> Iterator[str]:
+    sizes = audit.unsupported_sizes
+    if not sizes or audit.per_action[0].implied is not None:
+        return
+    about = ", by estimate" if audit.support == "estimated" else ""
+    if len(sizes) == 1:
+        (size,) = sizes
+        yield page.paragraph(f"Every row lacked {size:,} of the {audit.actions:,} actions{about}.")
+        return
+    low, high = min(sizes), max(sizes)
+    step = int(np.ceil((high + 1 - low) / MOST_COLUMNS))
+    counts = np.bincount([(size - low) // step for size in sizes], weights=list(sizes.values()))
+    starts = [low + step * place for place in range(len(counts))]
+    ticks = [f"{start:,}" for start in starts]
+    if len(starts) > charts.NUMBERED:
+        ticks = [f"{low:,}", f"{(low + high) // 2:,}", f"{high:,}"]
+    text = f"Rows by how many of the {audit.actions:,} actions they could not have taken{about}"
+    text += _tallest(counts.tolist())
+    yield page.figure(charts.columns(counts.tolist(), ticks, kind="lack", label=text), text)
+
+
+def _propensities(audit: Audit) -> Iterator[str]:
     overlap = audit.overlap
-    axes.set(xlabel="propensity of the logged action", ylabel="rows", title="Propensities")
     if overlap is None:
-        _say(axes, "none logged")
         return
-    if overlap.source == "estimated":
-        axes.set_title("Propensities, estimated")
+    kind = "Estimated" if overlap.source == "estimated" else "Logged"
     if len(overlap.histogram) == 1:
-        top = (overlap.smallest, overlap.histogram[0])
-        axes.set_xlim(0, 1)
-        axes.bar(*top, width=0.02, color=GREEN)
-        axes.annotate(f"all {top[0]:.3g}", top, xytext=(8, -2), textcoords="offset points", va="top")
-    else:
-        axes.stairs(overlap.histogram, overlap.edges, fill=True, color=GREEN)
-        axes.set_xscale("log")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+        yield page.paragraph(f"Every row took its action with propensity {overlap.smallest:.3g}.")
+        return
+    counts, middle = overlap.histogram.tolist(), overlap.edges[len(overlap.edges) // 2]
+    ticks = [f"{value:.3g}" for value in (overlap.smallest, middle, overlap.largest)]
+    text = f"{kind} propensities of the logged actions, log scale{_tallest(counts)}"
+    yield page.figure(charts.columns(counts, ticks, kind="chance", label=text), text)
 
 
-def _say(axes: "Axes", text: str) -> None:
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.annotate(text, (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", color=GREY)
-
-
-def _label(axes: "Axes", names: Sequence[object]) -> None:
-    """Names below, cut, and with no dollar sign that would start a formula; upright where they would collide."""
-    texts = [text if len(text) <= 12 else f"{text[:11]}…" for text in map(str, names)]
-    labels = [text.replace("$", r"\$") for text in texts]
-    letters = len(labels) * (max(map(len, labels)) + 1)
-    axes.set_xticks(range(len(labels)), labels, rotation=0 if letters <= MOST_LETTERS else 90)
+def _tallest(counts: Sequence[float]) -> str:
+    """The scale, in words, where columns have no numbers."""
+    return "." if len(counts) <= charts.NUMBERED else f"; the tallest column is {max(counts):,.0f} rows."

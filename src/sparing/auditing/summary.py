@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparing import settings
-from sparing.auditing import wording
+from sparing.auditing import advice, wording
 from sparing.auditing.actions import ActionAudit, audit_actions
 from sparing.auditing.gaps import GapMap, plain, search_gaps
 from sparing.auditing.looking import Look, look, measure
@@ -156,6 +156,7 @@ class Audit:
         """Everything, nested, in types that JSON has; a label it has no key for, such as a tuple, as its text."""
         overlap, estimate, policy = self.overlap, self.estimate, self.policy
         return {
+            "recommendation": self.recommendation,
             "headline": self.headline,
             "verdict": self.verdict,
             "support": self.support,
@@ -180,12 +181,17 @@ class Audit:
         }
 
     @property
+    def recommendation(self) -> str:
+        """What to do about the log, in a sentence or two."""
+        return advice.recommendation(self)
+
+    @property
     def headline(self) -> str:
         """The finding, in one or two sentences."""
         return wording.headline(self)
 
     def __str__(self) -> str:
-        return "\n".join(wording.summary(self))
+        return "\n".join([*advice.lines(self), "", *wording.summary(self)])
 
 
 def audit(

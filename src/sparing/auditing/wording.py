@@ -45,10 +45,10 @@ def percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def named(names: Sequence[Hashable]) -> str:
+def named(names: Sequence[Hashable], most: int = NAMED) -> str:
     """The first few names, with commas, each cut where it is long."""
-    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in map(str, names[:NAMED])]
-    return ", ".join(shown) + (", …" if len(names) > NAMED else "")
+    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in map(str, names[:most])]
+    return ", ".join(shown) + (", …" if len(names) > most else "")
 
 
 def counted(number: int, noun: str) -> str:
@@ -58,7 +58,7 @@ def counted(number: int, noun: str) -> str:
 
 def headline(audit: "Audit") -> str:
     """The finding: what could not be logged, then the gap with the largest upside."""
-    found = _finding(audit)
+    found = finding(audit)
     if not audit.gap_map.gaps:
         return found
     first, *others = audit.gap_map.gaps
@@ -67,7 +67,8 @@ def headline(audit: "Audit") -> str:
     return f"{found} Of the other gaps the one that might be worth most is {others[0]}." if others else found
 
 
-def _finding(audit: "Audit") -> str:
+def finding(audit: "Audit") -> str:
+    """What could not be logged, or was never."""
     if not audit.rows:
         return "The log has no rows: nothing is known of any action."
     share, implied = audit.unsupported_share, audit.implied_unsupported

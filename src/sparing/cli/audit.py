@@ -76,7 +76,7 @@ def _page(found: "Audit", path: Path, title: str) -> str:
 def _print(found: "Audit") -> None:
     from sparing.auditing import wording
 
-    terminal.tell(f"{found.headline}\n\n{found}\n")
+    terminal.tell(f"{found}\n")
     header, rows = wording.action_table(found, most=20)
     all_shown = len(rows) == found.actions
     title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions} actions"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,41 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-AROUND = np.array([[0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1], [1, 0], [-1, 0]])
+AROUND = np.array(
+    [
+        [0, 1],
+        [0, -1],
+        [1, 0],
+        [-1, 0],
+        [1, 1],
+        [-1, 1],
+        [1, -1],
+        [-1, -1],
+        [0.5, 1],
+        [-0.5, 1],
+        [0.5, -1],
+        [-0.5, -1],
+    ]
+)
 """Where a name may stand, seen from its point; of equally free places the first is taken."""
 
-POINT = np.array([0.014, 0.018])
-"""Half the width and height that a point takes, as shares of the axes,"""
+FAR = (0, 1, 2, 4)
+"""How far from its point a learner's name may stand, the near first, in half widths of a point; a setting stands as near as can be."""
 
-LETTER = np.array([0.0076, 0.017])
-"""and what a letter of a name does."""
+NAME = 5.0
+"""It is so much worse to cover a name than to cover a line."""
+
+POINT = 5.0
+"""Half the width of a point and the room around it, in points of type."""
 
 DOTS = 20
 """Dots that stand for a line between two points."""
+
+BROAD, NARROW = (9.8, 4.8), (3.75, 4.4)
+"""Width and height of the figure on a desk and on a phone, in inches."""
+
+FREE = 0.001
+"""Share of the axes that a name may cover of others, where there is not room for all."""
 
 WIDE = 8.0
 """An axis whose numbers span more than this factor is logarithmic,"""
@@ -34,32 +59,28 @@ DECADES = 4
 """over at most about so many powers of ten; below them it is linear down to zero."""
 
 MARKS = "*os^Dvp"
-"""A mark for the log alone and for each learner, so that colour is not all that tells them apart."""
+"""A mark for the log alone and for each learner, so that names and colour are not all that tells them apart."""
 
-COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2f86b8")
+COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2a7aa8")
 """As figures.COLOURS, dark enough for words on white."""
 
 
-def draw(plan: Plan) -> "Figure":
-    """Mean regret against mean calls, a line for each learner through its prices or tolerances, the log alone a point.
-
-    Narrow, so that it can be read on a phone too.
-    """
-    figure = figures.blank(width=5.6, height=5.0)
+def draw(plan: Plan, size: tuple[float, float] = BROAD) -> "Figure":
+    """Mean regret against mean calls, a line for each learner through its prices or tolerances, each point named on the spot."""
+    figure = figures.blank(width=size[0], height=size[1])
     with figures.styled():
         axes = figure.add_subplot()
-        for place, (name, options) in enumerate(series(plan).items()):
+        for place, options in enumerate(series(plan).values()):
             look: Any = {"color": COLOURS[place], "marker": MARKS[place], "markersize": 6 if place else 11}
-            shown = name if place else None  # the log alone is named on the spot
-            axes.errorbar(*_means(options), yerr=_errors(options), label=shown, linewidth=1.3, **look)
+            axes.errorbar(*_means(options), yerr=_errors(options), linewidth=1.3, **look)
         if plan.chosen is not None:
             axes.plot(*_means([plan.chosen]), "o", color=COLOURS[0], fillstyle="none", markersize=14)
         (calls, regret), errors = _means(plan.options), _errors(plan.options)
-        _scale(axes, "x", calls, calls, "rewards asked for")
+        _scale(axes, "x", calls, calls, f"rewards asked for in {plan.horizon:,} rounds")
         top = [mean + error for mean, error in zip(regret, errors, strict=True)]
-        _scale(axes, "y", regret, top, f"regret after {plan.horizon:,} rounds, in reward units")
-        figure.legend(loc="outside lower center", ncols=3)
-        _name_points(axes, plan, dict(zip(series(plan), COLOURS, strict=False)))
+        _scale(axes, "y", regret, top, "regret, in the reward's unit")
+        figure.draw_without_rendering()  # places the axes, so that sizes are known
+        _name_points(axes, plan, all_of_them=size >= BROAD)
     return figure
 
 
@@ -103,31 +124,71 @@ def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], lab
     axis.set_major_formatter("{x:,.10g}")
 
 
-def _name_points(axes: "Axes", plan: Plan, colours: dict[str, str]) -> None:
-    """Write beside each point what it is, where it is in the way of as little as may be."""
+@dataclass
+class _Room:
+    """What is taken: centres and half sizes of boxes, (n, 2) each, as shares of the axes; and how bad it is to cover each, (n,)."""
+
+    centres: np.ndarray
+    halves: np.ndarray
+    weights: np.ndarray
+
+    def best(self, spots: np.ndarray, half: np.ndarray) -> tuple[float, np.ndarray]:
+        """Of places (s, 2) for a box the one that covers least and stands out of the axes least, and how much that is."""
+        reach = half + self.halves - np.abs(spots[:, None] - self.centres)  # of boxes into each other
+        covered = np.clip(reach, 0, None).prod(axis=2) @ self.weights
+        outside = np.clip(np.abs(spots - 0.5) + half - 0.5, 0, None).sum(axis=1)
+        cost = (covered + outside).round(4)
+        return float(cost.min()), spots[cost.argmin()]
+
+    def take(self, centre: np.ndarray, half: np.ndarray) -> None:
+        """A name more."""
+        self.centres, self.halves = np.vstack([self.centres, centre]), np.vstack([self.halves, half])
+        self.weights = np.append(self.weights, NAME)
+
+
+def _name_points(axes: "Axes", plan: Plan, *, all_of_them: bool) -> None:
+    """Write beside each point what it is: the learner's name at the freest of its points, and the settings at all, or where there is room."""
     low, shares, high = _bars(axes, plan)
-    middles, bars = (low + high) / 2, np.maximum((high - low) / 2, POINT)
+    point = POINT / 72 * 100 / np.array([axes.bbox.width, axes.bbox.height])
+    middles, bars = (low + high) / 2, np.maximum((high - low) / 2, point)
     names = [option.name for option in plan.options]
     ends = [place for place in range(1, len(names)) if names[place] == names[place - 1]]
     lines = np.array([np.linspace(shares[end - 1], shares[end], DOTS) for end in ends]).reshape(-1, 2)
-    centres, halves = np.vstack([middles, lines]), np.vstack([bars, np.tile(POINT / 4, (len(lines), 1))])
-    for option, share, middle, bar in zip(plan.options, shares, middles, bars, strict=True):
-        text = option.label if option is plan.alone else option.setting  # the legend names the learner
-        half = LETTER * (len(text), 1)
-        spots = np.where(AROUND[:, :1], share + AROUND * (half + POINT), middle + AROUND * (half + bar))
-        common = half + halves - np.abs(spots[:, None] - centres)  # how far boxes reach into each other
-        covered = np.clip(common, 0, None).prod(axis=2).sum(axis=1)
-        outside = np.clip(np.abs(spots - 0.5) + half - 0.5, 0, None).sum(axis=1)
-        best = spots[(covered + outside).round(4).argmin()]
-        centres, halves = np.vstack([centres, best]), np.vstack([halves, half])
-        look: Any = {
-            "ha": "center",
-            "va": "center",
-            "fontsize": 9,
-            "color": colours[option.name],
-            "zorder": 6,
-        }
-        axes.annotate(text, best, xycoords="axes fraction", **look)
+    halves = np.vstack([bars, np.tile(point / 4, (len(lines), 1))])
+    room = _Room(np.vstack([middles, lines]), halves, np.ones(len(halves)))
+
+    def place(text: str, number: int, colour: str, *, write: bool, far: Sequence[int] = FAR) -> float:
+        """How well a text fits beside a point; it is written there if it is to be."""
+        shown: Any = {"ha": "center", "va": "center", "fontsize": 9, "color": colour, "zorder": 6}
+        made = axes.annotate(text, (0.5, 0.5), xycoords="axes fraction", **shown)
+        box = made.get_window_extent()
+        half = np.array([box.width / axes.bbox.width, box.height / axes.bbox.height]) / 2
+        beside = np.abs(AROUND[:, :1]) == 1
+        start, off = np.where(beside, shares[number], middles[number]), np.where(beside, point, bars[number])
+        spots = np.vstack([start + AROUND * (half + off + steps * point) for steps in far])
+        cost, best = room.best(spots, half)
+        if write:
+            made.set_position(tuple(best))
+            room.take(best, half)
+        else:
+            made.remove()
+        return cost
+
+    rest = []
+    for options, colour in zip(series(plan).values(), COLOURS, strict=False):
+        own = {plan.options.index(option): _named(plan, option) for option in options}
+        first = min(own, key=lambda number: place(own[number], number, colour, write=False))
+        place(own[first], first, colour, write=True)
+        rest += [(plan.options[number].setting, number, colour) for number in own if number != first]
+    for text, number, colour in rest:
+        if all_of_them or place(text, number, colour, write=False, far=FAR[:1]) <= FREE:
+            place(text, number, colour, write=True, far=FAR[:1])
+
+
+def _named(plan: Plan, option: Option) -> str:
+    """A point's full name, and if it is what is advised."""
+    name = f"{option.name}\n{option.setting}" if option.setting else option.name
+    return f"{name}\n(advised)" if option is plan.chosen else name
 
 
 def _bars(axes: "Axes", plan: Plan) -> Any:
@@ -149,13 +210,15 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
         "tolerance τ; bars are standard errors of the regret."
         + (" The ring is what is advised." if plan.chosen else "")
     )
+    spoken = f"Regret against rewards asked for: {'; '.join(map(str, plan.options))}."
+    narrow = figures.to_svg(draw(plan, NARROW), spoken)
     parts = [
         page.paragraph(plan.sentence, kind="headline"),
-        page.figure(figures.to_svg(drawn), caption),
+        page.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),
         page.table(wording.header(plan), wording.rows(plan), emphasised=best, numbers=True),
         page.paragraph(
             f"Means and {plan.coverage:.0%} prediction intervals of calls and regret; gain over the log alone ± its standard "
-            "error. Rewards, regret, gain and price have the same unit.",
+            "error. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",
             kind="note",
         ),
         *(page.paragraph(text) for text in plan.answers),

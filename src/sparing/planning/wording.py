@@ -42,7 +42,8 @@ def sentence(plan: "Plan") -> str:
     of_budget = "" if plan.budget is None else f" of at most {plan.budget:,}"
     parts = [
         f"Ask for about {number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}",
-        f"expected gain over the log alone {gain}",
+        f"expected regret {number(option.regret_at().mean)} against {number(plan.alone.regret_at().mean)} with the log alone, "
+        f"a gain of {gain}",
     ]
     spend, net = plan.spend(option), plan.net(option)
     if spend is not None and net is not None:

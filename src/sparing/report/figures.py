@@ -2,11 +2,15 @@
 
 import io
 import os
+import re
+import zlib
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sparing.archive import replacing
 from sparing.errors import require
+from sparing.report.style import variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +30,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "legend.frameon": False,
     "svg.hashsalt": "sparing",
+    "svg.fonttype": "none",
     "figure.dpi": 100,
 }
 
@@ -67,10 +72,19 @@ def save_png(figure: "Figure", path: str | os.PathLike[str]) -> None:
             )
 
 
-def to_svg(figure: "Figure") -> str:
-    """A figure as an SVG element for a page."""
+def to_svg(figure: "Figure", alternative: str = "") -> str:
+    """A figure as an SVG element for a page, whose ink and type it takes; with a text that says what is to be seen.
+
+    Its names are its own: two figures on a page do not share clips and marks.
+    """
     with styled():
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none")
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    text = text[text.index("<svg") :]
+    own = f"f{zlib.crc32(text.encode()):08x}-"
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", text)
+    text = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", text)
+    text = re.sub(r"((?:fill|stroke): )(#[0-9a-f]{6})", lambda found: found[1] + variable(found[2]), text)
+    spoken = f' role="img" aria-label="{escape(alternative or "figure; the caption says what it shows")}"'
+    return text.replace("<svg", f"<svg{spoken}", 1)

@@ -8,31 +8,10 @@ from typing import TYPE_CHECKING
 
 from sparing import archive
 from sparing.report import figures
+from sparing.report.style import CSS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-CSS = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.55 system-ui, sans-serif; color: #1c1c1c; background: #fff; margin: 2rem auto;
-       max-width: 62rem; padding: 0 1.2rem; }
-h1 { font-size: 1.6rem; margin-bottom: .3rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-p.headline { font-size: 1.15rem; font-weight: 600; } p.lead { color: #444; margin-top: 0; } p.note { color: #555; font-size: .9rem; }
-p.warning { border-left: .3rem solid #d55e00; background: #fdf3ec; padding: .6rem .9rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; }
-th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child { text-align: left; } th { border-bottom: 2px solid #888; vertical-align: bottom; }
-tr.best td { font-weight: 600; } table.numbers td { white-space: nowrap; }
-figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
-figcaption { color: #555; font-size: .9rem; } pre { background: #f6f6f6; padding: .8rem; white-space: pre-wrap; }
-@media (prefers-color-scheme: dark) {
-  body { color: #e4e4e4; background: #16181b; } p.lead, p.note, figcaption { color: #b4b4b4; }
-  th, td { border-color: #3a3d42; } pre { background: #22252a; } p.warning { background: #33241a; }
-  figure svg, figure img { background: #fff; border-radius: .4rem; }
-}
-@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } th, td { padding: .3rem .45rem; } }
-"""
 
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='3' fill='%230072b2'/%3E%3C/svg%3E"
 
@@ -43,7 +22,7 @@ def page(title: str, parts: Iterable[str]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>{CSS}</style>\n</head>\n'
-        f"<body>\n<h1>{escape(title)}</h1>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
+        f"<body>\n<main>\n<h1>{escape(title)}</h1>\n" + "\n".join(parts) + "\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -53,36 +32,51 @@ def table(
     *,
     emphasised: Sequence[int] = (),
     numbers: bool = False,
+    words: bool = False,
 ) -> str:
-    """A table; the rows with these numbers stand out. Cells of names and `numbers` stay on one line each."""
+    """A table; the rows with these numbers stand out. `numbers` stay on one line each; `words` are set from the left, and one below the other on a phone."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     body = []
     for number, row in enumerate(rows):
         mark = ' class="best"' if number in emphasised else ""
-        body.append(f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
-    kind = ' class="numbers"' if numbers else ""
-    return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        names = [f' data-name="{escape(name)}"' if words else "" for name in header]
+        cells = (f"<td{name}>{escape(cell)}</td>" for name, cell in zip(names, row, strict=True))
+        body.append(f"<tr{mark}>{''.join(cells)}</tr>")
+    kind = ' class="numbers"' if numbers else ' class="words"' if words else ""
+    made = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return scrolling(made, label=f"Table: {', '.join(header)}")
+
+
+def scrolling(html: str, *, label: str) -> str:
+    """What may be wider than the page: it scrolls by itself, with the keyboard too."""
+    return f'<div class="wide" tabindex="0" role="group" aria-label="{escape(label)}">{html}</div>'
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and what is said of each: two columns of words, both set from the left."""
-    left = "text-align: left; vertical-align: top"
-    body = "".join(
-        f'<tr><td style="{left}; white-space: nowrap">{escape(name)}</td><td style="{left}">{escape(text)}</td></tr>'
-        for name, text in rows
-    )
-    return f'<div class="wide"><table><tbody>{body}</tbody></table></div>'
+    """Names and what is said of each, side by side, or one below the other where there is no room."""
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in rows)}</dl>"
 
 
-def figure(svg: str, caption: str) -> str:
-    """A drawing with what it shows in words."""
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+def figure(drawn: str, caption: str, *, narrow: str = "") -> str:
+    """A drawing with what it shows in words; `narrow` is the drawing for a phone, where without one a wide drawing scrolls by itself."""
+    if drawn.startswith("<svg") and not narrow:
+        drawn = scrolling(drawn, label="Figure")
+    if narrow:
+        drawn = f'<div class="broad">{drawn}</div><div class="narrow">{narrow}</div>'
+    return f"<figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def paragraph(text: str, *, kind: str = "") -> str:
-    """A paragraph; kind is `headline`, `lead`, `note`, `warning` or nothing."""
-    mark = f' class="{kind}"' if kind else ""
-    return f"<p{mark}>{escape(text)}</p>"
+def folded(summary: str, html: str) -> str:
+    """What is one click away."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+
+
+def paragraph(text: str, *, kind: str = "", commands: Iterable[str] = ()) -> str:
+    """A paragraph; kind is `headline`, `lead`, `note`, `warning` or nothing. The commands in it are set as such."""
+    mark, html = f' class="{kind}"' if kind else "", escape(text)
+    for command in commands:
+        html = html.replace(escape(command), f"<code>{escape(command)}</code>")
+    return f"<p{mark}>{html}</p>"
 
 
 def heading(text: str) -> str:

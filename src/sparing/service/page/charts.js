@@ -31,6 +31,7 @@ class Chart {
     this.plot.classList.toggle("nothing", this.data.points.length === 0);
     if (this.data.points.length === 0) {
       this.plot.removeAttribute("tabindex");
+      this.plot.setAttribute("aria-label", this.data.nothing);
       fill(this.plot, el("p", { class: "empty" }, this.data.nothing));
       fill(this.legend);
       write(this.readout, "");
