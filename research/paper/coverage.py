@@ -70,9 +70,9 @@ class MostlyBest:
         """π(a|x), (n, K)."""
         return 0.8 * self.greedy.probabilities(contexts) + 0.2 / len(self.action_names)
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action with the largest probability."""
-        return self.greedy.actions(contexts)
+        return self.greedy.indices(contexts)
 
 
 def measure(setting: CoverageSetting, support: str) -> list[Coverage]:

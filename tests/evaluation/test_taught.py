@@ -94,7 +94,7 @@ def test_in_sample_flatters_and_held_out_rows_do_not():
             ("allow", sparing.learn(log, "greedy", ridge=0.1)),
             ("refuse", sparing.learn(log, "greedy", ridge=0.1, holdout=0.5, seed=seed)),
         ):
-            truth = means[np.arange(len(means)), policy.actions(contexts)].mean()
+            truth = means[np.arange(len(means)), policy.indices(contexts)].mean()
             value = sparing.evaluate(log, policy, methods=["ips"], taught=how)["ips"].value
             excess[how].append(value - truth)
     errors = {how: np.std(each, ddof=1) / np.sqrt(40) for how, each in excess.items()}

@@ -109,7 +109,7 @@ def check_policy(policy, contexts, rng):
     assert table.shape == (len(contexts), len(policy.action_names))
     assert (table >= 0).all()
     assert np.allclose(table.sum(axis=1), 1, atol=0.01), table
-    actions = policy.actions(contexts, rng)
+    actions = policy.indices(contexts, rng)
     assert actions.shape == (len(contexts),)
     assert ((actions >= 0) & (actions < len(policy.action_names))).all()
 

@@ -49,7 +49,7 @@ def test_boosting_sees_what_no_line_can():
     best = means[:, :3].max(axis=1).mean()
     assert value(policy, fresh, means) > 0.8 * best
     assert value(learn(log, "greedy"), fresh, means) < 0.6 * best
-    assert (policy.actions(fresh.contexts) < 3).all()
+    assert (policy.indices(fresh.contexts) < 3).all()
 
 
 @pytest.mark.parametrize("method", ["boosted", "stacked", "ipw-logistic", "auto"])
@@ -172,7 +172,7 @@ def test_a_stack_is_the_sum_of_its_parts():
     np.testing.assert_allclose(policy.weights, expected, atol=1e-10)
     x = make(seed=4)[0].contexts
     scores = policy.weights[0] * x @ linear.theta.T + policy.weights[1] * trees.trees.rewards(x)
-    np.testing.assert_array_equal(policy.actions(x), scores[:, :3].argmax(axis=1))
+    np.testing.assert_array_equal(policy.indices(x), scores[:, :3].argmax(axis=1))
 
 
 def test_a_stack_leans_on_the_model_that_fits():

@@ -91,7 +91,7 @@ def test_greedy_is_the_ridge_rule():
         theta.append(np.linalg.solve(x.T @ x + 2.5 * np.eye(3), x.T @ r))
     contexts = np.random.default_rng(1).random((200, 3))
     np.testing.assert_array_equal(
-        learn(log, "greedy", ridge=2.5).actions(contexts), (contexts @ np.array(theta).T).argmax(axis=1)
+        learn(log, "greedy", ridge=2.5).indices(contexts), (contexts @ np.array(theta).T).argmax(axis=1)
     )
 
 
@@ -99,8 +99,8 @@ def test_pessimism_without_a_radius_is_greed():
     for seed in range(5):
         _, log = uniform(seed, rows=60)
         contexts = np.random.default_rng(seed).random((300, 3))
-        greedy = learn(log, "greedy", ridge=1.0, seed=seed).actions(contexts)
-        nearly = learn(log, "pessimistic", ridge=1.0, radius_scale=1e-9, seed=seed).actions(contexts)
+        greedy = learn(log, "greedy", ridge=1.0, seed=seed).indices(contexts)
+        nearly = learn(log, "pessimistic", ridge=1.0, radius_scale=1e-9, seed=seed).indices(contexts)
         np.testing.assert_array_equal(nearly, greedy)
 
 
@@ -111,7 +111,7 @@ def test_pessimism_avoids_what_was_hardly_tried():
     contexts = rng.random((505, 2))
     log = Log.from_arrays(contexts, actions, contexts @ [1.0, 1.0] + 0.1 * rng.normal(size=505))
     fresh = rng.random((200, 2)) + 0.1
-    assert (learn(log, "pessimistic", theta_bound=1.5).actions(fresh) == 1).all()
+    assert (learn(log, "pessimistic", theta_bound=1.5).indices(fresh) == 1).all()
     assert "noise" in learn(log, "pessimistic").notes[-1]
 
 
@@ -196,7 +196,7 @@ def test_pi_plus_is_the_closed_form_on_the_log_and_greedy_elsewhere():
     mine = policy.probabilities(log.contexts)[rows, log.actions] / log.propensities
     np.testing.assert_allclose(mine, plus.weights)
     fresh = np.random.default_rng(0).random((50, 2))
-    greedy = learn(log, "greedy", ridge=1.0).actions(fresh)
+    greedy = learn(log, "greedy", ridge=1.0).indices(fresh)
     np.testing.assert_array_equal(policy.probabilities(fresh).argmax(axis=1), greedy)
     assert any("greedy action" in note and "supported somewhere" in note for note in policy.notes)
 
@@ -247,7 +247,7 @@ def test_without_propensities_the_reward_models_are_left():
     log = Log.from_arrays(contexts, actions, actions + 0.1 * rng.normal(size=200))
     for method in METHODS:
         if method in ("greedy", "pessimistic", "boosted", "stacked", "auto"):
-            assert (learn(log, method).actions(np.ones((2, 2))) == 2).all()
+            assert (learn(log, method).indices(np.ones((2, 2))) == 2).all()
         else:
             with pytest.raises(LogError, match=r"propensities.*greedy or pessimistic or boosted"):
                 learn(log, method)

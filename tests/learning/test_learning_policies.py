@@ -39,9 +39,9 @@ def test_the_contract(name):
     assert table.shape == (40, 3)
     assert (table >= 0).all()
     np.testing.assert_allclose(table.sum(axis=1), 1)
-    actions = policy.actions(contexts, np.random.default_rng(2))
+    actions = policy.indices(contexts, np.random.default_rng(2))
     assert (table[np.arange(40), actions] > 0).all()
-    np.testing.assert_array_equal(actions, policy.actions(contexts, np.random.default_rng(2)))
+    np.testing.assert_array_equal(actions, policy.indices(contexts, np.random.default_rng(2)))
     assert policy.probabilities(np.empty((0, 2))).shape == (0, 3)
     assert isinstance(policy.method, str)
     assert isinstance(policy.notes, tuple)
@@ -65,13 +65,13 @@ def test_contexts_that_are_none(name, contexts, words):
 @pytest.mark.parametrize("name", ["greedy", "softmax", "pessimistic", "table"])
 def test_contexts_of_another_width(name):
     with pytest.raises(DecisionError, match=r"shape \(4, 3\); expected \(n, 2\)"):
-        policies()[name].actions(np.ones((4, 3)), np.random.default_rng(0))
+        policies()[name].indices(np.ones((4, 3)), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", ["softmax", "table", "uniform"])
 def test_random_policies_ask_for_a_generator(name):
     with pytest.raises(SettingError, match="pass rng"):
-        policies()[name].actions(np.eye(2))
+        policies()[name].indices(np.eye(2))
 
 
 def test_softmax_is_the_formula_and_cools_to_greed():
@@ -91,11 +91,11 @@ def test_a_support_limits_the_argmax():
     theta = np.array([[3.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
     support = KnownSupport.fixed(np.array([False, True, True]), 2)
     x = np.array([[1.0, 0.0]])
-    assert GreedyPolicy(NAMES, theta, np.arange(3), support).actions(x)[0] == 1
+    assert GreedyPolicy(NAMES, theta, np.arange(3), support).indices(x)[0] == 1
     inverse = np.tile(np.eye(2), (3, 1, 1))
     policy = PessimisticPolicy(NAMES, theta, inverse, np.array([0.0, 5.0, 0.0]), np.arange(3), support)
     np.testing.assert_allclose(policy.low(x), [[3.0, -3.0, 1.0]])
-    assert policy.actions(x)[0] == 2
+    assert policy.indices(x)[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_restricted_learners_never_leave_the_support(method, kind):
             forbidden = mu.probabilities(contexts) == 0
             assert forbidden.any()
             assert (told.probabilities(contexts)[forbidden] == 0).all()
-            drawn_actions = told.actions(contexts, np.random.default_rng(seed))
+            drawn_actions = told.indices(contexts, np.random.default_rng(seed))
             assert not forbidden[np.arange(len(contexts)), drawn_actions].any()
 
 

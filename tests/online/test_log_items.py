@@ -75,11 +75,11 @@ def test_kernel_features_come_with_the_learner():
     fresh = rng.uniform(-1, 1, (500, 2))
     best = np.stack([np.sin(4 * fresh[:, 0]), np.cos(4 * fresh[:, 1]), fresh[:, 0] * fresh[:, 1]], axis=1)
     frame = {"a": fresh[:, 0], "b": fresh[:, 1]}
-    chosen = best[np.arange(500), learner.policy().actions(frame)]
-    linear = best[np.arange(500), sparing.confident(log).policy().actions(frame)]
+    chosen = best[np.arange(500), learner.policy().indices(frame)]
+    linear = best[np.arange(500), sparing.confident(log).policy().indices(frame)]
     assert (best.max(axis=1) - chosen).mean() < 0.25 * (best.max(axis=1) - linear).mean()
     np.testing.assert_array_equal(
-        learner.policy().actions(log.encoder.encode_table(frame)), learner.policy().actions(frame)
+        learner.policy().indices(log.encoder.encode_table(frame)), learner.policy().indices(frame)
     )
     flat = sparing.read_log({**table, "reward": x[:, 0] * (actions == 1) + rng.normal(0, 0.1, 1500)})
     assert sparing.with_kernel(flat).encoder.kernel is None

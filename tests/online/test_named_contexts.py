@@ -134,8 +134,8 @@ def test_a_policy_is_judged_by_name(log, tmp_path):
     with pytest.raises(LogError, match="encoded by other features"):
         sparing.evaluate(sparing.read_log(fresh, action="banner", reward="clicked"), policy)
     np.testing.assert_array_equal(
-        policy.actions(fresh[["country", "age"]]),
-        policy.actions(policy.encoder.encode_table(fresh[["age", "country"]])),
+        policy.indices(fresh[["country", "age"]]),
+        policy.indices(policy.encoder.encode_table(fresh[["age", "country"]])),
     )
 
 

@@ -112,7 +112,7 @@ def test_the_log_alone_is_the_posterior_that_ours_begin_with(found):
     world = base.world()
     log = base.log(world)
     stream = base.live_stream(world, log)
-    actions = confident(log, noise=2.0, seed=100).policy().actions(stream.contexts)
+    actions = confident(log, noise=2.0, seed=100).policy().indices(stream.contexts)
     expected = lost(stream.means, actions).sum()
     assert over_seeds(found, "never-logged", "log_alone", "regret")[0] == pytest.approx(expected)
 
@@ -126,7 +126,7 @@ def test_a_learner_that_is_cut_plays_its_best_mean_when_its_calls_are_spent(foun
     calls, actions = 0, []
     for t, x in enumerate(stream.contexts):
         if calls == 20:
-            actions.append(int(learner.policy().actions(x[None])[0]))
+            actions.append(int(learner.policy().indices(x[None])[0]))
             continue
         decision = learner.decide(x)
         actions.append(decision.action)

@@ -31,12 +31,12 @@ def test_the_best_estimate_wins_whatever_the_priority():
     expected = [max(range(7), key=lambda a, x=x: sum(x * theta[a])) for x in contexts]
     for seed in range(5):
         policy = greedy(theta, np.random.default_rng(seed).permutation(7))
-        np.testing.assert_array_equal(policy.actions(contexts), expected)
+        np.testing.assert_array_equal(policy.indices(contexts), expected)
 
 
 def test_ties_go_to_the_smallest_priority_number():
     policy = greedy([[1, 0], [0, 1], [1, 0], [0, 1]], priority=[3, 2, 1, 0])
-    np.testing.assert_array_equal(policy.actions([[1, 0], [0, 1], [1, 1], [0, 0]]), [2, 3, 3, 3])
+    np.testing.assert_array_equal(policy.indices([[1, 0], [0, 1], [1, 1], [0, 0]]), [2, 3, 3, 3])
 
 
 def test_equal_parameters_tie_for_any_number_of_actions_and_features():
@@ -45,13 +45,13 @@ def test_equal_parameters_tie_for_any_number_of_actions_and_features():
         rng = np.random.default_rng(seed)
         n_actions, d, rows = rng.integers(2, 40), rng.integers(1, 40), rng.integers(1, 50)
         policy = greedy(np.tile(rng.normal(size=d), (n_actions, 1)), rng.permutation(n_actions))
-        chosen = policy.actions(rng.normal(size=(rows, d)))
+        chosen = policy.indices(rng.normal(size=(rows, d)))
         np.testing.assert_array_equal(chosen, policy.priority.argmin())
 
 
 def test_each_action_is_first_for_some_priority():
     chosen = {
-        int(greedy(np.zeros((4, 2)), np.random.default_rng(seed).permutation(4)).actions([[1, 1]])[0])
+        int(greedy(np.zeros((4, 2)), np.random.default_rng(seed).permutation(4)).indices([[1, 1]])[0])
         for seed in range(60)
     }
     assert chosen == {0, 1, 2, 3}
@@ -64,13 +64,13 @@ def test_probabilities_put_all_mass_on_the_action_taken():
     table = policy.probabilities(contexts)
     assert table.shape == (40, 5)
     np.testing.assert_array_equal(table.sum(axis=1), 1)
-    np.testing.assert_array_equal(table[np.arange(40), policy.actions(contexts)], 1)
-    np.testing.assert_array_equal(sample(table, np.random.default_rng(0)), policy.actions(contexts))
+    np.testing.assert_array_equal(table[np.arange(40), policy.indices(contexts)], 1)
+    np.testing.assert_array_equal(sample(table, np.random.default_rng(0)), policy.indices(contexts))
 
 
 def test_no_contexts_give_no_actions():
     policy = greedy(np.eye(3), [0, 1, 2])
-    assert policy.actions(np.empty((0, 3))).shape == (0,)
+    assert policy.indices(np.empty((0, 3))).shape == (0,)
     assert policy.probabilities(np.empty((0, 3))).shape == (0, 3)
 
 

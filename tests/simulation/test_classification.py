@@ -29,7 +29,7 @@ class Truth:
     def __init__(self, world, wrong=0):
         self.world, self.wrong = world, wrong
 
-    def actions(self, contexts, rng=None):
+    def indices(self, contexts, rng=None):
         rows = self.world.held_out_rows
         np.testing.assert_array_equal(contexts, self.world.features[rows])
         return (self.world.labels[rows] + (np.arange(len(rows)) < self.wrong)) % 3

@@ -64,7 +64,7 @@ def test_actions_are_drawn_from_the_distribution(support):
     table = log.support.distribution()
     error = np.sqrt((table * (1 - table)).sum(axis=0))
     assert (np.abs(log.counts - table.sum(axis=0)) <= SURE * error).all()
-    other = logging_policy(support, WORLD, unsupported=0.4, seed=2).actions(
+    other = logging_policy(support, WORLD, unsupported=0.4, seed=2).indices(
         log.contexts, np.random.default_rng(77)
     )
     assert log.support.contains(np.arange(log.n_rows), other).all()
@@ -234,7 +234,7 @@ class TestArguments:
 
     def test_a_random_policy_wants_a_generator(self):
         with pytest.raises(SettingError, match="rng="):
-            logging_policy("region", WORLD, unsupported=0.2).actions(np.ones((1, 3)))
+            logging_policy("region", WORLD, unsupported=0.2).indices(np.ones((1, 3)))
 
 
 def test_a_policy_of_ones_own_is_used():

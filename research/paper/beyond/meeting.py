@@ -64,8 +64,8 @@ class Meeting:
             trace = play(learner, self.stream, call_budget=cut, delay=self.delay)
             calls, actions = int(trace.needs_reward.sum()), trace.actions
         policy = learner.policy()
-        rest = policy.actions(self.stream.contexts[len(actions) :])
-        return Played(calls, np.concatenate([actions, rest]), policy.actions(self.fresh))
+        rest = policy.indices(self.stream.contexts[len(actions) :])
+        return Played(calls, np.concatenate([actions, rest]), policy.indices(self.fresh))
 
     def outsider(self, record: Record, seed: int) -> Played:
         """Somebody else's learner, which calls every round."""

@@ -88,6 +88,9 @@ class GapMap:
     coverage: float | None
     searched: int
 
+    def __repr__(self) -> str:
+        return f"GapMap({len(self.gaps)} of {self.found} gaps, searched in {self.searched:,} rows)"
+
 
 @dataclass(eq=False)
 class _Candidate:

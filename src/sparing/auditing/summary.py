@@ -5,7 +5,7 @@ import operator
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics
 from sparing.model.supported import find_elbow
 from sparing.policies.policy import Policy
+from sparing.report import notebook
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +194,25 @@ class Audit:
         """The finding, in one or two sentences."""
         return wording.headline(self)
 
+    def to_frame(self) -> "pandas.DataFrame":
+        """The actions as a pandas frame, a row each in the log's order: `action`, and what `ActionAudit` says of it.
+
+        `rows`, `share`, `supported`, `zero`, `ineligible`, `rare`, `undecided`, `implied`, `certified_error`, `certified`.
+        """
+        found = notebook.records([asdict(action) for action in self.per_action])
+        return notebook.frame({"action": found.pop("name"), **found})
+
     def __str__(self) -> str:
         return "\n".join([*advice.lines(self), "", *wording.summary(self)])
+
+    def __repr__(self) -> str:
+        sizes = f"{self.rows:,} rows, {self.actions:,} actions, {len(self.never_logged):,} never tried"
+        return f"Audit({sizes}, support {self.support}, verdict {self.verdict}; print it for the rest)"
+
+    def _repr_html_(self) -> str:
+        header, rows = wording.action_table(self, most=self.actions)
+        title = f"Audit: {wording.facts(self)['log']}"
+        return notebook.card(title, said=[self.headline], header=header, rows=rows, notes=self.notes)
 
 
 def audit(

@@ -132,7 +132,7 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
 def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[float, float, np.ndarray]:
     """Live and held-out error and calls so far of what a learner knows before it goes live."""
     policy, live = learner.policy(), world.live_stream(None, np.random.default_rng(0))
-    wrong = policy.actions(live.contexts) != live.means.argmax(axis=1)
+    wrong = policy.indices(live.contexts) != live.means.argmax(axis=1)
     return float(wrong.mean()), world.error(policy), np.zeros(len(live))
 
 

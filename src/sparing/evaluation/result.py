@@ -1,7 +1,19 @@
 """What `evaluate` answers: an estimate for each method, and words for them all."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sparing.report import notebook
+
+if TYPE_CHECKING:
+    import pandas
+
+HEADER = ("method", "value", "interval", "with the unseen", "mass", "rows*")
+"""The columns of the table of estimates."""
+
+SMALLEST_SHOWN = 0.0005
+"""A mass below this would be printed as 0 %."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,26 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """The estimate as plain values."""
         return asdict(self)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The estimate as a row under `HEADER`; ! marks what the log does not support, ~ few rows, ^ clipping."""
+        bounds = "unknown"
+        if self.support_low is not None:
+            bounds = f"[{self.support_low:.4g}, {self.support_high:.4g}]"
+        signs = ((self.flagged, "!"), (self.few_rows, "~"), (self.clipped_mass > 0, "^"))
+        marks = "".join(sign for there, sign in signs if there)
+        return (
+            self.method,
+            f"{self.value:.4g} {marks}".strip(),
+            "none" if self.refused else f"[{self.low:.4g}, {self.high:.4g}]",
+            "none" if self.refused else bounds,
+            "unknown" if self.unsupported_mass is None else f"{self.unsupported_mass:.1%}",
+            f"{self.effective_sample_size:,.0f}",
+        )
+
+    def __repr__(self) -> str:
+        return f"Estimate({self})"
 
     def __str__(self) -> str:
         own = "no interval" if self.refused else f"[{self.low:.4g}, {self.high:.4g}]"
@@ -101,9 +133,29 @@ class Evaluation:
         """Whether any value is not supported by the log."""
         return any(estimate.flagged for estimate in self.estimates)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must not be overlooked, a line each; the marks are those of `Estimate.cells`."""
+        return tuple(_warnings(self))
+
     def to_dict(self) -> dict[str, Any]:
         """The evaluation as plain values."""
         return asdict(self)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The estimates as a pandas frame, a row a method, a column for each field of `Estimate` but its notes."""
+        found = notebook.records([estimate.to_dict() for estimate in self.estimates])
+        found.pop("notes", None)
+        return notebook.frame(found)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{estimate.method} {estimate.value:.4g}" for estimate in self.estimates)
+        return f"Evaluation({self.rows:,} rows, {values}; print it for the rest)"
+
+    def _repr_html_(self) -> str:
+        first, rows = str(self).splitlines()[0], [estimate.cells for estimate in self.estimates]
+        notes = [*self.warnings, "* effective rows, as the weights leave them", *self.notes]
+        return notebook.card(f"Evaluation: {first}", header=HEADER, rows=rows, notes=notes)
 
     def __str__(self) -> str:
         how = "given" if self.reward_range_given else "assumed from the rewards seen"
@@ -119,3 +171,27 @@ class Evaluation:
             *(f"note: {note}" for note in self.notes),
         ]
         return "\n".join(lines)
+
+
+def _warnings(found: Evaluation) -> Iterator[str]:
+    few = [e.method for e in found.estimates if e.few_rows]
+    if few:
+        yield f"FEW ROWS: {', '.join(few)} rest on few effective rows (~); take a policy nearer to the log, or more rows."
+    cut = [f"{e.method} ({e.clipped_mass:.1%})" for e in found.estimates if e.clipped_mass > 0]
+    if cut:
+        yield f"CLIPPED: weights were clipped, which takes this much of the policy away (^): {', '.join(cut)}."
+    if any(estimate.in_sample for estimate in found.estimates):
+        yield "IN-SAMPLE: these rows taught the policy, so every value here is too high."
+    if not found.flagged:
+        return
+    mass, unknown = found.unsupported_mass, [e.method for e in found.estimates if e.unsupported_mass is None]
+    if mass is not None and mass >= SMALLEST_SHOWN:
+        share = f"{mass:.0%}" if mass >= 0.01 else f"{mass:.1%}"
+        yield f"NOT SUPPORTED: {share} of the policy's mass lies where this log cannot tell; use the bounds, not the values (!)."
+    elif unknown:
+        yield (
+            "NOT KNOWN: the log does not say which actions it could have taken, so how much of the policy it cannot "
+            f"see is unknown to {', '.join(unknown)} (!)."
+        )
+    else:
+        yield "NOT SUPPORTED: the policy plays actions that could have been logged but have no row (!); see the note."

@@ -237,6 +237,11 @@ class Log:
             f"{propensities}, support {self.support.kind})"
         )
 
+    def _repr_html_(self) -> str:
+        from sparing.log.showing import card_of
+
+        return card_of(self, "Log", self.n_rows)
+
 
 def _distributions(values: Any, n: int, k: int) -> np.ndarray:
     """Full action distributions, (n, K)."""

@@ -105,6 +105,11 @@ class Rows(ABC):
         kept = repr(self.header).partition("rows, ")[2]
         return f"{type(self).__name__}({self.n_rows} rows, {kept}"
 
+    def _repr_html_(self) -> str:
+        from sparing.log.showing import card_of
+
+        return card_of(self.header, type(self).__name__, self.n_rows)
+
 
 class Memory(Rows):
     """A log that is in memory, walked as all others are."""

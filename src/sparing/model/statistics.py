@@ -71,6 +71,9 @@ class Statistics:
         """Rows summed, n."""
         return int(self.counts.sum())
 
+    def __repr__(self) -> str:
+        return f"Statistics({self.n_rows} rows, {self.n_actions} actions, {self.n_features} features)"
+
     def __add__(self, other: "Statistics") -> "Statistics":
         if self.response.shape != other.response.shape:
             raise LogError(

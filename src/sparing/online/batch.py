@@ -12,8 +12,11 @@ from sparing.errors import DecisionError
 from sparing.log.limits import LARGEST
 from sparing.online.engine import choosing, running
 from sparing.online.rules import REASONS
+from sparing.report.notebook import frame
 
 if TYPE_CHECKING:
+    import pandas
+
     from sparing.online.learner import Learner
 
 PART = 4096
@@ -42,6 +45,19 @@ class Decisions:
     def labels(self) -> list[Hashable]:
         """The actions by their names."""
         return [self.action_names[action] for action in self.actions]
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The answers as a pandas frame, a row a context: `action` by its label, `needs_reward`, `reason`, `value`, `low`, `high`, `worth`.
+
+        `worth` is there where the learner knows what a call costs.
+        """
+        columns: dict[str, Any] = {
+            "action": self.labels(),
+            "needs_reward": self.needs_reward,
+            "reason": self.reasons,
+        }
+        columns |= {"value": self.values, "low": self.lows, "high": self.highs}
+        return frame(columns if self.worths is None else columns | {"worth": self.worths})
 
     def __repr__(self) -> str:
         asked = int(self.needs_reward.sum())

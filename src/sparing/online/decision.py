@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from sparing.log.labels import cut
+
 REACH = 8.0
 """Deviations to each side that the integral in `chance_against` covers."""
 
@@ -117,6 +119,12 @@ class Decision(NamedTuple):
     high: float
     chances: Chances | Drawn
     worth: float | None = None
+
+    def __repr__(self) -> str:
+        worth = "" if self.worth is None else f", worth {self.worth:.4g}"
+        asks = "needs its reward" if self.needs_reward else "needs no reward"
+        value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}"
+        return f"Decision({self.id}, action {cut(repr(self.action))}, {asks} ({self.reason}), {value})"
 
     @property
     def play_probability(self) -> float:

@@ -23,6 +23,7 @@ from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.rules import REASONS, SkipRule
 from sparing.online.sets import UNLIMITED, ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
+from sparing.report.notebook import card
 
 CERTAIN = Chances(1.0, 0.0)
 _new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much
@@ -383,3 +384,8 @@ class Learner(Core):
             f"Learner({self.algorithm}, {self.n_actions} actions, {self.n_features} features, "
             f"{self.calls} calls in {self.rounds} rounds, {len(self.open)} open)"
         )
+
+    def _repr_html_(self) -> str:
+        told = f"{self.calls:,} calls in {self.rounds:,} rounds, {len(self.open):,} open"
+        sizes = f"{self.n_actions:,} actions, {self.n_features:,} features"
+        return card(f"Learner: {self.algorithm}, {sizes}", said=[told], notes=[self.guarantee])

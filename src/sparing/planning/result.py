@@ -1,11 +1,15 @@
 """What a plan says: calls, regret and gain of each learner over the worlds, and what follows from them."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparing.planning import wording
+from sparing.report import notebook
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,50 @@ class Plan:
             best = self.best_within(self.budget)
             asked["budget"] = {"at_most": self.budget, "option": best and best.label}
         return asked
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The options at the horizon as a pandas frame, a row each, the log alone first.
+
+        `option`, `learner`, `price`, `tolerance`, `frontier`; means of `calls`, `regret`, `gain`, `spend` and `net`, each with its prediction
+        interval (`calls_low`, `calls_high`, …) and the mean's standard error (`calls_error`, …); spend and net are missing
+        where the price is unknown.
+        """
+        return notebook.frame(notebook.records([self._flat(option) for option in self.options]))
+
+    def _flat(self, option: Option) -> dict[str, Any]:
+        numbers = {
+            "calls": option.calls_at(),
+            "regret": option.regret_at(),
+            "gain": self.gain(option),
+            "spend": self.spend(option),
+            "net": self.net(option),
+        }
+        found: dict[str, Any] = {
+            "option": option.label,
+            "learner": option.name,
+            "price": option.price,
+            "tolerance": option.tolerance,
+            "frontier": option in self.frontier,
+        }
+        for name, number in numbers.items():
+            found[name] = number and number.mean
+            for part in ("low", "high", "error"):
+                found[f"{name}_{part}"] = number and getattr(number, part)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Plan({self.horizon:,} rounds, {len(self.options)} options in {self.worlds} worlds; print it for the rest)"
+
+    def _repr_html_(self) -> str:
+        about = wording.table(self)[0]
+        said = [self.sentence, *self.answers]
+        return notebook.card(
+            f"Plan: {about}",
+            said=said,
+            header=wording.header(self),
+            rows=wording.rows(self),
+            notes=self.assumptions,
+        )
 
     def __str__(self) -> str:
         basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]

@@ -9,7 +9,7 @@ from sparing.model.trees import Trees
 from sparing.policies.policy import Certain, SupportModel, best_actions, linear_scores
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BoostedPolicy(Certain):
     """argmax_a score_a(x) of sums of trees, ties to the action with the smallest priority number, (K,).
 
@@ -30,7 +30,7 @@ class BoostedPolicy(Certain):
                 f"{k} actions; expected one entry for each"
             )
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The best action by the trees, (n,)."""
         x = self.rows(contexts, self.trees.n_features)
         mask = None if self.support is None else self.support(x)
@@ -41,7 +41,7 @@ class BoostedPolicy(Certain):
         return self.trees.scores(contexts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StackedPolicy(BoostedPolicy):
     """argmax_a w₀·x·θ_a + w₁·r̂_a(x): a linear reward model and sums of trees, added; theta (K, d), weights (2,)."""
 

@@ -107,6 +107,9 @@ class Fingerprint:
     counts: np.ndarray
     split: Split | None = None
 
+    def __repr__(self) -> str:
+        return f"Fingerprint({self.rows:,} rows, {'none held out' if self.split is None else self.split})"
+
     def __post_init__(self) -> None:
         whole("rows", self.rows)
         sketch, counts = self.sketch, self.counts

@@ -30,8 +30,8 @@ class Policy(Protocol):
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x) for contexts (n, d), shape (n, K)."""
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """One action index for each context, (n,); `rng` is needed only where the policy is random."""
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """One action for each context, as its place among `action_names`, (n,); `rng` is needed only where the policy is random."""
 
 
 class SupportModel(Protocol):
@@ -41,12 +41,26 @@ class SupportModel(Protocol):
         """Boolean (n, K) for contexts (n, d), with at least one action in each row."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Taught:
     """A policy that may know which rows taught it, and what encoded their raw columns; None where that is not known."""
 
     taught: Fingerprint | None = field(default=None, kw_only=True)
     encoder: Encoder | None = field(default=None, kw_only=True)
+
+    def actions(self, contexts: Any, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The label of one action for each context, (n,): of a frame, mappings of raw columns, or an array (n, d).
+
+        `rng` is needed only where the policy is random. Whole numbers come as such, other labels as objects.
+        """
+        chosen: Policy = self  # type: ignore[assignment]
+        return label_array(chosen.action_names)[chosen.indices(contexts, rng)]
+
+    def __repr__(self) -> str:
+        policy: Any = self
+        kind = getattr(policy, "method", type(self).__name__)
+        taught = "" if self.taught is None else f", learnt from {self.taught.rows:,} rows"
+        return f"{type(self).__name__}({kind}, {len(policy.action_names):,} actions{taught})"
 
     def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
         """Contexts (n, d), from a frame or mappings of raw columns, or as they are; d is checked where it is known."""
@@ -74,22 +88,22 @@ class Taught:
         return self.taught.held_out(log)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certain(Taught, ABC):
     """A policy that knows its action: all mass is on it."""
 
     action_names: tuple[Hashable, ...]
 
     @abstractmethod
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action of each context, (n,); nothing is drawn."""
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """1 for the action, 0 for all others, (n, K)."""
-        return one_hot(self.actions(contexts), len(self.action_names))
+        return one_hot(self.indices(contexts), len(self.action_names))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Drawn(Taught, ABC):
     """A policy that draws its actions."""
 
@@ -99,14 +113,14 @@ class Drawn(Taught, ABC):
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x), (n, K)."""
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """Draw an action for each context, (n,)."""
         if rng is None:
             raise SettingError("this policy is random; pass rng=np.random.default_rng(seed)")
         return sample(self.probabilities(contexts), rng)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Linear:
     """A policy by parameters theta (K, d), with other arrays beside them, one entry an action."""
 
@@ -124,7 +138,7 @@ class Linear:
                 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GreedyPolicy(Linear, Certain):
     """argmax_a x·θ_a, ties to the action with the smallest priority number; theta (K, d).
 
@@ -136,13 +150,13 @@ class GreedyPolicy(Linear, Certain):
     method: str = "greedy"
     notes: tuple[str, ...] = ()
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The best action by the estimates, (n,)."""
         x = self.rows(contexts, self.theta.shape[1])
         return best_actions(linear_scores(x, self.theta), self.priority, _mask(self.support, x))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PessimisticPolicy(Linear, Certain):
     """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x): the best of the lower limits.
 
@@ -161,13 +175,13 @@ class PessimisticPolicy(Linear, Certain):
         x = self.rows(contexts, self.theta.shape[1])
         return linear_scores(x, self.theta) - self.radius * widths(self.inverse, x)
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action with the best lower limit, (n,)."""
         x = self.rows(contexts, self.theta.shape[1])
         return best_actions(self.low(x), self.priority, _mask(self.support, x))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SoftmaxPolicy(Linear, Drawn):
     """π(a|x) ∝ exp(x·θ_a/temperature) over the supported actions, 0 elsewhere; theta (K, d)."""
 
@@ -195,7 +209,7 @@ class SoftmaxPolicy(Linear, Drawn):
         return softmax(x @ self.theta.T / self.temperature, _mask(self.support, x))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UniformPolicy(Drawn):
     """Every action with probability 1/K, whatever the context."""
 
@@ -208,7 +222,7 @@ class UniformPolicy(Drawn):
         return np.full((len(self.rows(contexts)), k), 1 / k)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConstantPolicy(Certain):
     """Always one action, given by its label."""
 
@@ -220,9 +234,18 @@ class ConstantPolicy(Certain):
         if self.action not in self.action_names:
             raise SettingError(f"unknown action {self.action!r}; must be one of {self.action_names!r}")
 
-    def actions(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The one action, (n,)."""
         return np.full(len(self.rows(contexts)), self.action_names.index(self.action))
+
+
+def label_array(names: tuple[Hashable, ...]) -> np.ndarray:
+    """Labels as an array (K,): whole numbers as such, others as objects."""
+    if all(type(name) is int and abs(name) < 2**63 for name in names):
+        return np.array(names, dtype=np.int64)
+    table = np.empty(len(names), dtype=object)
+    table[:] = names
+    return table
 
 
 def linear_scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:

@@ -192,7 +192,7 @@ def support_model(log: Log, support: Any) -> SupportModel:
     return KnownSupport.fixed(np.array([name in labels for name in log.action_names]), log.n_features)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TablePolicy(ByContext, Drawn):
     """Distributions by exact context; contexts (m, d) are distinct, table (m, K) their distributions.
 

@@ -18,7 +18,7 @@ TRAINING = 50
 """Rows for each action that the `sharpened` logger was trained on."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LoggingPolicy(Drawn):
     """A policy given by its table of probabilities; an action of probability 0 is unsupported."""
 

@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +15,12 @@ from sparing.online.decision import Decision
 from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
 from sparing.online.rules import REASONS
+from sparing.report.notebook import frame
 from sparing.settings import among, share, whole
 from sparing.simulation.worlds import Stream, World
+
+if TYPE_CHECKING:
+    import pandas
 
 Progress = Callable[[int, int], None]
 """Called now and then with the rounds done and the rounds in all."""
@@ -64,6 +69,15 @@ class Trace:
     def reason_counts(self) -> dict[str, int]:
         """How often each reason was given."""
         return dict(Counter(self.reasons.tolist()).most_common())
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The rounds as a pandas frame, a row each, its index `round` from 0: `action` as its index, `needs_reward`, `reason`, `loss`.
+
+        And, so far, `calls` and `regret`.
+        """
+        columns = {"action": self.actions, "needs_reward": self.needs_reward, "reason": self.reasons}
+        columns |= {"loss": self.losses, "calls": self.calls, "regret": self.regret}
+        return frame(columns, index="round")
 
     def __repr__(self) -> str:
         totals = f", {int(self.calls[-1])} calls, regret {self.regret[-1]:.4g}" if len(self) else ""

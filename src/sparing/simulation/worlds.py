@@ -214,7 +214,7 @@ class ClassificationWorld(_RowsWorld):
         rows = self.held_out_rows
         if not len(rows):
             raise SettingError("split='paper' leaves no rows to score a policy on; use split='default'")
-        return float((policy.actions(self.features[rows], rng) != self.labels[rows]).mean())
+        return float((policy.indices(self.features[rows], rng) != self.labels[rows]).mean())
 
 
 class RoutingWorld(_RowsWorld):

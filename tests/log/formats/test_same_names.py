@@ -41,7 +41,7 @@ def test_open_bandit_files_with_other_values(tmp_path):
     for j, name in enumerate(taught.feature_names):
         np.testing.assert_array_equal(other.contexts[:, j], column.get(name, np.zeros(plain.n_rows)))
     # By hand: item 0 for kind a, item 1 for the others; a kind never seen is scored by what else is known.
-    chosen = policy.actions(other.contexts)
+    chosen = policy.indices(other.contexts)
     known = column["user_feature_0=d"] == 0
     np.testing.assert_array_equal(chosen[known], np.where(column["user_feature_0=a"] == 1, 0, 1)[known])
     by_hand = ((chosen == other.actions) * other.rewards / 0.5).mean()
