@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from sparing.auditing import trees
+from sparing.auditing import segments
 from sparing.auditing.facts import column_sums
 from sparing.auditing.segments import Binned
+from sparing.auditing.trees import grown_leaves
 
 ROWS = 700
 
@@ -42,7 +43,7 @@ def test_the_same_trees(seed):
     binned, wanted = Binned(x), list(hits(rng, x))
     split = 0
     for smallest, bar, depth in ((1, 0.0, 3), (14, 0.05, 3), (60, 0.3, 2), (400, 0.0, 3), (5, 0.02, 5)):
-        found = trees.compiled_leaves(
+        found = grown_leaves(
             binned, range(len(wanted)), wanted.__getitem__, smallest=smallest, bar=bar, depth=depth
         )
         plain = [binned.leaves(hit, smallest=smallest, bar=bar, depth=depth) for hit in wanted]
@@ -54,7 +55,7 @@ def test_the_same_trees(seed):
 def test_the_same_trees_where_nothing_can_be_split():
     for x in (np.ones((50, 2)), np.empty((0, 2)), np.arange(3.0)[:, None]):
         hit = np.arange(len(x)) % 2 == 0
-        (found,) = trees.compiled_leaves(Binned(x), [0], lambda _, hit=hit: hit, smallest=2, bar=0.0)
+        (found,) = grown_leaves(Binned(x), [0], lambda _, hit=hit: hit, smallest=2, bar=0.0)
         assert found == Binned(x).leaves(hit, smallest=2, bar=0.0)
 
 
@@ -64,11 +65,11 @@ def test_the_same_counts_in_leaves(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     x, actions = contexts(rng), rng.integers(0, 20, ROWS)
     smallest = {"smallest": 20, "bar": 0.0}
-    leaves = trees.leaves_of(Binned(x), range(21), lambda action: actions == action, **smallest)
+    leaves = segments.leaves_of(Binned(x), range(21), lambda action: actions == action, **smallest)
     others, taken = contexts(rng, rows=2500), rng.integers(0, 20, 2500)
-    plain = trees.counted(leaves, others, taken)
-    monkeypatch.setattr(trees, "COMPILED_CELLS", 0)
-    np.testing.assert_array_equal(trees.counted(leaves, others, taken), plain)
+    plain = segments.counted(leaves, others, taken)
+    monkeypatch.setattr(segments, "COMPILED_PAIRS", 0)
+    np.testing.assert_array_equal(segments.counted(leaves, others, taken), plain)
     owner = [action for action, tree in enumerate(leaves) for _ in tree]
     inside = [leaf.segment.contains(others) for tree in leaves for leaf in tree]
     np.testing.assert_array_equal(plain[1], np.sum(inside, axis=1))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.auditing.measuring import Measures, Measuring
-from sparing.auditing.segments import Binned, Segment, half_space, searched
-from sparing.auditing.trees import leaves_of
+from sparing.auditing.segments import Binned, Segment, half_space, leaves_of, searched
 from sparing.auditing.wording import counted, named, percent
 from sparing.engines import local
 from sparing.log import Log

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,10 +26,19 @@ DIGITS = 3
 TERMS = 6
 """Features in the sum that describes a half-space, at most."""
 
+COMPILED_CELLS, COMPILED_PAIRS = 2**25, 2**26
+"""Numbers that all trees look at from which compiled code grows them, and (leaf, row) pairs from which it counts.
+
+NumPy takes half a second for as many, about what loading the code takes.
+"""
+
 NEWTON_STEPS = 6
 
 NEGLIGIBLE = 0.05
 """A term that varies less than this, beside the one that varies most, is left out of the sum."""
+
+Hits = Callable[[int], np.ndarray]
+"""Whether each row is what an action's tree looks for, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,40 @@ class Binned:
             return float(self.cuts[feature][code])
         best = int(gain.argmax())
         return between(float(values[best]), float(values[best + 1]))
+
+
+def leaves_of(
+    binned: Binned, actions: Sequence[int], hits: Hits, *, smallest: int, bar: float
+) -> list[list[Leaf]]:
+    """The leaves of each action's tree."""
+    if len(actions) * binned.codes.size < COMPILED_CELLS:
+        return [binned.leaves(hits(action), smallest=smallest, bar=bar) for action in actions]
+    from sparing.auditing.trees import grown_leaves
+
+    return grown_leaves(binned, actions, hits, smallest=smallest, bar=bar)
+
+
+def counted(
+    leaves: Sequence[Sequence[Leaf]], contexts: np.ndarray, actions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of rows with contexts (n, d) and actions (n,), those of its tree's action in each leaf, and all in it; both (G,).
+
+    There is a tree for each of all actions.
+    """
+    columns = np.ascontiguousarray(contexts[np.argsort(actions, kind="stable")].T)
+    ends = np.cumsum(np.bincount(actions, minlength=len(leaves))).tolist()
+    runs = list(zip([0, *ends], ends, strict=False))  # where the rows of each action stand now
+    if sum(map(len, leaves)) * len(contexts) >= COMPILED_PAIRS:
+        from sparing.auditing.trees import counted_leaves
+
+        return counted_leaves(leaves, columns, runs)
+    hits, sizes = [], []
+    for tree, (start, stop) in zip(leaves, runs, strict=True):
+        for leaf in tree:
+            inside = leaf.segment.contains(columns.T)
+            hits.append(np.count_nonzero(inside[start:stop]))
+            sizes.append(np.count_nonzero(inside))
+    return np.array(hits), np.array(sizes)
 
 
 def _gain(inside: np.ndarray, struck: np.ndarray, n: int, hits: int, smallest: int) -> np.ndarray:

@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Segment, searched
-from sparing.auditing.trees import counted, leaves_of
+from sparing.auditing.segments import Binned, Segment, counted, leaves_of, searched
 from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
