@@ -12,6 +12,7 @@ _FOLD = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _MINUS_ZERO = np.uint64(1 << 63)
 _FIRST, _BUCKETS = np.uint64(48), 2**16
+_PLACES = 4096
 
 
 @compiled
@@ -62,20 +63,43 @@ def sorted_hashes(hashes: np.ndarray) -> np.ndarray:
 
 @compiled
 def joined_hashes(one: np.ndarray, two: np.ndarray, most: int) -> np.ndarray:
-    """The smallest different ones, so many at most, of two arrays of hashes in order."""
+    """The smallest different ones, so many at most, of two arrays of different hashes in order."""
     found = np.empty(min(most, len(one) + len(two)), dtype=np.uint64)
     i, j, many = 0, 0, 0
-    while many < most and (i < len(one) or j < len(two)):
-        if j == len(two) or (i < len(one) and one[i] <= two[j]):
-            value = one[i]
-            i += 1
-        else:
-            value = two[j]
-            j += 1
-        if many == 0 or found[many - 1] != value:
-            found[many] = value
-            many += 1
+    while many < most and i < len(one) and j < len(two):  # no branch that a processor would have to guess
+        left, right = one[i], two[j]
+        found[many] = min(left, right)
+        i += left <= right
+        j += right <= left
+        many += 1
+    while many < most and i < len(one):
+        found[many] = one[i]
+        i, many = i + 1, many + 1
+    while many < most and j < len(two):
+        found[many] = two[j]
+        j, many = j + 1, many + 1
     return found[:many].copy()
+
+
+@compiled
+def few_words(words: np.ndarray, multiplier: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+    """The different words of an array (n,), in no order, and how often each occurs; none where they are not few."""
+    keys, counts = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.int64)
+    mask, found = np.uint64(_PLACES - 1), 0
+    for row in range(len(words)):
+        word = words[row]
+        state = word * multiplier
+        place = (state ^ (state >> _FOLD)) & mask
+        while counts[place] != 0 and keys[place] != word:
+            place = (place + np.uint64(1)) & mask
+        if counts[place] == 0:
+            if 2 * found == _PLACES:
+                return keys[:0], counts[:0]
+            keys[place] = word
+            found += 1
+        counts[place] += 1
+    there = np.flatnonzero(counts)
+    return keys[there], counts[there]
 
 
 @compiled
