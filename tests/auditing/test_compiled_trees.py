@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+import sparing
 from sparing.auditing import segments
 from sparing.auditing.facts import column_sums
-from sparing.auditing.segments import Binned
+from sparing.auditing.measuring import Measuring
+from sparing.auditing.segments import Binned, Bound, Segment
 from sparing.auditing.trees import grown_leaves
+from sparing.log.rows import Memory
 
 ROWS = 700
 
@@ -76,6 +79,29 @@ def test_the_same_counts_in_leaves(seed, monkeypatch):
     np.testing.assert_array_equal(
         plain[0], [np.sum(taken[w] == a) for a, w in zip(owner, inside, strict=True)]
     )
+
+
+def test_the_same_counts_in_segments():
+    """Boxes, half-spaces, several of them, and everything; by action."""
+    rng = np.random.default_rng(0)
+    x, actions = contexts(rng, rows=3000), rng.integers(0, 7, 3000)
+    log = sparing.Log.from_arrays(x, actions, np.zeros(3000), action_names=range(8))
+    line = Bound(((0, 1.0), (5, -0.62), (2, 0.1)), low=-0.4, high=0.3)
+    found = [
+        Segment(),
+        Segment((line,)),
+        Segment((Bound(((2, 1.0),), low=-np.inf, high=0.0), line)),
+        Segment().narrowed(0, -0.5, 0.8).narrowed(3, -np.inf, 0.5).narrowed(1, 0.0, np.inf),
+        Segment().narrowed(4, 3.0, np.inf),
+    ]
+    plain, fast = (Memory(log).fold(Measuring(found, 8, many=many)) for many in (False, True))
+    assert plain.supported is fast.supported is None
+    np.testing.assert_array_equal(fast.tried, plain.tried)
+    np.testing.assert_array_equal(fast.sizes, plain.sizes)
+    members = np.array([segment.contains(x) for segment in found])
+    np.testing.assert_array_equal(fast.sizes, members.sum(axis=1))
+    assert fast.rows == fast.sizes[0] == 3000
+    assert 0 == fast.sizes[4] < fast.sizes[2] < fast.sizes[1]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 255, 256, 1021])

@@ -9,8 +9,8 @@ import numpy as np
 
 from sparing.native.compiling import compiled
 
-PIECE = 1024
-"""Rows that are counted at a time."""
+PIECE, TILE = 1024, 256
+"""Rows of columns, and rows of contexts, that are counted at a time."""
 
 
 class Table(NamedTuple):
@@ -248,3 +248,52 @@ def count_boxes(
                 many += inside[row]
             counts[box] += many
     return counts
+
+
+class Conditions(NamedTuple):
+    """Segments as kernels look at them: the features of all; each bound's terms, from `terms` on, as places among those and
+    weights, its low and high; and each segment's bounds, from `bounds` on.
+    """
+
+    features: np.ndarray
+    places: np.ndarray
+    weights: np.ndarray
+    terms: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    bounds: np.ndarray
+
+
+@compiled
+def tally(conditions: Conditions, contexts: np.ndarray, actions: np.ndarray, n_actions: int) -> np.ndarray:
+    """Rows of each action in each segment, (G, K); sums of terms are added as `Bound.total` adds them."""
+    many = len(conditions.bounds) - 1
+    tried = np.zeros((many, n_actions), dtype=np.int64)
+    columns, total = np.empty((len(conditions.features), TILE)), np.empty(TILE)
+    inside = np.empty(TILE, dtype=np.bool_)
+    for start in range(
+        0, len(contexts), TILE
+    ):  # rows that stay in the cache, and no branch on what they hold
+        size = min(TILE, len(contexts) - start)
+        for place in range(len(columns)):
+            feature = conditions.features[place]
+            for row in range(size):
+                columns[place, row] = contexts[start + row, feature]
+        for segment in range(many):
+            for row in range(size):
+                inside[row] = True
+            for bound in range(conditions.bounds[segment], conditions.bounds[segment + 1]):
+                low, high = conditions.lows[bound], conditions.highs[bound]
+                for term in range(conditions.terms[bound], conditions.terms[bound + 1]):
+                    column, weight = columns[conditions.places[term]], conditions.weights[term]
+                    if term == conditions.terms[bound]:
+                        for row in range(size):
+                            total[row] = column[row] * weight
+                    else:
+                        for row in range(size):
+                            total[row] += column[row] * weight
+                for row in range(size):
+                    inside[row] &= (total[row] > low) & (total[row] <= high)
+            for row in range(size):
+                tried[segment, actions[start + row]] += inside[row]
+    return tried

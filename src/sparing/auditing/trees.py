@@ -1,4 +1,4 @@
-"""Many shallow trees on the same contexts, and the rows that lie in their leaves: compiled, on this machine's threads.
+"""Many shallow trees on the same contexts, on this machine's threads, and the rows that lie in segments: compiled.
 
 What is found is what the plain code of `segments` finds.
 """
@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from sparing.auditing.segment_kernels import Nodes, Table, count_boxes, grow, table_of
+from sparing.auditing.segment_kernels import Conditions, Nodes, Table, count_boxes, grow, table_of, tally
 from sparing.auditing.segments import DEPTH, Binned, Hits, Leaf, Segment, between
 from sparing.engines import local
+from sparing.log import Log
 
 TOGETHER = 16
 """Trees that a thread grows at a time."""
@@ -78,3 +79,22 @@ def _boxes(leaves: Sequence[Leaf]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             features[box, place] = bound.terms[0][0]
             lows[box, place], highs[box, place] = bound.low, bound.high
     return features, lows, highs
+
+
+def tallied(segments: Sequence[Segment], block: Log, n_actions: int) -> np.ndarray:
+    """Rows of each action in each segment, (G, K), of a block."""
+    bounds = [bound for segment in segments for bound in segment.bounds]
+    terms = [term for bound in bounds for term in bound.terms]
+    features, places = np.unique(
+        np.array([feature for feature, _ in terms], dtype=np.int64), return_inverse=True
+    )
+    conditions = Conditions(
+        features,
+        places,
+        np.array([weight for _, weight in terms], dtype=np.float64),
+        np.cumsum([0, *(len(bound.terms) for bound in bounds)]),
+        np.array([bound.low for bound in bounds], dtype=np.float64),
+        np.array([bound.high for bound in bounds], dtype=np.float64),
+        np.cumsum([0, *(len(segment.bounds) for segment in segments)]),
+    )
+    return tally(conditions, np.ascontiguousarray(block.contexts), block.actions.astype(np.int64), n_actions)
