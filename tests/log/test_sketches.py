@@ -21,6 +21,15 @@ def test_quantiles_of_few_values_are_numpys(values, many):
     assert found.counts.sum() == len(values)
 
 
+@pytest.mark.parametrize("different", [1, 2047, 2048, 2049, 5000])
+def test_values_are_counted_however_many_differ(different):
+    values = np.random.default_rng(different).permutation(np.arange(7000) % different) / different
+    one, other = (Values.of(values, many=many) for many in (False, True))
+    assert len(other.keys) == different
+    assert np.array_equal(one.keys, other.keys)
+    assert np.array_equal(one.counts, other.counts)
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch, many):
     monkeypatch.setattr(sketches, "MOST_VALUES", 1000)

@@ -112,7 +112,7 @@ class Sets:
         weights = np.bincount(place, minlength=len(places)).astype(float)
         counts = np.zeros((2, support.n_actions))
         for part, bits in unpacked(support, places):
-            counts[0] += weights[part] @ bits
+            counts[0] += weights[part] @ bits if (weights[part] != 1).any() else column_sums(bits)
             if support.probabilities is not None:
                 table = support.probabilities[places[part]]
                 counts[1] += weights[part] @ ((table > 0) & (table < rare))
@@ -163,6 +163,13 @@ def unpacked(support: Support, places: np.ndarray) -> Iterator[tuple[slice, np.n
     assert support.table is not None
     for part in Blocks.of(len(places), support.n_actions):
         yield part, np.unpackbits(support.table[places[part]], axis=1, count=support.n_actions)
+
+
+def column_sums(bits: np.ndarray) -> np.ndarray:
+    """How many of bits (n, K) are 1 in each column, (K,): as many rows at a time as a byte can count."""
+    whole = len(bits) // 255 * 255
+    parts = bits[:whole].reshape(-1, 255, bits.shape[1]).sum(axis=1, dtype=np.uint8)
+    return parts.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.auditing.measuring import Measures, Measuring
-from sparing.auditing.segments import Binned, Segment, half_space, searched
+from sparing.auditing.segments import Binned, Segment, half_space, leaves_of, searched
 from sparing.auditing.wording import counted, named, percent
+from sparing.engines import local
 from sparing.log import Log
+from sparing.log.blocks import Blocks
 from sparing.log.rows import Memory
 from sparing.model.ellipsoids import Ellipsoids
 
@@ -29,6 +31,9 @@ CHANCE = 0.01
 
 CANDIDATES = 300
 """Segments that are compared, the largest first."""
+
+SHORT_CELLS, SHORT_ROWS = 2**18, 256
+"""Multiplications in a product of some rows, at most, and rows of one, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,14 +180,36 @@ def search_gaps(
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
     if sets is not None and found:
-        low, high = sets.limits(contexts, reward_range)
-        best = np.where(possible, low, -np.inf).max(axis=1)
+        untried = sorted({action for gap in found for action in gap.actions})
+        best, high = _limits(sets, contexts, possible, untried, reward_range)
         for gap in found:
-            top = high[gap.inside][:, gap.actions].max(axis=1)
+            top = high[gap.inside][:, np.searchsorted(untried, gap.actions)].max(axis=1)
             gap.upside = float(np.maximum(0, top - best[gap.inside]).mean())
     found.sort(key=lambda gap: (-(gap.upside or 0), -gap.inside.sum()))
     listed = found[:limit]
     return Found(listed, len(found), _coverage(listed, ~possible), len(rows))
+
+
+def _limits(
+    sets: Ellipsoids,
+    contexts: np.ndarray,
+    possible: np.ndarray,
+    untried: list[int],
+    reward_range: tuple[float, float] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The largest L_b(x) over possible actions b, (n,), and U_a(x) of these actions, (n, len): on this machine's threads.
+
+    Products are kept so short that BLAS does not start threads of its own for each.
+    """
+
+    def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        low, high = sets.limits(contexts[rows], reward_range)
+        return np.where(possible[rows], low, -np.inf).max(axis=1), high[:, untried]
+
+    _ = sets.theta, sets.radius  # made once, not by each thread
+    step = max(SHORT_ROWS, SHORT_CELLS // contexts.shape[1] ** 2)
+    best, high = zip(*local().map(work, list(Blocks(0, len(contexts), step))), strict=True)
+    return np.concatenate(best), np.concatenate(high)
 
 
 def _candidates(
@@ -209,9 +236,10 @@ def _candidates(
         ]
 
     candidates: list[_Candidate] = []
-    for action in np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist():
+    blind = np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist()
+    trees = leaves_of(binned, blind, lambda action: possible[:, action], smallest=smallest, bar=HARDLY)
+    for action, leaves in zip(blind, trees, strict=True):
         hit = possible[:, action]
-        leaves = binned.leaves(hit, smallest=smallest, bar=HARDLY)
         boxes = gaps((leaf.segment for leaf in leaves), action)
         explained = sum(int((box.inside & ~hit).sum()) for box in boxes)
         if explained < BOXES_SUFFICE * (~hit).sum():

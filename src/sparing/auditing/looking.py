@@ -10,6 +10,7 @@ from sparing.auditing.gaps import Found, GapMap
 from sparing.auditing.measuring import Measures, Measuring
 from sparing.auditing.overlap import Doing, Followed
 from sparing.log import Log
+from sparing.log.context_index import SMALL
 from sparing.log.rows import Memory, Rows, Sample
 from sparing.log.walking import Statistic, Together
 from sparing.model.statistics import Statistics
@@ -97,7 +98,7 @@ def _walked(
     rows: Rows, found: Found, policy: Policy | np.ndarray | None, never: np.ndarray
 ) -> tuple[Measures, Doing | None]:
     """What is asked for, in one walk; none where nothing is."""
-    measuring = Measuring(found.segments, rows.n_actions)
+    measuring = Measuring(found.segments, rows.n_actions, many=rows.n_rows >= SMALL)
     if policy is not None:
         measures, doing = rows.fold(Together(measuring, Followed(policy, never)))
         return measures, doing

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -24,10 +26,19 @@ DIGITS = 3
 TERMS = 6
 """Features in the sum that describes a half-space, at most."""
 
+COMPILED_CELLS, COMPILED_PAIRS = 2**25, 2**26
+"""Numbers that all trees look at from which compiled code grows them, and (leaf, row) pairs from which it counts.
+
+NumPy takes half a second for as many, about what loading the code takes.
+"""
+
 NEWTON_STEPS = 6
 
 NEGLIGIBLE = 0.05
 """A term that varies less than this, beside the one that varies most, is left out of the sum."""
+
+Hits = Callable[[int], np.ndarray]
+"""Whether each row is what an action's tree looks for, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +108,12 @@ class Segment:
         return " and ".join(bound.words(encoder) for bound in self.bounds) or "everywhere"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Leaf:
-    """A segment with the rows in it that the tree was grown on, and how many of those were hits."""
+    """A segment, how many of the rows that the tree was grown on lie in it, and how many of those were hits."""
 
     segment: Segment
-    rows: np.ndarray
+    size: int
     hits: int
 
 
@@ -117,42 +128,56 @@ class Binned:
         self.cuts = [_thresholds(column) for column in self.contexts.T]
         self.width = max(map(len, self.cuts)) + 1
         codes = [np.searchsorted(cuts, x) for cuts, x in zip(self.cuts, self.contexts.T, strict=True)]
-        self.cells = np.column_stack(codes) + self.width * np.arange(len(codes))
+        self.codes = np.column_stack(codes)
         self.tried = 2 * max(1, sum(map(len, self.cuts)))
-        self.everyone = self._counts(np.arange(len(contexts)))
 
-    def leaves(
-        self, hit: np.ndarray, *, smallest: int, bar: float, depth: int = DEPTH, within: Leaf | None = None
-    ) -> list[Leaf]:
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """The codes (n, d) as one number for each feature and code."""
+        return self.codes + self.width * np.arange(len(self.cuts))
+
+    @cached_property
+    def everyone(self) -> np.ndarray:
+        """How many rows lie up to each threshold of each feature, (d, width)."""
+        return self._counts(np.arange(len(self.contexts)))
+
+    def leaves(self, hit: np.ndarray, *, smallest: int, bar: float, depth: int = DEPTH) -> list[Leaf]:
         """Split until hits and misses part: leaves of `smallest` rows or more, `depth` conditions deep.
 
         hit (n,) is what is looked for. Neighbours that both have a share of hits at or below `bar` are
         joined again: one region, fewer words.
         """
-        leaf = within or Leaf(Segment(), np.arange(len(hit)), int(hit.sum()))
-        split = self._best_split(leaf, hit, smallest) if depth else None
+        return self._grown(Segment(), np.arange(len(hit)), hit, smallest, bar, depth)
+
+    def _grown(
+        self, segment: Segment, rows: np.ndarray, hit: np.ndarray, smallest: int, bar: float, depth: int
+    ) -> list[Leaf]:
+        leaf = Leaf(segment, len(rows), int(hit[rows].sum()))
+        split = self._best_split(leaf, rows, hit, smallest) if depth else None
         if split is None:
             return [leaf]
         feature, cut = split
-        left = self.contexts[leaf.rows, feature] <= cut
+        left = self.contexts[rows, feature] <= cut
         leaves: list[Leaf] = []
-        for rows, low, high in ((leaf.rows[left], -np.inf, cut), (leaf.rows[~left], cut, np.inf)):
-            child = Leaf(leaf.segment.narrowed(feature, low, high), rows, int(hit[rows].sum()))
-            leaves += self.leaves(hit, smallest=smallest, bar=bar, depth=depth - 1, within=child)
-        return [leaf] if all(part.hits <= bar * len(part.rows) for part in leaves) else leaves
+        for part, low, high in ((rows[left], -np.inf, cut), (rows[~left], cut, np.inf)):
+            inside = segment.narrowed(feature, low, high)
+            leaves += self._grown(inside, part, hit, smallest, bar, depth - 1)
+        return [leaf] if all(part.hits <= bar * part.size for part in leaves) else leaves
 
-    def _best_split(self, leaf: Leaf, hit: np.ndarray, smallest: int) -> tuple[int, float] | None:
+    def _best_split(
+        self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, smallest: int
+    ) -> tuple[int, float] | None:
         """The cut after which the two shares of hits differ most (largest fall of their variance)."""
-        n = len(leaf.rows)
+        n = leaf.size
         if leaf.hits in (0, n) or n < 2 * smallest or self.width == 1:
             return None
-        inside = self.everyone if n == len(self.cells) else self._counts(leaf.rows)
-        struck = self._counts(leaf.rows[hit[leaf.rows]])
+        inside = self.everyone if n == len(self.cells) else self._counts(rows)
+        struck = self._counts(rows[hit[rows]])
         gain = _gain(inside[:, :-1], struck[:, :-1], n, leaf.hits, smallest)
         feature, code = divmod(int(gain.argmax()), self.width - 1)
         if gain[feature, code] <= leaf.hits**2 / n * (1 + 1e-12):
             return None
-        return feature, self._refined(leaf, hit, smallest, feature, code)
+        return feature, self._refined(leaf, rows, hit, smallest, feature, code)
 
     def _counts(self, rows: np.ndarray) -> np.ndarray:
         """How many of these rows lie up to each threshold of each feature, (d, width)."""
@@ -160,21 +185,56 @@ class Binned:
         counts = np.bincount(self.cells[rows].ravel(), minlength=math.prod(shape))
         return counts.reshape(shape).cumsum(axis=1)
 
-    def _refined(self, leaf: Leaf, hit: np.ndarray, smallest: int, feature: int, code: int) -> float:
+    def _refined(
+        self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, smallest: int, feature: int, code: int
+    ) -> float:
         """The best cut among the values on either side of a threshold, up to its neighbours."""
-        near = self.cells[leaf.rows, feature] - feature * self.width - code
-        before = leaf.rows[near < 0]
-        rows = leaf.rows[(near == 0) | (near == 1)]
+        near = self.codes[rows, feature] - code
+        before, rows = rows[near < 0], rows[(near == 0) | (near == 1)]
         order = rows[np.argsort(self.contexts[rows, feature], kind="stable")]
         values = self.contexts[order, feature]
         inside = len(before) + np.arange(1, len(order) + 1)
         struck = int(hit[before].sum()) + np.cumsum(hit[order])
-        gain = _gain(inside, struck, len(leaf.rows), leaf.hits, smallest)[:-1]
+        gain = _gain(inside, struck, leaf.size, leaf.hits, smallest)[:-1]
         gain[values[:-1] == values[1:]] = -np.inf
         if not np.isfinite(gain).any():
             return float(self.cuts[feature][code])
         best = int(gain.argmax())
-        return _between(float(values[best]), float(values[best + 1]))
+        return between(float(values[best]), float(values[best + 1]))
+
+
+def leaves_of(
+    binned: Binned, actions: Sequence[int], hits: Hits, *, smallest: int, bar: float
+) -> list[list[Leaf]]:
+    """The leaves of each action's tree."""
+    if len(actions) * binned.codes.size < COMPILED_CELLS:
+        return [binned.leaves(hits(action), smallest=smallest, bar=bar) for action in actions]
+    from sparing.auditing.trees import grown_leaves
+
+    return grown_leaves(binned, actions, hits, smallest=smallest, bar=bar)
+
+
+def counted(
+    leaves: Sequence[Sequence[Leaf]], contexts: np.ndarray, actions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of rows with contexts (n, d) and actions (n,), those of its tree's action in each leaf, and all in it; both (G,).
+
+    There is a tree for each of all actions.
+    """
+    columns = np.ascontiguousarray(contexts[np.argsort(actions, kind="stable")].T)
+    ends = np.cumsum(np.bincount(actions, minlength=len(leaves))).tolist()
+    runs = list(zip([0, *ends], ends, strict=False))  # where the rows of each action stand now
+    if sum(map(len, leaves)) * len(contexts) >= COMPILED_PAIRS:
+        from sparing.auditing.trees import counted_leaves
+
+        return counted_leaves(leaves, columns, runs)
+    hits, sizes = [], []
+    for tree, (start, stop) in zip(leaves, runs, strict=True):
+        for leaf in tree:
+            inside = leaf.segment.contains(columns.T)
+            hits.append(np.count_nonzero(inside[start:stop]))
+            sizes.append(np.count_nonzero(inside))
+    return np.array(hits), np.array(sizes)
 
 
 def _gain(inside: np.ndarray, struck: np.ndarray, n: int, hits: int, smallest: int) -> np.ndarray:
@@ -215,7 +275,7 @@ def half_space(contexts: np.ndarray, hit: np.ndarray, *, bar: float) -> Segment 
     excess[total[order[:-1]] == total[order[1:]]] = 0
     if excess.max(initial=0) <= 0:
         return None
-    high = _between(*total[order[excess.argmax() :][:2]].tolist())
+    high = between(*total[order[excess.argmax() :][:2]].tolist())
     if terms[0][1] < 0:
         return Segment((Bound(tuple((j, -w) for j, w in terms), low=-high),))
     return Segment((Bound(terms, high=high),))
@@ -236,14 +296,14 @@ def _thresholds(column: np.ndarray) -> np.ndarray:
     """Between the values where there are few, else rounded quantiles; each parts the rows in two."""
     values = np.unique(column)
     if len(values) <= CUTS + 1:
-        return np.array([_between(low, high) for low, high in itertools.pairwise(values.tolist())])
+        return np.array([between(low, high) for low, high in itertools.pairwise(values.tolist())])
     cuts = np.quantile(column, np.arange(1, CUTS + 1) / (CUTS + 1))
     decimals = DIGITS - 1 - int(np.floor(np.log10(values[-1] - values[0])))
     rounded = np.unique(np.round(cuts, decimals))
     return rounded[(rounded >= values[0]) & (rounded < values[-1])]
 
 
-def _between(low: float, high: float) -> float:
+def between(low: float, high: float) -> float:
     """The middle with as few digits as lie between the two: low ≤ cut < high."""
     middle = low + (high - low) / 2
     for digits in range(1, 17):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Leaf, Segment, searched
+from sparing.auditing.segments import Binned, Segment, counted, leaves_of, searched
 from sparing.auditing.wording import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
@@ -167,21 +167,17 @@ def _blind_segments(
 ) -> tuple[list[tuple[int, Segment]], np.ndarray, np.ndarray]:
     """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
     binned = Binned(log.contexts[first])
-    contexts = np.asfortranarray(log.contexts[second])
-    searched_actions, counted_actions = log.actions[first], log.actions[second]
+    actions = log.actions[first]
     smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
-    leaves: list[tuple[int, Leaf]] = []
-    hits, sizes = [], []
-    for action in range(log.n_actions):
-        rows = contexts[counted_actions == action]
-        for leaf in binned.leaves(searched_actions == action, smallest=smallest, bar=bar):
-            leaves.append((action, leaf))
-            hits.append(np.count_nonzero(leaf.segment.contains(rows)))
-            sizes.append(np.count_nonzero(leaf.segment.contains(contexts)))
-    low, high = share_limits(np.array(hits), np.array(sizes), confidence)
+    trees = leaves_of(
+        binned, range(log.n_actions), lambda action: actions == action, smallest=smallest, bar=bar
+    )
+    hits, sizes = counted(trees, log.contexts[second], log.actions[second])
+    low, high = share_limits(hits, sizes, confidence)
     blind: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
-    for number, (action, leaf) in enumerate(leaves):
+    pairs = ((action, leaf) for action, tree in enumerate(trees) for leaf in tree)
+    for number, (action, leaf) in enumerate(pairs):
         if high[number] < bar:
             blind.append((action, leaf.segment))
             unsupported[action] += sizes[number] / len(second)

@@ -12,6 +12,7 @@ _FOLD = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _MINUS_ZERO = np.uint64(1 << 63)
 _FIRST, _BUCKETS = np.uint64(48), 2**16
+_PLACES = 4096
 
 
 @compiled
@@ -25,15 +26,29 @@ def hash_row(words: np.ndarray, row: int, multiplier: np.uint64) -> np.uint64:
 
 
 @compiled
+def folded_word(state: np.uint64, word: np.uint64, multiplier: np.uint64) -> np.uint64:
+    """One more word in a hash, −0.0 taken as 0.0."""
+    state = (state ^ (np.uint64(0) if word == _MINUS_ZERO else word)) * multiplier
+    return state ^ (state >> _FOLD)
+
+
+@compiled
 def hash_rows(words: np.ndarray, multiplier: np.uint64) -> np.ndarray:
     """The hash of each row of numbers, given as words of 64 bits, −0.0 taken as 0.0, (n,)."""
     hashes = np.empty(len(words), dtype=np.uint64)
-    for row in range(len(words)):
+    whole = len(words) // 4 * 4
+    for row in range(0, whole, 4):  # four products that do not wait for each other
+        a = b = c = d = np.uint64(0)
+        for column in range(words.shape[1]):
+            a = folded_word(a, words[row, column], multiplier)
+            b = folded_word(b, words[row + 1, column], multiplier)
+            c = folded_word(c, words[row + 2, column], multiplier)
+            d = folded_word(d, words[row + 3, column], multiplier)
+        hashes[row], hashes[row + 1], hashes[row + 2], hashes[row + 3] = a, b, c, d
+    for row in range(whole, len(words)):
         state = np.uint64(0)
         for column in range(words.shape[1]):
-            word = words[row, column]
-            state = (state ^ (np.uint64(0) if word == _MINUS_ZERO else word)) * multiplier
-            state ^= state >> _FOLD
+            state = folded_word(state, words[row, column], multiplier)
         hashes[row] = state
     return hashes
 
@@ -62,20 +77,43 @@ def sorted_hashes(hashes: np.ndarray) -> np.ndarray:
 
 @compiled
 def joined_hashes(one: np.ndarray, two: np.ndarray, most: int) -> np.ndarray:
-    """The smallest different ones, so many at most, of two arrays of hashes in order."""
+    """The smallest different ones, so many at most, of two arrays of different hashes in order."""
     found = np.empty(min(most, len(one) + len(two)), dtype=np.uint64)
     i, j, many = 0, 0, 0
-    while many < most and (i < len(one) or j < len(two)):
-        if j == len(two) or (i < len(one) and one[i] <= two[j]):
-            value = one[i]
-            i += 1
-        else:
-            value = two[j]
-            j += 1
-        if many == 0 or found[many - 1] != value:
-            found[many] = value
-            many += 1
+    while many < most and i < len(one) and j < len(two):  # no branch that a processor would have to guess
+        left, right = one[i], two[j]
+        found[many] = min(left, right)
+        i += left <= right
+        j += right <= left
+        many += 1
+    while many < most and i < len(one):
+        found[many] = one[i]
+        i, many = i + 1, many + 1
+    while many < most and j < len(two):
+        found[many] = two[j]
+        j, many = j + 1, many + 1
     return found[:many].copy()
+
+
+@compiled
+def few_words(words: np.ndarray, multiplier: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+    """The different words of an array (n,), in no order, and how often each occurs; none where they are not few."""
+    keys, counts = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.int64)
+    mask, found = np.uint64(_PLACES - 1), 0
+    for row in range(len(words)):
+        word = words[row]
+        state = word * multiplier
+        place = (state ^ (state >> _FOLD)) & mask
+        while counts[place] != 0 and keys[place] != word:
+            place = (place + np.uint64(1)) & mask
+        if counts[place] == 0:
+            if 2 * found == _PLACES:
+                return keys[:0], counts[:0]
+            keys[place] = word
+            found += 1
+        counts[place] += 1
+    there = np.flatnonzero(counts)
+    return keys[there], counts[there]
 
 
 @compiled

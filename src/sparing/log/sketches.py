@@ -28,15 +28,16 @@ class Values:
 
     @classmethod
     def of(cls, values: np.ndarray, *, many: bool = False) -> "Values":
-        """Those of an array (n,); `many`: it is one of many, and compiled code finds equal ones."""
+        """Those of an array (n,); `many`: it is one of many, and compiled code counts them where few differ."""
         bits = (values + 0.0).view(np.uint64)
-        if not many:
-            return cls(*np.unique(bits, return_counts=True))._cut()
-        from sparing.log.grouping import MULTIPLIER, distinct_rows
+        if many:
+            from sparing.log.grouping import MULTIPLIER, few_words
 
-        first, which = distinct_rows(bits[:, None], MULTIPLIER)
-        order = np.argsort(bits[first])
-        return cls(bits[first][order], np.bincount(which, minlength=len(first))[order])._cut()
+            keys, counts = few_words(bits, MULTIPLIER)
+            if len(keys):
+                order = np.argsort(keys)
+                return cls(keys[order], counts[order])._cut()
+        return cls(*np.unique(bits, return_counts=True))._cut()
 
     def __add__(self, other: "Values") -> "Values":
         shift = max(self.shift, other.shift)

@@ -209,26 +209,35 @@ class Encoder:
         return tuple(found)
 
     def encode_batch(
-        self, batch: "pa.RecordBatch", *, first_row: int = 0, among: Collection[str] | None = None
+        self,
+        batch: "pa.RecordBatch",
+        *,
+        first_row: int = 0,
+        among: Collection[str] | None = None,
+        many: bool = False,
     ) -> np.ndarray:
         """Contexts (n, d) of a batch of raw columns; columns of other names are not looked at.
 
-        Features of columns that are not `among` those named are 0.
+        Features of columns that are not `among` those named are 0. `many`: there are many batches, and compiled code fills them.
         """
         wanted = self.by_column if among is None else among
         absent = [name for name in wanted if name not in batch.schema.names]
         if absent:
             raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
-        out = np.zeros((batch.num_rows, self.size))
-        out[:, : self.linear.start] = 1.0
-        place = self.linear.start
-        for column in self.columns:
-            width = len(column.names)
-            if column.column in wanted:
-                column.fill(batch.column(column.column), out[:, place : place + width], first_row=first_row)
-            place += width
+        starts = itertools.accumulate((len(each.names) for each in self.columns), initial=self.linear.start)
+        left = [placed for placed in zip(self.columns, starts, strict=False) if placed[0].column in wanted]
+        if many:
+            from sparing.log.features.filling import filled
+
+            out, left = filled(self.size, self.linear.start, left, batch, first_row=first_row)
+        else:
+            out = np.zeros((batch.num_rows, self.size))
+            out[:, : self.linear.start] = 1.0
+        for column, start in left:
+            part = out[:, start : start + len(column.names)]
+            column.fill(batch.column(column.column), part, first_row=first_row)
         if self.kernel is not None:
-            out[:, place:] = self.kernel(out[:, self.linear])
+            out[:, self.linear.stop :] = self.kernel(out[:, self.linear])
         return out
 
     def completed(self, contexts: np.ndarray) -> np.ndarray:

@@ -157,12 +157,7 @@ class Number(Column):
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells."""
-        from sparing.log import arrays
-
-        if arrays.is_text(column.type):
-            values = self._mapped(column, cells.as_number, first_row=first_row)
-        else:
-            values = arrays.numbers(column, self.column, first_row=first_row)
+        values = self.numbers(column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
         if all_fit(values):
             return
@@ -172,6 +167,14 @@ class Number(Column):
             raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
         out[~there, 0] = 0.0
         self._fill_gap(there, out)
+
+    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """The numbers in cells, (n,), NaN where one is missing."""
+        from sparing.log import arrays
+
+        if arrays.is_text(column.type):
+            return self._mapped(column, cells.as_number, first_row=first_row)
+        return arrays.numbers(column, self.column, first_row=first_row)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinate of a number."""
@@ -192,11 +195,13 @@ class Raw(Number):
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells."""
+        out[:, 0] = self.numbers(column, first_row=first_row)  # the log refuses what is not finite
+
+    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """The numbers in cells, (n,), NaN where one is missing."""
         from sparing.log import arrays
 
-        out[:, 0] = arrays.numbers(
-            column, self.column, first_row=first_row
-        )  # the log refuses what is not finite
+        return arrays.numbers(column, self.column, first_row=first_row)
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
@@ -235,7 +240,7 @@ class Category(Column):
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells."""
-        places = self._mapped(column, self._place, first_row=first_row, gap=GAP)
+        places = self.places(column, first_row=first_row)
         if places.min(initial=0) >= 0:
             out[np.arange(len(places)), places] = 1.0
             return
@@ -243,6 +248,10 @@ class Category(Column):
         rows = np.flatnonzero(places >= 0)
         out[rows, places[rows]] = 1.0
         self._fill_gap(there, out)
+
+    def places(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """Where cells have their 1, (n,); −1 for nowhere, GAP where one is missing."""
+        return self._mapped(column, self._place, first_row=first_row, gap=GAP)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the 1 of a value."""
