@@ -33,7 +33,7 @@ def _parts(audit: Audit) -> Iterator[str]:
     if audit.support != "exact":
         yield page.paragraph(_warning(audit), kind="warning")
     facts = wording.facts(audit)
-    if audit.overlap is not None:
+    if audit.overlap is not None and len(audit.overlap.histogram) > 1:
         facts["propensities"] += f". Quantiles: {_quantiles(audit.overlap.quantiles)}"
     yield page.facts(facts.items())
     if audit.rows:
@@ -266,7 +266,8 @@ def _sizes(audit: Audit) -> Iterator[str]:
     about = ", by estimate" if audit.support == "estimated" else ""
     if len(sizes) == 1:
         (size,) = sizes
-        yield page.paragraph(f"Every row lacked {size:,} of the {audit.actions:,} actions{about}.")
+        if size:
+            yield page.paragraph(f"Every row lacked {size:,} of the {audit.actions:,} actions{about}.")
         return
     low, high = min(sizes), max(sizes)
     step = int(np.ceil((high + 1 - low) / MOST_COLUMNS))

@@ -42,7 +42,9 @@ def bars(header: Sequence[str], rows: Sequence[tuple[str, Sequence[Bar]]], *, ma
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
-    """What the kinds of parts are."""
+    """What the kinds of parts are; nothing where there is but one."""
+    if len(entries) < 2:
+        return ""
     items = "".join(f'<li><i class="{kind}"></i>{escape(label)}</li>' for kind, label in entries)
     return f'<ul class="key">{items}</ul>'
 
