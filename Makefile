@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo site reproduce bench test fresh lint types unit browser database format lock clean
+.PHONY: help demo site reproduce bench test thorough lint types unit browser database format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,8 +41,8 @@ types: $(VENV)/ready
 unit: $(VENV)/ready browser database
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
-fresh: $(VENV)/ready  ## the package and its first tutorial in an empty environment
-	$(BIN)/pytest -q -m fresh tests/fresh
+thorough: $(VENV)/ready browser  ## what takes minutes more: the package in an empty environment, every page of the site
+	$(BIN)/pytest -q -m thorough tests
 
 browser:  # pages are tested in Debian's Chromium
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import sparing
+from reference.accessibility import SCREENS, overflow, violations
 from research.site import building, reference
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +67,39 @@ def test_a_dead_link_stops_the_build(tmp_path, monkeypatch, broken, told):
     with pytest.raises(SystemExit, match=told):
         building.build(tmp_path / "site", tmp_path / "gathered")
     assert not (tmp_path / "site").exists()
+
+
+SAMPLE = (
+    "index",
+    "tutorials/clicks",
+    "learners",
+    "reference/index",
+    "reference/commands/audit",
+    "reference/types/Learner",
+)
+"""A page of each kind."""
+
+
+def assert_readable(chromium, pages, screens):
+    for width, scheme in screens:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        for path in pages:
+            page.goto(path.as_uri(), wait_until="load")
+            page.evaluate(
+                "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            )
+            assert not violations(page), (path, width, scheme, violations(page))
+            assert overflow(page) <= 0, f"{path} at {width} px is wider than the screen"
+        context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen[0]}-{screen[1]}")
+def test_a_page_of_each_kind_is_readable(site, chromium, screen):
+    at = SCREENS.index(screen)
+    assert_readable(chromium, [site / f"{name}.html" for name in SAMPLE[at % 2 :: 2]], [screen])
+
+
+@pytest.mark.thorough
+def test_every_page_is_readable(site, chromium):
+    assert_readable(chromium, sorted(site.rglob("*.html")), SCREENS)

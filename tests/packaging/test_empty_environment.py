@@ -1,4 +1,4 @@
-"""The wheel in an environment that has nothing else: what a newcomer installs, runs, and sees from outside. `make fresh`."""
+"""The wheel in an environment that has nothing else: what a newcomer installs, runs, and sees from outside. `make thorough`."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ from pretended.reader import Reader
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.fresh
+pytestmark = pytest.mark.thorough
 
 
 def run(*command, cwd=None, fails=False):
