@@ -106,7 +106,7 @@ class GivenLog:
 
         given = {name: value for name, value in self.options.items() if name not in WALKS}
         estimated = given.pop("estimate_support", False)
-        with utf8_name(self.path):
+        with utf8_name(self.path), terminal.progress_bar("reading the log"):
             log = read_log(self.path, **self._keywords(policy, given))
         if not log.encoder.is_raw:
             terminal.say(f"sparing: features: {log.encoder.described()}")

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
 
-from sparing.errors import SettingError
-
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -43,12 +41,6 @@ class Columns:
     distribution: str | None = _role("p_", "Prefix of the probability columns.")
     eligible: str | None = _role("eligible", "The column of eligible sets.")
     context_id: str | None = _role("context_id", "The column that says which context a row is.")
-
-    def __post_init__(self) -> None:
-        if self.action == self.reward:
-            raise SettingError(
-                f"action={self.action!r} and reward={self.reward!r}: one column cannot be both. Name two"
-            )
 
 
 def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]:
