@@ -149,7 +149,7 @@ def test_what_is_not_known_does_not_pass(bare):
         (["--rare", "2"], "--rare 2.0"),
         (["--action", "deed"], "no action column 'deed'"),
         (["--html", "no/such/folder/a.html"], "does not exist"),
-        (["--policy", "nothing.sparing"], "policy 'nothing.sparing'; expected"),
+        (["--policy", "nothing.sparing"], "--policy nothing.sparing; expected"),
         (["--reward-range", "1"], "--reward-range 1.0; must be two finite numbers"),
     ],
 )

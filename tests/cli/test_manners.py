@@ -232,3 +232,26 @@ def test_without_matplotlib_the_table_is_printed_all_the_same(quickly, folder, m
 def test_a_gate_stays_shut_without_matplotlib(quickly, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert run("audit", "log.parquet", "--html", "none.html", "--fail-on", "rows>0").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "titles"),
+    [
+        (["audit", "log.parquet"], ["reading the log", "auditing"]),
+        (
+            ["learn", "log.parquet", "--out", "bars.sparing"],
+            ["reading the log", "learning greedy", "judging it"],
+        ),
+        (["evaluate", "log.parquet", "--policy", "uniform"], ["reading the log", "evaluating"]),
+        (["plan", "log.parquet", *QUICK], ["reading the log", "simulating worlds"]),
+        (["convert", "log.parquet", "bars.csv"], ["converting"]),
+        (["audit", "log.parquet", "--engine", "local"], ["walking the log", "auditing"]),
+    ],
+)
+def test_every_long_step_has_a_bar(quickly, monkeypatch, words, titles):
+    from sparing.cli import terminal
+
+    seen, bar = [], terminal.progress_bar
+    monkeypatch.setattr(terminal, "progress_bar", lambda title: seen.append(title) or bar(title))
+    assert run(*words).exit_code == 0
+    assert seen == titles

@@ -42,7 +42,7 @@ def convert(
             source_format or None,
             target_format or None,
             progress=progress,
-            **reading.settings(option),
+            **reading.settings(option, "action=banner"),
         )
     if as_json:
         terminal.print_json(

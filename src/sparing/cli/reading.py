@@ -106,7 +106,7 @@ class GivenLog:
 
         given = {name: value for name, value in self.options.items() if name not in WALKS}
         estimated = given.pop("estimate_support", False)
-        with utf8_name(self.path):
+        with utf8_name(self.path), terminal.progress_bar("reading the log"):
             log = read_log(self.path, **self._keywords(policy, given))
         if not log.encoder.is_raw:
             terminal.say(f"sparing: features: {log.encoder.described()}")
@@ -319,7 +319,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
         return table, ConstantPolicy(names, label_among(word.removeprefix("action:"), names))
     if not Path(word).exists():
         raise SettingError(
-            f"policy {word!r}; expected `uniform`, `action:LABEL`, or a file made by `sparing learn` or Learner.save"
+            f"policy={word!r}; expected `uniform`, `action:LABEL`, or a file made by `sparing learn` or Learner.save"
         )
     policy: Policy
     try:
@@ -331,13 +331,13 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     return log.open(policy), policy
 
 
-def settings(parts: list[str] | None) -> dict[str, Any]:
+def settings(parts: list[str] | None, example: str = "ridge=0.1") -> dict[str, Any]:
     """Settings written as NAME=VALUE: numbers where they read as such, tuples where there are commas."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise SettingError(f"--option {word!r}; expected NAME=VALUE, such as ridge=0.1")
+            raise SettingError(f"--option {word!r}; expected NAME=VALUE, such as --option {example}")
         found[name.replace("-", "_")] = _value(value)
     return found
 

@@ -64,15 +64,25 @@ def run(app: Callable[[], None]) -> None:
 def in_options(message: str, words: Sequence[str] = ()) -> str:
     """A message of the library in the words of the command line: action=NAME is --action NAME here.
 
-    Only what is an option of the command among the `words` (of any, if none is) is put so: a label such as country=NZ
-    stays as it is.
+    Only what is an option of the command among the `words` (of any, if none is) is put so; where it takes settings by --option,
+    other commands' options are --option action=NAME. A label such as country=NZ stays as it is.
     """
     import typer.main
 
     from sparing.cli import app
 
-    known = _options(typer.main.get_command(app), list(words))
-    return SETTING.sub(lambda found: _as_option(*found.groups()) if found[1] in known else found[0], message)
+    whole = typer.main.get_command(app)
+    known = _options(whole, list(words))
+    others = {*_options(whole, []), "calls"} if "option" in known and words else set()
+
+    def put(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name in known:
+            return _as_option(name, value)
+        before = message[: found.start()].endswith("--option ")
+        return f"--option {name}={_plain(value)}" if name in others and not before else found[0]
+
+    return SETTING.sub(put, message)
 
 
 def _options(command: Any, words: list[str]) -> set[str]:
@@ -85,10 +95,16 @@ def _options(command: Any, words: list[str]) -> set[str]:
 
 
 def _as_option(name: str, value: str) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value == "True" else f"{flag} {_plain(value)}"
+
+
+def _plain(value: str) -> str:
+    """A value as it is typed."""
     plain = value.strip("'\"")
     if plain[:1] in "([":
         plain = plain[1:-1].replace(", ", ",").replace("'", "")
-    return f"--{name.replace('_', '-')} {plain if plain != 'None' else repr('')}"
+    return plain if plain != "None" else "''"
 
 
 def version(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:

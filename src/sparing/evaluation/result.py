@@ -153,9 +153,9 @@ class Evaluation:
         return f"Evaluation({self.rows:,} rows, {values}; print it for the rest)"
 
     def _repr_html_(self) -> str:
-        first, rows = str(self).splitlines()[0], [estimate.cells for estimate in self.estimates]
+        said, rows = str(self).splitlines()[:1], [estimate.cells for estimate in self.estimates]
         notes = [*self.warnings, "* effective rows, as the weights leave them", *self.notes]
-        return notebook.card(f"Evaluation: {first}", header=HEADER, rows=rows, notes=notes)
+        return notebook.card("Evaluation", said=said, header=HEADER, rows=rows, notes=notes)
 
     def __str__(self) -> str:
         how = "given" if self.reward_range_given else "assumed from the rewards seen"

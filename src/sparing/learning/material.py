@@ -118,7 +118,7 @@ def gather(request: Request, method: str, within: Within) -> Material:
     if log.propensities is None and method not in WITHOUT_PROPENSITIES:
         raise LogError(
             f"method {method!r} divides by propensities, and the log has none. Log them (column `propensity`), "
-            f"estimate them with fit_propensities, or use {' or '.join(WITHOUT_PROPENSITIES)}"
+            f"estimate them with sparing.estimate_support(log) (--estimate-support), or use {' or '.join(WITHOUT_PROPENSITIES)}"
         )
     if request.support is not None:
         given = given_support(log, request.support)

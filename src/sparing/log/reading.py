@@ -237,6 +237,10 @@ def columns_of(
         raise SettingError(
             f"features={features!r}; must be 'auto', 'raw', sparing.features(...) or an encoder"
         )
+    if roles.action == roles.reward:
+        raise SettingError(
+            f"action={roles.action!r} and reward={roles.reward!r}: one column cannot be both. Name two"
+        )
     if source.notes.get("encoder") is not None:
         if isinstance(features, Features) or features == "auto":
             raise SettingError(

@@ -212,8 +212,8 @@ def _column(values: Any) -> Any:
 
 
 def _open_file(path: Path, dialect: Dialect) -> Source:
-    kind = kind_of(path, ending_of(path))
-    if existing(path).stat().st_size == 0:
+    size, kind = existing(path).stat().st_size, kind_of(path, ending_of(path))
+    if size == 0:
         raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     with readable(path, f"cannot be read as {kind}"):
         if kind != "csv" and is_packed(path):
