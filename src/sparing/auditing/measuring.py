@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.facts import sets_of, unpacked
+from sparing.auditing.facts import column_sums, sets_of, unpacked
 from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log
 from sparing.log.walking import Statistic
@@ -93,9 +93,14 @@ def inside(segments: Sequence[Segment], contexts: np.ndarray) -> list[np.ndarray
 
 
 def _supported(block: Log, members: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows of each segment in which each action was supported, (G, K): set by set."""
-    places, place = sets_of(block.support)
+    """Rows of each segment in which each action was supported, (G, K): set by set, or row by row where each has its own."""
     rows_with = np.zeros((len(members), block.n_actions))
+    if block.support.index is None:
+        for segment, rows in enumerate(members):
+            for _, bits in unpacked(block.support, rows):
+                rows_with[segment] += column_sums(bits)
+        return rows_with.astype(np.int64)
+    places, place = sets_of(block.support)
     counts = np.zeros((len(members), len(places)), dtype=np.float32)
     for segment, rows in enumerate(members):
         counts[segment] = np.bincount(place[rows], minlength=len(places))
