@@ -41,10 +41,13 @@ def test_a_gap_is_told_in_raw_columns():
         "reward": rng.random(900),
         "eligible": eligible,
     }
-    found = audit(read_log(table))
+    found = audit(read_log(table), reward_range=(0, 1))
     assert found.recommendation.startswith("Where country is NZ (3")
     assert "of rows), action <i>c</i> was never tried; learning it is worth at most" in found.recommendation
     assert " a decision there. " in found.recommendation
+    unlimited = audit(read_log(table))  # rewards lie in [0, 1], as far as seen; the upside does not
+    assert unlimited.gap_map.gaps[0].upside > 1 >= found.gap_map.gaps[0].upside
+    assert "the log does not limit what learning it is worth" in unlimited.recommendation
 
 
 def test_nothing_missing_means_learn():

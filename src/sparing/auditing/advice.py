@@ -58,7 +58,7 @@ def _missing(audit: "Audit") -> str:
     if never:
         everywhere = [gap for gap in gaps if gap.actions == never]
         text = f"{counted(len(never), 'action')} {_were(never)} never tried ({_named(never)})"
-        text += _worth(everywhere[0].upside if everywhere else None, never)
+        text += _worth(audit, everywhere[0].upside if everywhere else None, never)
         return text + _others(found - 1)
     if gaps:
         first = gaps[0]
@@ -66,7 +66,7 @@ def _missing(audit: "Audit") -> str:
         noun = "action" if len(first.actions) == 1 else "actions"
         text = f"here {first.where} ({percent(first.share)} of rows), {noun} {_named(first.actions)} {_were(first.actions)} {often}"
         start = "W" if audit.support == "exact" else "By estimate, w"
-        return start + text + _worth(first.upside, first.actions, " there") + _others(found - 1)
+        return start + text + _worth(audit, first.upside, first.actions, " there") + _others(found - 1)
     if audit.verdict != "deficient":
         return ""
     return finding(audit).rstrip(".") + "; no segment of contexts describes which"
@@ -81,11 +81,17 @@ def _were(actions: Sequence[Hashable]) -> str:
     return "was" if len(actions) == 1 else "were"
 
 
-def _worth(upside: float | None, actions: Sequence[Hashable], there: str = "") -> str:
-    """What learning the actions is worth, at most; nothing where that is not known."""
+def _worth(audit: "Audit", upside: float | None, actions: Sequence[Hashable], there: str = "") -> str:
+    """What learning the actions is worth, at most; nothing where that is not known.
+
+    A limit beyond the span of all rewards seen limits nothing that anybody would expect, and is not called one.
+    """
     if upside is None:
         return ""
     them = "it" if len(actions) == 1 else "them"
+    low, high = audit.reward_range or (0.0, 0.0)
+    if upside > high - low:
+        return f"; the log does not limit what learning {them} is worth (give the range of mean rewards, if they have one)"
     worth = f"at most {upside:.3g} a decision{there}" if upside else "nothing, even at best"
     return f"; learning {them} is worth {worth}"
 
