@@ -92,18 +92,22 @@ def _section(name: str, result: Record, rows: Sequence[Row], out: Path, shared: 
         )
         found.append(f'<ul class="found">{lines}</ul>')
     table = words.counted(result)
-    found += [_words(*table)] if table else []
+    found += [page.table(*table, words=True)] if table else []
     drawn = {plate: _figure(out / name, plate, about, shared) for plate, about in result["figures"].items()}
     folded = {plate: about["title"] for plate, about in result["figures"].items() if about["folded"]}
     found += [figure for plate, figure in drawn.items() if plate not in folded]
-    found += [_folded(f"More figures: {title}", drawn[plate]) for plate, title in folded.items()]
+    found += [page.folded(f"More figures: {title}", drawn[plate]) for plate, title in folded.items()]
     found += [_numbers(row) for row in rows]
     notes = result["numbers"].get("notes", [])
-    found += [_folded("Every comparison", _list(notes))] if notes else []
+    found += [page.folded("Every comparison", _list(notes))] if notes else []
     files = page.paragraph(
         f"{words.about(result)} Data: {', '.join(words.data_files(name, result))}.", kind="note"
     )
-    found.append(_folded("Settings and data", _words(("setting", "value"), words.settings(result)) + files))
+    found.append(
+        page.folded(
+            "Settings and data", page.table(("setting", "value"), words.settings(result), words=True) + files
+        )
+    )
     return "\n".join([*found, "</section>"])
 
 
@@ -118,11 +122,7 @@ def _numbers(row: Row) -> str:
         + _list(words.parts_of(verdict["when"]))
         + "</div>"
     )
-    return _folded(f"Numbers of {row.label} ({verdict['source']}): {row.word}", inner)
-
-
-def _folded(summary: str, inner: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
+    return page.folded(f"Numbers of {row.label} ({verdict['source']}): {row.word}", inner)
 
 
 def _list(lines: Iterable[str]) -> str:
@@ -143,16 +143,9 @@ def _figure(folder: Path, plate: str, about: Record, shared: Shared) -> str:
         )
     key = drawn.pop(f"{plate}_key", "")
     four = about["columns"] == 4
-    lost = _folded(LOST, page.paragraph(about["lost"])) if about["lost"] else ""
+    lost = page.folded(LOST, page.paragraph(about["lost"])) if about["lost"] else ""
     return (
         f'<figure id="{folder.name}-{plate}"><h3>{escape(about["title"])}</h3>{key}'
         f'<div class="panels{" four" if four else ""}">{"".join(drawn.values())}</div>'
         f'<figcaption><p class="see">{escape(about["see"])}</p><p>Regime: {escape(about["regime"])}</p>{lost}</figcaption></figure>'
     )
-
-
-def _words(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of words, set from the left."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table class="words"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
