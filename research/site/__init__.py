@@ -1,0 +1,1 @@
+"""The site: docs/ and a reference made from the code."""
