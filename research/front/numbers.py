@@ -52,7 +52,7 @@ def run(unit: Record) -> Record:
 def _played(name: str, how: Record, log: Log, stream: Stream, seed: int) -> Record:
     learner = started(how, log, len(stream), seed)
     if name == ALONE:
-        calls, actions = 0, learner.policy().actions(stream.contexts)
+        calls, actions = 0, learner.policy().indices(stream.contexts)
     else:
         trace = play(learner, stream)
         calls, actions = int(trace.needs_reward.sum()), trace.actions

@@ -75,17 +75,17 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert wheel.stat().st_size < 2_000_000
 
 
-def test_plain_install_audits_without_a_page(programs, tmp_path):
+def test_plain_install_has_the_audits_page_and_names_what_a_plan_needs(programs, tmp_path):
     (tmp_path / "clicks.csv").write_text(
         "country,banner,clicked\n" + "NZ,red,1\nCH,blue,0\nNZ,blue,0\n" * 40, encoding="utf-8"
     )
-    said = run(
-        programs / "sparing", "audit", "clicks.csv", "--action", "banner", "--reward", "clicked",
-        "--actions", "red,blue,gold", "--html", "audit.html", cwd=tmp_path, fails=True,
-    )  # fmt: skip
-    assert "gold" in said
-    assert "sparing[report]" in said
-    assert "Traceback" not in said
+    roles = ("clicks.csv", "--action", "banner", "--reward", "clicked", "--actions", "red,blue,gold")
+    assert "gold" in run(programs / "sparing", "audit", *roles, "--html", "audit.html", cwd=tmp_path)
+    assert "gold" in (tmp_path / "audit.html").read_text(encoding="utf-8")
+    options = ("--call-cost", "0.05", "--horizon", "50", "--worlds", "20", "--out", "plan")
+    planned = run(programs / "sparing", "plan", *roles, *options, cwd=tmp_path)
+    assert "sparing[report]" in planned
+    assert "Traceback" not in planned
 
 
 def test_types_from_outside(programs, tmp_path, constraints):

@@ -36,6 +36,7 @@ def write_log(path):
     writer.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by Linux's RLIMIT_DATA")
 def test_twenty_million_rows_in_a_gigabyte_and_a_half(tmp_path):
     path = tmp_path / "log.parquet"

@@ -39,38 +39,33 @@ def audit(
 ) -> None:
     """Say where a log is blind, and what that may be worth.
 
-    What it tried, what it could not, in which contexts; for people, as JSON, as a page (which needs matplotlib:
-    without it the table is printed all the same), and with --fail-on as a gate for pipelines.
+    What it tried, what it could not, in which contexts; for people, as JSON, as a page, and with --fail-on as a gate for
+    pipelines.
 
     Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
     """
     from sparing.auditing import audit as look_over
     from sparing.auditing import gate
+    from sparing.auditing import page as report
 
     gates = [gate(text) for text in fail_on or []]
     rows, target = reading.read_both(log, policy) if policy else (log.open(), None)
     with reading.walking("auditing", rows):
         found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
     shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
-    page = "" if html is None else terminal.drawn(lambda: _page(found, html, log.name))
+    if html is not None:
+        report.write(found, html, title=log.name)
     if as_json:
         terminal.print_json(found.to_dict())
     else:
         _print(found)
         terminal.tell_next("what the log alone teaches", ["learn", *log.again(reward_range=reward_range)])
-    if page:
-        terminal.say(page)
+    if html is not None:
+        terminal.say(f"Page: {html}")
     for verdict in shut:
         terminal.say(f"sparing: failed on {verdict}")
     if shut:
         raise typer.Exit(terminal.GATE_SHUT)
-
-
-def _page(found: "Audit", path: Path, title: str) -> str:
-    from sparing.auditing import page as report
-
-    report.write(found, path, title=title)
-    return f"Page: {path}"
 
 
 def _print(found: "Audit") -> None:

@@ -173,7 +173,7 @@ def go_live(begun: Begun, *, progress: Progress | None = None) -> DeskResult:
     for number, seed in enumerate(setting.seeds):
         log = _read(_table(setting, seed)) if number else begun.log
         stream, learners = _stream(setting, log, seed, setting.rounds), setting.learners(log, seed)
-        known = learners[ECONOMICAL].policy().actions(stream.contexts)  # before it has asked for anything
+        known = learners[ECONOMICAL].policy().indices(stream.contexts)  # before it has asked for anything
         unasked = np.zeros(len(stream), dtype=np.bool_)
         played = {ALONE: (known, unasked), TRUTH: (stream.means.argmax(axis=1), unasked)}
         for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
