@@ -41,7 +41,7 @@ types: $(VENV)/ready
 unit: $(VENV)/ready browser database
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
-thorough: $(VENV)/ready browser  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows
+thorough: $(VENV)/ready browser  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew
 	$(BIN)/pytest -q -m thorough tests
 
 browser:  # pages are tested in Debian's Chromium

@@ -154,6 +154,7 @@ def test_the_first_decision_with_kept_kernels_is_quick():
     assert decided <= 1.5 * max(1.0, imported / 0.7)
 
 
+@pytest.mark.thorough
 def test_with_nowhere_to_write_kernels_live_as_long_as_the_process(installed, tmp_path):
     nowhere = tmp_path / "file"
     nowhere.write_text("in the way")
@@ -163,6 +164,7 @@ def test_with_nowhere_to_write_kernels_live_as_long_as_the_process(installed, tm
     assert nowhere.read_text() == "in the way"
 
 
+@pytest.mark.thorough
 def test_with_a_full_disk_decisions_are_made_all_the_same(installed, tmp_path):
     """No file may grow past 0 bytes: a folder for the kernels can be made, but nothing put into it."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"

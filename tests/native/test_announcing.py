@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import sparing
 
 SOURCE = Path(sparing.__file__).parent
@@ -52,6 +54,7 @@ def test_a_terminal_sees_it_going_on_and_keeps_nothing(tmp_path):
     assert seen.endswith("\r\x1b[K")
 
 
+@pytest.mark.thorough
 def test_warm_up_leaves_nothing_to_compile():
     """A second run has nothing to do, and a third; what they say is true of a new process."""
     command = [sys.executable, "-m", "sparing", "warm-up"]
