@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pretended.reader import Reader
+from reference.reader import Reader
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,5 +1,6 @@
 """A page as a browser finds it."""
 
+import io
 import json
 import re
 import shutil
@@ -60,6 +61,15 @@ def find_chromium():
     if path is None:
         pytest.fail("no Chromium to look at the page with: install it (on Debian: apt-get install chromium)")
     return path
+
+
+def photograph(page, path):
+    """What is on the screen of an open page, as a PNG of 256 colours; its folder and size are told."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    image.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(path, image.size, f"{path.stat().st_size // 1000} kB")
 
 
 def look(page, tmp_path, *, width=1100):

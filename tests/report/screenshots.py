@@ -1,20 +1,22 @@
-"""Pictures of the audit's and the plan's page for the documentation: `python tests/report/screenshots.py [FOLDER]`."""
+"""Pictures of pages for the documentation, the first tutorial's among them: `python tests/report/screenshots.py [FOLDER]`."""
 
-import io
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 from playwright.sync_api import sync_playwright
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import sparing  # noqa: E402
-from reference.browser import FLAGS, find_chromium  # noqa: E402
+from reference.browser import FLAGS, find_chromium, photograph  # noqa: E402
+from reference.reader import ADDRESS, Reader  # noqa: E402
 from sparing.auditing import page as audit_page  # noqa: E402
+from sparing.cli import app  # noqa: E402
 from sparing.planning import page as plan_page  # noqa: E402
 
 SHOTS = {  # name: page, width, height at most, colour scheme
@@ -22,6 +24,9 @@ SHOTS = {  # name: page, width, height at most, colour scheme
     "audit-phone": ("audit", 390, 1400, "dark"),
     "plan": ("plan", 1000, 1060, "light"),
     "plan-phone": ("plan", 390, 1000, "dark"),
+    "demo": ("demo", 1000, 1670, "light"),
+    "reproduction": ("reproduction", 1280, 900, "light"),
+    "tutorial-audit": ("tutorial/audit", 1000, 760, "light"),
 }
 OFFERS = ["no offer", "free shipping", "10 % off the next order", "early access to the sale", "a phone call"]
 
@@ -60,20 +65,35 @@ def planned() -> "sparing.Plan":
     return sparing.plan(log, call_cost=0.5, horizon=2000, radius_scale=0.2, workers=1)
 
 
+def write_pages(made: Path) -> None:
+    """Every page that is a file."""
+    audit_page.write(sparing.audit(offers()), made / "audit.html", title="offers.parquet")
+    plan_page.write(planned(), made)
+    CliRunner().invoke(app, ["demo", "--out", str(made)])
+    shutil.copy(ROOT / "docs" / "reproduction" / "reproduction.html", made)
+
+
 def main(folder: Path) -> None:
-    """Write one PNG of 256 colours a shot."""
+    """Write a PNG for each shot, and one of the service's page as the tutorial leaves it."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
-        audit_page.write(sparing.audit(offers()), Path(made, "audit.html"), title="offers.parquet")
-        plan_page.write(planned(), made)
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+
+        def photograph_service() -> None:
+            page = browser.new_page(viewport={"width": 1200, "height": 1195})
+            page.goto(ADDRESS)
+            page.locator("#actions-rows tr").first.wait_for()
+            page.wait_for_timeout(600)
+            photograph(page, folder / "tutorial-service.png")
+
+        write_pages(Path(made))
+        Path(made, "tutorial").mkdir()
+        reader = Reader(Path(made, "tutorial"), Path(sys.executable).parent, looks=photograph_service)
+        reader.follow("docs/tutorials/clicks.md")
         for name, (subject, width, height, scheme) in SHOTS.items():
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto(Path(made, f"{subject}.html").as_uri())
-            image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            path = folder / f"{name}.png"
-            image.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
-            print(path, image.size, f"{path.stat().st_size // 1000} kB")
+            photograph(page, folder / f"{name}.png")
             page.close()
         browser.close()
 

@@ -146,16 +146,9 @@ def health(model_seq: int) -> Health:
     )
 
 
-def retention() -> Overview:
-    """Retention offers: twelve actions, of which three were never tried."""
-    luck = random.Random(7)
-    hours = steps(luck)
-    reasons = totals(hours)
-    decisions = sum(row.decisions for row in reasons)
-    asked = sum(row.decisions for row in reasons if row.asked)
-    checks = next(row.decisions for row in reasons if row.reason == "check")
-    labels = [row[0] for row in ACTIONS]
-    actions = [
+def offers(asked: int, decisions: int) -> list[Action]:
+    """The retention offers, with what each earned."""
+    return [
         Action(
             label,
             logged,
@@ -170,6 +163,17 @@ def retention() -> Overview:
         )
         for label, logged, learnt, share, value, half in ACTIONS
     ]
+
+
+def retention() -> Overview:
+    """Retention offers: twelve actions, of which three were never tried."""
+    luck = random.Random(7)
+    hours = steps(luck)
+    reasons = totals(hours)
+    decisions = sum(row.decisions for row in reasons)
+    asked = sum(row.decisions for row in reasons if row.asked)
+    checks = next(row.decisions for row in reasons if row.reason == "check")
+    labels = [row[0] for row in ACTIONS]
     points = so_far(luck, hours)
     policy, holdout = points[-1].policy, points[-1].holdout
     assert policy is not None
@@ -213,7 +217,7 @@ def retention() -> Overview:
         step=3600,
         hours=hours,
         so_far=points,
-        actions=actions,
+        actions=offers(asked, decisions),
         look=[
             Look(
                 "warning",
@@ -229,16 +233,9 @@ def retention() -> Overview:
     )
 
 
-def thousand() -> Overview:
-    """A thousand actions, of which a fifth were never tried, and a million decisions; nobody holds anything out."""
-    luck = random.Random(11)
-    weights = [1 / (1 + rank) ** 1.1 for rank in range(1000)]
-    ranks = list(range(1000))
-    luck.shuffle(ranks)
-    hours = steps(luck, count=120, scale=25, free="confident")
-    reasons = totals(hours)
-    decisions = sum(row.decisions for row in reasons)
-    asked = sum(row.decisions for row in reasons if row.asked)
+def ranked(luck: random.Random, ranks: list[int], asked: int, decisions: int) -> list[Action]:
+    """Actions that are shown the less, the higher their rank."""
+    weights = [1 / (1 + rank) ** 1.1 for rank in range(len(ranks))]
     actions = []
     for number, rank in enumerate(ranks):
         never = rank % 33 in (7, 13, 20, 26, 30, 31, 32)
@@ -264,6 +261,19 @@ def thousand() -> Overview:
                 value + half,
             )
         )
+    return actions
+
+
+def thousand() -> Overview:
+    """A thousand actions, of which a fifth were never tried, and a million decisions; nobody holds anything out."""
+    luck = random.Random(11)
+    ranks = list(range(1000))
+    luck.shuffle(ranks)
+    hours = steps(luck, count=120, scale=25, free="confident")
+    reasons = totals(hours)
+    decisions = sum(row.decisions for row in reasons)
+    asked = sum(row.decisions for row in reasons if row.asked)
+    actions = ranked(luck, ranks, asked, decisions)
     untried = sum(row.learnt == "never tried" for row in actions)
     gone = [row.label for row in actions if row.learnt == "never tried"][:13]
     shown = [*gone, *(row.label for row in actions if row.learnt == "yes")][:16]

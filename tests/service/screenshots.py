@@ -1,16 +1,14 @@
 """Pictures of the page for the documentation: `python tests/service/screenshots.py [FOLDER]`."""
 
-import io
 import sys
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from reference.browser import FLAGS, find_chromium  # noqa: E402
+from reference.browser import FLAGS, find_chromium, photograph  # noqa: E402
 from service.overviews import empty, hostile, retention, thousand  # noqa: E402
 from service.standin import served  # noqa: E402
 
@@ -48,10 +46,7 @@ def main(folder: Path, shots: dict) -> None:
             height = page.evaluate("document.documentElement.scrollHeight")
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(300)
-            image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            path = folder / f"service-{name}.png"
-            image.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
-            print(path, image.size, f"{path.stat().st_size // 1000} kB")
+            photograph(page, folder / f"service-{name}.png")
             page.close()
         browser.close()
 

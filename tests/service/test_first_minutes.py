@@ -7,22 +7,14 @@ from pathlib import Path
 
 import httpx
 
-from pretended import reader
-from pretended.reader import ADDRESS, Reader
+from reference import reader
+from reference.reader import ADDRESS, Reader
 
 
-def test_the_commands_as_they_stand(tmp_path, monkeypatch):
+def test_the_commands_as_they_stand(tmp_path):
     """The first tutorial from beginning to end, then README and the service's page, with the tutorial's log: all name one port."""
-    follower = Reader(tmp_path, Path(sys.executable).parent)
     pages = []
-    stop = follower._stop
-
-    def look_first():
-        if follower._served is not None:
-            pages.append(httpx.get(ADDRESS))
-        stop()
-
-    monkeypatch.setattr(follower, "_stop", look_first)
+    follower = Reader(tmp_path, Path(sys.executable).parent, looks=lambda: pages.append(httpx.get(ADDRESS)))
     printed = follower.follow("docs/tutorials/clicks.md")
     for name in ("audit.html", "policy.sparing", "plan/plan.html", "plan/plan.png"):
         assert (tmp_path / name).stat().st_size > 0

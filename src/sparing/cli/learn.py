@@ -66,28 +66,18 @@ def learn(
     order = np.argsort(-shares, kind="stable")
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:
-        held = None if found is None else {"share": holdout, "by": policy.taught.split.by, **found.to_dict()}
-        terminal.print_json(
-            {
-                "method": method,
-                "out": str(out),
-                "notes": policy.notes,
-                "shares": dict(played),
-                "rows_taught": policy.taught.rows,
-                "held_out": held,
-            }
-        )
+        record = {"method": method, "out": str(out), "notes": policy.notes, "shares": dict(played)}
+        held = found and {"share": holdout, "by": policy.taught.split.by, **found.to_dict()}
+        terminal.print_json({**record, "rows_taught": policy.taught.rows, "held_out": held})
         return
     _print(method, played, policy.notes)
     _tell(found, policy.taught.rows)
     terminal.tell(f"Policy: {out}", whole=True)
     if found is None:
-        terminal.tell_next(
-            "judge it by another log", ["evaluate", "ANOTHER_LOG", *reading.options(policy=out)]
-        )
+        again, why = ["ANOTHER_LOG", *reading.options(policy=out)], "judge it by another log"
     else:
-        again = log.again(policy=out, reward_range=reward_range)
-        terminal.tell_next("all methods, on the rows held out", ["evaluate", *again])
+        again, why = log.again(policy=out, reward_range=reward_range), "all methods, on the rows held out"
+    terminal.tell_next(why, ["evaluate", *again])
 
 
 def _judged(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -14,11 +15,22 @@ BLOCK = re.compile(r'^```(python|sh|text)(?: title="([^"\n]*)")?\n(.*?)^```', re
 
 
 class Reader:
-    """Follows pages in a folder, with the programs of a folder `bin`; whether it installs is said by `installs`."""
+    """Follows pages in a folder, with the programs of a folder `bin`.
 
-    def __init__(self, folder: Path, programs: Path, *, installs: bool = False) -> None:
+    `installs` says whether it also does what a page says on installing; `looks` is called before a service is stopped.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        programs: Path,
+        *,
+        installs: bool = False,
+        looks: Callable[[], object] = lambda: None,
+    ) -> None:
         self.folder = folder
         self.installs = installs
+        self.looks = looks
         self.heard: list[str] = []
         self.env = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
@@ -75,6 +87,9 @@ class Reader:
 
     def _stop(self) -> None:
         if self._served is not None:
-            self._served.terminate()
+            try:
+                self.looks()
+            finally:
+                self._served.terminate()
             self.heard.append(self._served.communicate(timeout=30)[1].decode())
             self._served = None
