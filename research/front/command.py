@@ -27,7 +27,7 @@ def front(
     from sparing.cli import terminal
     from sparing.errors import require
 
-    require("matplotlib", extra="paper", purpose="drawing the picture")
+    require("matplotlib", extra="report", purpose="drawing the picture")
     kept = folder(docs / "front") / "calls-saved.json"
     if redraw:
         found = json.loads(kept.read_text(encoding="utf-8"))

@@ -48,6 +48,11 @@ def test_a_gap_is_told_in_raw_columns():
     unlimited = audit(read_log(table))  # rewards lie in [0, 1], as far as seen; the upside does not
     assert unlimited.gap_map.gaps[0].upside > 1 >= found.gap_map.gaps[0].upside
     assert "the log does not limit what learning it is worth" in unlimited.recommendation
+    narrow = audit(
+        read_log({**table, "reward": 0.4 * table["reward"]}), reward_range=(0, 1)
+    )  # of seen rewards, 0.4
+    assert narrow.gap_map.gaps[0].upside > 0.4
+    assert "is worth at most" in narrow.recommendation
 
 
 def test_nothing_missing_means_learn():

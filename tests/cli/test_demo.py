@@ -51,8 +51,10 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path):
     ]
 
 
-def test_what_comes_next_runs_as_printed(desk):
-    _, result = desk
+def test_what_comes_next_runs_as_printed(monkeypatch, tmp_path):
+    """Also on a narrow terminal, where sentences are wrapped."""
+    monkeypatch.setenv("COLUMNS", "80")
+    result = run("demo", "--seeds", "1", "--out", str(tmp_path))
     after = result.stdout.partition("Next:\n")[2].strip().split("\n")
     audited, planned = (shlex.split(line.partition("sparing ")[2]) for line in after)
     done = run(*audited)

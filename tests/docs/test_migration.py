@@ -8,11 +8,9 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from bayesianbandits import NormalRegressor
@@ -20,12 +18,12 @@ from mabwiser.mab import MAB, LearningPolicy
 from typer.testing import CliRunner
 
 import sparing
+from reference.reader import BLOCK, Service
 from research.environments import PEERS, install
 from sparing.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "migrate").glob("*.md"))
-BLOCK = re.compile(r'^```(python|sh|text)(?: title="([^"]+)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"\d+\.\d+")
 OURS, SERVED = "", "sparing.service"
 ELSEWHERE = {"OBP": next(peer for peer in PEERS if peer.name == "obp")}
@@ -132,16 +130,8 @@ def commanded(text, stack):
         done = CliRunner().invoke(app, words[1:])
         assert done.exit_code == 0, done.output
         return
-    service = subprocess.Popen([sys.executable, "-m", *words], stderr=subprocess.PIPE)
-    stack.callback(service.communicate, timeout=30)
-    stack.callback(service.terminate)
-    address = f"http://127.0.0.1:{words[words.index('--port') + 1]}/readyz"
-    for _ in range(1200):
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(address, timeout=5).status_code == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the service never became ready")
+    address = f"http://127.0.0.1:{words[words.index('--port') + 1]}"
+    stack.callback(Service([sys.executable, "-m", *words], address).stop)
 
 
 def alike(printed, shown, within):

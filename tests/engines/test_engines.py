@@ -1,5 +1,6 @@
 """Every engine does the same work, joins it along the same tree, and survives what kills a worker."""
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -130,3 +131,11 @@ def test_the_core_does_without_dask():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'sparing[dask]'" in done.stdout
     assert sparing.engines is engines
+
+
+def test_processes_that_have_worked_can_be_sent():
+    """Without their pool, which is of this process."""
+    engine = engines.processes(1)
+    assert list(engine.results(abs, [-1, 2])) == [1, 2]
+    sent = pickle.loads(pickle.dumps(engine))
+    assert sent.workers == 1

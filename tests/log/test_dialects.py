@@ -159,3 +159,15 @@ def test_an_upload_takes_both(plain):
     same(read(LogUpload(content, "a.csv", ROLES, decimal=",")), plain)
     content = base64.b64encode(text("|").encode()).decode()
     same(read(LogUpload(content, "a.csv", ROLES, delimiter="|")), plain)
+
+
+def test_what_is_called_a_decimal_comma_is_read_as_one(tmp_path):
+    """The advice must not lead in a circle; labels of the file are rewritten alike."""
+    path = tmp_path / "spaced.csv"
+    rows = [f'" {age},5";{"0,5" if age % 2 else "1,5"};{age % 2}' for age in range(20, 60)]
+    path.write_text("\n".join(["age;banner;clicked", *rows]), encoding="utf-8")
+    with pytest.raises(LogError, match="decimal comma"):
+        sparing.read_log(path, **ROLES)
+    log = sparing.read_log(path, decimal=",", **ROLES)
+    assert log.encoder.described().startswith("age: number")
+    assert set(map(float, log.action_names)) == {0.5, 1.5}

@@ -2,6 +2,7 @@
 
 import datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -110,3 +111,17 @@ def test_nested_labels_are_refused(labels):
         read_log(with_columns(action=labels, eligible=None))
     with pytest.raises(LogError, match=r"action holds .*; expected action labels that are text or numbers"):
         read_log(with_columns(action=labels, eligible=None), actions=[1, 2])
+
+
+@pytest.mark.parametrize(("kind", "far"), [("int8", 100), ("int16", 20_000), ("int32", 20_000)])
+def test_labels_in_narrow_whole_numbers_are_themselves(kind, far):
+    """Differences of labels need more room than the labels."""
+    given = np.arange(-far, far + 1, dtype=kind)
+    log = read_log({"x_0": np.zeros(len(given)), "action": pa.array(given), "reward": np.zeros(len(given))})
+    assert np.array_equal(np.array(log.action_names)[log.actions], given)
+
+
+def test_an_action_that_the_column_could_not_hold():
+    table = {"x_0": [0.0, 1.0], "action": pa.array([1, 2], pa.int8()), "reward": [0.0, 1.0]}
+    log = read_log(table, actions=[-1000, 1, 2])
+    assert log.actions.tolist() == [1, 2]

@@ -89,7 +89,7 @@ def test_plain_install_has_the_audits_page_and_names_what_a_plan_needs(programs,
 
 
 def test_types_from_outside(programs, tmp_path, constraints):
-    """Both checkers find the types of what a user touches first, and no error in the strictest mode."""
+    """Both checkers find the types of what a user touches first, and no error; mypy in its strictest mode."""
     (tmp_path / "use.py").write_text(
         "import sparing\n\n"
         'log = sparing.read_log("clicks.csv", action="banner", reward="clicked")\n'

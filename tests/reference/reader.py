@@ -3,15 +3,48 @@
 import os
 import re
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:8321"
 BLOCK = re.compile(r'^```(python|sh|text)(?: title="([^"\n]*)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
+
+
+class Service:
+    """A service at an address where nobody else answers, from when it is ready until it is stopped."""
+
+    def __init__(self, command: Sequence[str], address: str, **how: Any) -> None:
+        assert not answers(address), f"somebody else serves at {address}"
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is stopped)
+        self._process = subprocess.Popen(command, stderr=self._said, **how)
+        until = time.monotonic() + 120
+        while not answers(address):
+            if time.monotonic() > until or self._process.poll() is not None:
+                self._process.kill()
+                raise AssertionError(f"the service never became ready: {self.stop()}")
+            time.sleep(0.1)
+
+    def stop(self) -> str:
+        """What it has said on its error stream."""
+        self._process.terminate()
+        self._process.wait(30)
+        with self._said as file:
+            file.seek(0)
+            return file.read().decode()
+
+
+def answers(address: str) -> bool:
+    """Whether a service is ready there."""
+    try:
+        return httpx.get(f"{address}/readyz", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 class Reader:
@@ -36,7 +69,7 @@ class Reader:
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         }
-        self._served: subprocess.Popen[bytes] | None = None
+        self._served: Service | None = None
 
     def follow(self, page: str, *, only_served: bool = False) -> list[str]:
         """Do what a page says, all of it or only what is said in terminals beside a service; gives what each command printed."""
@@ -71,25 +104,12 @@ class Reader:
             printed.append(done.stdout + done.stderr)
 
     def _serve(self, command: str) -> None:
-        self._served = subprocess.Popen(
-            ["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.env, stderr=subprocess.PIPE
-        )
-        until = time.monotonic() + 120
-        while time.monotonic() < until and self._served.poll() is None:
-            try:
-                if httpx.get(f"{ADDRESS}/readyz", timeout=5).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        self._served.kill()
-        raise AssertionError(f"the service never became ready: {self._served.communicate()[1].decode()}")
+        self._served = Service(["bash", "-c", f"exec {command}"], ADDRESS, cwd=self.folder, env=self.env)
 
     def _stop(self) -> None:
         if self._served is not None:
             try:
                 self.looks()
             finally:
-                self._served.terminate()
-            self.heard.append(self._served.communicate(timeout=30)[1].decode())
-            self._served = None
+                self.heard.append(self._served.stop())
+                self._served = None

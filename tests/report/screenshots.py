@@ -69,7 +69,7 @@ def write_pages(made: Path) -> None:
     """Every page that is a file."""
     audit_page.write(sparing.audit(offers()), made / "audit.html", title="offers.parquet")
     plan_page.write(planned(), made)
-    CliRunner().invoke(app, ["demo", "--out", str(made)])
+    assert CliRunner().invoke(app, ["demo", "--out", str(made)]).exit_code == 0
     shutil.copy(ROOT / "docs" / "reproduction" / "reproduction.html", made)
 
 

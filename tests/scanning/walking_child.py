@@ -24,7 +24,7 @@ def main(path, limit):
     summary = timed("summarise", lambda: sparing.Summary.of(log))
     audit = timed("audit", lambda: sparing.audit(log))
     policy = UniformPolicy(log.action_names)
-    found = timed("evaluate", lambda: sparing.evaluate(log, policy, methods=["ips"]))
+    found = timed("evaluate", lambda: sparing.evaluate(log, policy, methods=["ips", "dr"]))
     greedy = timed("learn", lambda: sparing.learn(log, "greedy", holdout=0.1))
     learner = timed("confident", lambda: sparing.confident(summary))
     row = {

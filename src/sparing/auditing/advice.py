@@ -84,12 +84,13 @@ def _were(actions: Sequence[Hashable]) -> str:
 def _worth(audit: "Audit", upside: float | None, actions: Sequence[Hashable], there: str = "") -> str:
     """What learning the actions is worth, at most; nothing where that is not known.
 
-    A limit beyond the span of all rewards seen limits nothing that anybody would expect, and is not called one.
+    A limit beyond the span of mean rewards, or where that is not known of all rewards seen, limits nothing that anybody would expect,
+    and is not called one.
     """
     if upside is None:
         return ""
     them = "it" if len(actions) == 1 else "them"
-    low, high = audit.reward_range or (0.0, 0.0)
+    low, high = audit.mean_range or audit.reward_range or (0.0, 0.0)
     if upside > high - low:
         return f"; the log does not limit what learning {them} is worth (give the range of mean rewards, if they have one)"
     worth = f"at most {upside:.3g} a decision{there}" if upside else "nothing, even at best"

@@ -37,7 +37,8 @@ class Audit:
 
     What a log cannot say is None: the unsupported share where the support is not exact, propensities that
     were not logged, and whatever takes a row where there is none. `support` is exact, estimated or
-    unknown; `metrics` are the numbers that a gate can test. `contexts_counted` says that the distinct contexts are counted,
+    unknown; `reward_range` is that of the rewards seen, `mean_range` what mean rewards were told or found to keep to;
+    `metrics` are the numbers that a gate can test. `contexts_counted` says that the distinct contexts are counted,
     not estimated.
     """
 
@@ -53,6 +54,7 @@ class Audit:
     overlap: Overlap | None
     reward_mean: float | None
     reward_range: tuple[float, float] | None
+    mean_range: tuple[float, float] | None
     gap_map: GapMap
     policy: PolicyAudit | None
     estimate: SupportEstimate | None
@@ -314,6 +316,7 @@ def _described(
         overlap=covered,
         reward_mean=None if facts is None else facts.rewards.total / seen.rows.n_rows,
         reward_range=None if facts is None else (facts.rewards.low, facts.rewards.high),
+        mean_range=reward_range,
         gap_map=gaps,
         policy=target,
         estimate=estimate,

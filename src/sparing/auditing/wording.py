@@ -254,7 +254,7 @@ def further_notes(
     if contexts is not None and not contexts.exact:
         yield (
             f"There are about {contexts.count:,} distinct contexts: beyond {len(contexts.hashes):,} their number is "
-            "estimated, to about a thousandth."
+            f"estimated, to about {len(contexts.hashes) ** -0.5:.1%}."
         )
 
 

@@ -40,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(terminal.version)
-app.command("demo", short_help="Watch learners pay for rewards on a real data set.")(demo.demo)
+app.command("demo", short_help="See what each reward buys, in money, on a made-up desk.")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("learn")(learn.learn)
 app.command("evaluate")(evaluate.evaluate)

@@ -86,7 +86,7 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     for text in (showing.verdict(result), showing.method(result), f"The truth: {desk.TRUTH}"):
         tell(f"{showing.filled(text)}\n")
     tell(f"Log:    {log}\n{written}\n\nNext:")
-    tell("\n".join(f"  {command}" for command in after))
+    terminal.tell("\n".join(f"  {command}" for command in after), whole=True)
 
 
 def _classes(

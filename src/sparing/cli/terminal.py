@@ -61,6 +61,10 @@ def run(app: Callable[[], None]) -> None:
         raise
 
 
+UNNAMED = {"calls"}
+"""Settings that messages name and that only --option gives."""
+
+
 def in_options(message: str, words: Sequence[str] = ()) -> str:
     """A message of the library in the words of the command line: action=NAME is --action NAME here.
 
@@ -73,7 +77,7 @@ def in_options(message: str, words: Sequence[str] = ()) -> str:
 
     whole = typer.main.get_command(app)
     known = _options(whole, list(words))
-    others = {*_options(whole, []), "calls"} if "option" in known and words else set()
+    others = {*_options(whole, []), *UNNAMED} if "option" in known and words else set()
 
     def put(found: re.Match[str]) -> str:
         name, value = found.groups()

@@ -28,6 +28,10 @@ class Processes(Engine):
         self._workers = workers or cores()
         self._pool: ProcessPoolExecutor | None = None
 
+    def __reduce__(self) -> Any:
+        """Without the processes, which are of this one."""
+        return Processes, (self._workers,)
+
     @property
     def workers(self) -> int:
         """As many as were asked for, or one a core."""

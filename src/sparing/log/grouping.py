@@ -13,6 +13,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _MINUS_ZERO = np.uint64(1 << 63)
 _FIRST, _BUCKETS = np.uint64(48), 2**16
 _PLACES = 4096
+_TOP = np.uint64(64 - 12)  # the twelve bits that every bit of a word moves
 
 
 @compiled
@@ -102,8 +103,7 @@ def few_words(words: np.ndarray, multiplier: np.uint64) -> tuple[np.ndarray, np.
     mask, found = np.uint64(_PLACES - 1), 0
     for row in range(len(words)):
         word = words[row]
-        state = word * multiplier
-        place = (state ^ (state >> _FOLD)) & mask
+        place = (word * multiplier) >> _TOP
         while counts[place] != 0 and keys[place] != word:
             place = (place + np.uint64(1)) & mask
         if counts[place] == 0:

@@ -85,8 +85,6 @@ def kind_of(path: Path, ending: str) -> str:
 
 MARKS = (",", ";", "\t")
 TAB = {"tab": "\t", "\\t": "\t"}
-DECIMAL = r"^([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)$"
-"""A cell that is a number with a decimal comma."""
 
 
 @dataclass(frozen=True)

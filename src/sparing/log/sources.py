@@ -21,7 +21,6 @@ from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
 from sparing.log.paths import (
-    DECIMAL,
     Dialect,
     ending_of,
     existing,
@@ -380,5 +379,5 @@ def _with_points(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    columns = [pc.replace_substring_regex(column, DECIMAL, r"\1.\2") for column in batch.columns]
+    columns = [pc.replace_substring_regex(column, labels.DECIMAL, r"\1.\2") for column in batch.columns]
     return pa.record_batch(columns, schema=batch.schema)

@@ -257,7 +257,7 @@ def read_log(
     """Read a log from a Parquet, CSV or Arrow file, a folder of them, an Arrow, pandas or polars table, or a mapping.
 
     A text file's cells are parted by its `delimiter`; without it, by the one of comma, semicolon and tab that parts the
-    header line into most names. With `decimal=","` numbers such as 0,5 are read; they are refused without.
+    header line into most names. With `decimal=","` every cell such as 0,5 is 0.5, in labels too; without, such numbers are refused.
 
     Other tools' formats (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) are told by their content,
     or named by `format`; `sparing.log.conversion.read_any` also says what was assumed.
