@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @reading.reads_log(
     regret=(float, "Find the cheapest way to at most this regret."),
-    worlds=(40, "How many worlds to draw from the log's posterior."),
+    worlds=(40, "How many worlds to live through, of many drawn from the log's posterior."),
     confidence=(0.9, "Of the prediction intervals."),
     noise=(float, "Deviation of a reward around its mean; default: estimated."),
     prior_scale=(float, "Deviation of a parameter between actions; default: from the log."),
