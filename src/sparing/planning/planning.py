@@ -250,9 +250,9 @@ def _reading(options: tuple[Option, ...], slices: Slices) -> str:
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"Of {slices.drawn:,} worlds drawn, ordered by what the log alone would lose in them and cut into {slices.equal} equal slices, "
-        f"one of each is lived through, of the dearest slice {len(slices.numbers) - slices.equal + 1}, and counts for its slice: rare "
-        f"worlds are there, and count as rare. A further world falls inside an interval with a probability of {slices.coverage:.1%} or "
+        f"Of {slices.drawn:,} worlds drawn, ordered by what the log alone would lose in them, one of each of {slices.equal} equal slices "
+        f"is lived through, {len(slices.numbers) - slices.equal + 1} of the dearest, each for its share: rare worlds are there, and "
+        f"count as rare. A further world falls inside an interval with a probability of {slices.coverage:.1%} or "
         "more, for each learner alone, not for all at once. ± is one standard error over worlds, of a gain that of the differences "
         f"world by world. The means' own are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them. More worlds tell options apart."
     )
