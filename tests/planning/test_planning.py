@@ -189,7 +189,7 @@ def test_the_log_alone_is_the_best_mean_of_the_posterior(log):
         assert planned.alone.regret[place, -1] == pytest.approx(expected)
 
 
-def test_the_same_for_a_seed_in_any_number_of_processes(log):
+def test_the_same_for_a_seed_in_any_number_of_threads(log):
     def run(seed, workers):
         chosen = ["confident", "eps_moful"]
         return plan(
@@ -262,9 +262,9 @@ def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
     seen = []
     played = planning.play
 
-    def noting(learner, stream):
+    def noting(learner, stream, **given):
         seen.append((tuple(learner.priority), tuple(learner.sets.arrays.order), learner.key))
-        return played(learner, stream)
+        return played(learner, stream, **given)
 
     monkeypatch.setattr(planning, "play", noting)
     world = LinearWorld(n_actions=6, n_features=3, seed=1)

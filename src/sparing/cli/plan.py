@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     seed=(0, "Draws the worlds."),
-    workers=(int, "Processes; default: one a core."),
+    workers=(int, "Threads; default: one a core."),
 )
 def plan(
     log: reading.GivenLog,

@@ -20,7 +20,7 @@ from sparing.planning.result import Option, Plan
 from sparing.planning.slices import Slices, draw_slices, draw_world, interval_rank, world_luck
 from sparing.settings import among, number, share, whole
 from sparing.simulation.loop import Progress, play
-from sparing.simulation.many import run_many
+from sparing.simulation.many import run_in_threads
 from sparing.simulation.worlds import LinearWorld
 
 LOG_ALONE = "the log alone"
@@ -39,13 +39,13 @@ TOLERANCES = (0.05, 0.2, 0.5)
 """and the losses that a skipped round may have."""
 
 MOST_CONTEXTS = 20_000
-"""Of a longer log, a random part of this many rows stands for its contexts: each process gets a copy."""
+"""Of a longer log, a random part of this many rows stands for its contexts."""
 
 CHECKPOINTS = 8
 """Points of a run, evenly spaced, at which calls and regret are recorded."""
 
-SMALL = 100_000
-"""Fewer rounds than this, over all worlds and learners, are done before other processes have started."""
+SMALL = 1_000_000
+"""Fewer rounds than this, over all worlds and learners, are done as soon in one thread: most is not compiled then."""
 
 
 class PlanSettings(algorithms.Believed, total=False):
@@ -95,8 +95,8 @@ def plan(
     dearest one of each of four parts. Intervals are order statistics: a further world falls inside with at least the `confidence`.
 
     `regret` asks for the cheapest option with at most so much regret, `budget` also for the least regret
-    within so many calls. `tolerances` are those of `confident` and `certified`. `settings` are those of the learners. In a script,
-    call this under `if __name__ == "__main__":`, or with `workers=1`, because the other processes import the script.
+    within so many calls. `tolerances` are those of `confident` and `certified`. `settings` are those of the learners. `workers` are
+    threads, one a core unless told; their number changes nothing but the time.
     """
     _check_log(log)
     rank = interval_rank(
@@ -120,7 +120,7 @@ def plan(
         workers = 1
     slices = draw_slices(starts[0], pool, worlds, rank, seed)
     run = partial(_try, partial(draw_world, starts[0], pool), starts, checkpoints, seed)
-    results = np.array(run_many(run, slices.numbers.tolist(), workers=workers, progress=progress))
+    results = np.array(run_in_threads(run, slices.numbers.tolist(), workers=workers, progress=progress))
     options = tuple(map(partial(_option, slices), starts, *results.transpose(2, 1, 0, 3)))
     return Plan(
         horizon=length,
@@ -170,6 +170,7 @@ def _try(
     checkpoints: np.ndarray,
     seed: int,
     number: int,
+    progress: Progress | None = None,
 ) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
     world = draw(world_luck(seed, number))
@@ -179,7 +180,7 @@ def _try(
         learner = start.copy()
         # A live learner's own luck is as unknown as the world: ties and samples differ between worlds.
         learner.reseed([seed, 3, number])
-        trace = play(learner, stream)
+        trace = play(learner, stream, progress=progress)
         found[place] = trace.calls[checkpoints - 1], trace.regret[checkpoints - 1]
     return found
 
