@@ -205,8 +205,8 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
     drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
-        f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over {plan.worlds} worlds drawn "
-        "from the log's posterior; lower and further left is better. Beside a point stands the price of a reward, or the "
+        f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over "
+        f"{wording.lived(plan)}; lower and further left is better. Beside a point stands the price of a reward, or the "
         "tolerance τ; bars are standard errors of the regret."
         + (" The ring is what is advised." if plan.chosen else "")
     )
