@@ -250,6 +250,7 @@ def _pending(
         flagged=mass is None or mass + of.untried > flag_mass,
         few_rows=sample.effective < FEW or min(each.effective for each in samples) < FEWEST,
         refused=bool(refusal),
+        untold=bool(refusal) and not min(each.effective for each in samples),
         in_sample=judging.in_sample,
         notes=(*judging.notes, *figures.notes, *_notes(figures, of, sample, refusal)),
     )
