@@ -1,7 +1,10 @@
 """What an evaluation says is what it knows."""
 
 import numpy as np
+import pytest
 
+import sparing
+from sparing.errors import LogError, SettingError
 from sparing.evaluation import evaluate
 from sparing.log import Log
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
@@ -52,3 +55,30 @@ def test_methods_that_lack_the_same_share_a_line():
     assert lines[0].startswith("ips, clipped, snips, dr, sndr, aipw: not usable, the log has no propensities")
     assert len(lines) == 2
     assert lines[1].startswith("cab: ")
+
+
+def test_a_range_that_holds_no_reward_is_refused():
+    log = logged()
+    for work in (
+        lambda given: evaluate(log, UniformPolicy(log.action_names), **given),
+        lambda given: sparing.audit(log, **given),
+    ):
+        with pytest.raises(
+            SettingError, match=r"reward_range=\(50, 60\), but all rewards of the log lie from -?\d"
+        ):
+            work({"reward_range": (50, 60)})
+
+
+@pytest.mark.parametrize("clip", ["nix", 0.5, float("nan")])
+def test_a_wrong_clip_is_refused_where_no_method_clips(clip):
+    log = logged()
+    with pytest.raises(SettingError, match="clip="):
+        evaluate(log, UniformPolicy(log.action_names), methods=["dm"], clip=clip)
+
+
+@pytest.mark.parametrize("work", [sparing.audit, lambda table: sparing.learn(table, "greedy"), sparing.plan])
+def test_a_table_is_no_log(work):
+    with pytest.raises(
+        (LogError, SettingError), match=r"got a dict; expected a Log. Read one with sparing.read_log"
+    ):
+        work({"a": [1]})
