@@ -92,7 +92,7 @@ def _judged(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
 def _print(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
     rows = [(name, f"{share:.1%}") for name, share in played[:MOST_SHOWN]]
     few = len(played) <= MOST_SHOWN
-    shown = "all actions" if few else f"the {MOST_SHOWN} most played of {len(played)} actions"
+    shown = "all actions" if few else f"the {MOST_SHOWN} most played of {len(played):,} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
     for note in notes:
         terminal.tell(f"note: {note}")

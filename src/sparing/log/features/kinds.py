@@ -262,7 +262,10 @@ class Category(Column):
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
         value = self.values[part] if part < len(self.values) else "one of the rare values"
-        return self._either(part, low, f"{self.column} is {value}", f"{self.column} is not {value}")
+        other = f"not {value}"
+        if len(self.values) == 2 and not self.rare and not self.gap:
+            other = self.values[1 - part]
+        return self._either(part, low, f"{self.column} is {value}", f"{self.column} is {other}")
 
     def described(self) -> str:
         """What the column was taken for."""
@@ -334,4 +337,5 @@ class Bool(Column):
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
-        return self._either(part, low, f"{self.column} is true", f"{self.column} is not true")
+        other = "not true" if self.gap else "false"
+        return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")
