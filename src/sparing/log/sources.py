@@ -24,7 +24,6 @@ from sparing.log.paths import (
     Dialect,
     ending_of,
     existing,
-    first_line,
     is_packed,
     is_path,
     kind_of,
@@ -186,9 +185,12 @@ def _table(source: Any) -> "pa.Table":
     if isinstance(source, pa.Table):
         return source
     if not isinstance(source, Mapping) and not hasattr(source, "__arrow_c_stream__"):
+        mend = "For arrays use Log.from_arrays(contexts, actions, rewards)"
+        if isinstance(source, list) and source and isinstance(source[0], Mapping):
+            mend = "For a list of rows use pandas.json_normalize(rows)"
         raise LogError(
             f"cannot read a log from {type(source).__name__}; expected a path, a pyarrow, pandas or polars "
-            "table, or a mapping of columns. For arrays use Log.from_arrays(contexts, actions, rewards)"
+            f"table, or a mapping of columns. {mend}"
         )
     try:
         if isinstance(source, Mapping):
@@ -196,7 +198,7 @@ def _table(source: Any) -> "pa.Table":
         return pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise LogError(
-            f"the {type(source).__name__} does not make a table: {first_line(error)}. Every column needs one "
+            f"the {type(source).__name__} does not make a table: {'; '.join(map(str, error.args))[:200]}. Every column needs one "
             "type and the same length; labels of several types go through Log.from_arrays"
         ) from None
 
