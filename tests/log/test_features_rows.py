@@ -123,7 +123,7 @@ WRONG = {
     "whole": (10**400, "whole is a number of more than 100 digits; expected a finite number"),
     "c": (["a"], "c is ['a']; expected a text, a whole number or a truth value, or null if it is missing"),
     "b": (Decimal(1), "b is Decimal('1'); expected true or false, or null if it is missing"),
-    "t": ("2026-02-30", "t is '2026-02-30'; expected a date or moment in ISO 8601"),
+    "t": ("2026-02-30", "t is '2026-02-30'; expected a date or moment such as 2026-03-01T10:00"),
     "h": ({}, "h is {}; expected a text, a whole number or a truth value, or null if it is missing"),
 }
 
