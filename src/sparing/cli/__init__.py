@@ -28,6 +28,14 @@ class _InOrder(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an option that does not fit is refused with what it was."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = terminal.of_value(error)
+            raise
+
 
 app = typer.Typer(
     name="sparing",

@@ -331,13 +331,13 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     return log.open(policy), policy
 
 
-def settings(parts: list[str] | None, example: str = "ridge=0.1") -> dict[str, Any]:
+def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:
     """Settings written as NAME=VALUE: numbers where they read as such, tuples where there are commas."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise SettingError(f"--option {word!r}; expected NAME=VALUE, such as --option {example}")
+            raise SettingError(f"--{option} {word}: expected NAME=VALUE, such as --{option} {example}")
         found[name.replace("-", "_")] = _value(value)
     return found
 

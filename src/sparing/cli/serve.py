@@ -89,8 +89,9 @@ def serve(
     said = reading.settings(option) | {
         key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
     }
-    _make(settings, name, log, learner, said, reading.settings(rule))
-    launching.run(settings, port, workers, say=terminal.say)
+    with launching.bound_to(host, port) as bound:
+        _make(settings, name, log, learner, said, reading.settings(rule, "holdout=0.05", "rule"))
+        launching.run(settings, bound, workers, say=terminal.say)
 
 
 def _make(
