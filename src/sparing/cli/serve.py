@@ -114,5 +114,11 @@ def _make(
     elif name in known:
         terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
     else:
-        made = launching.make(settings, name, log.read(), learner, said, rules, log.options)
+        table = log.read()
+        word = next((each for each in table.encoder.names if "=" in each), None)
+        if table.encoder.is_raw and word is not None:
+            terminal.say(
+                f"sparing: a word is a feature a value here ({word}); --features auto takes them as the columns that requests send"
+            )
+        made = launching.make(settings, name, table, learner, said, rules, log.options)
         terminal.say(f"sparing: experiment {name}: {made}")
