@@ -40,8 +40,8 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
         with zipfile.ZipFile(tmp_path / name, "w") as book:
             book.writestr("xl/workbook.xml", "ä" * 100)
         assert "Save the sheet as CSV (UTF-8)" in refused(tmp_path / name)
-    (tmp_path / "log.jsonl").write_text('{"day": 1, "offer": "a", "sale": 1}\n')
-    assert "pandas.json_normalize(" in refused(tmp_path / "log.jsonl")
+    (tmp_path / "log.json").write_text('{"day": 1, "offer": "a", "sale": 1}\n')
+    assert "Where it has an object a line, call it .jsonl" in refused(tmp_path / "log.json")
 
 
 @pytest.mark.parametrize("cell", ["n/a", "50%", "1.000,50", "3 €"])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparing.policies.policy import Policy
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-LOG = "The log: Parquet, CSV, Arrow, or a peer's format; also a folder, a pattern or a URI of tables."
+LOG = "The log: Parquet, CSV, Arrow, JSON lines, or a peer's format; also a folder, a pattern or a URI of tables."
 LogPath = Annotated[str, typer.Argument(help=LOG)]
 RewardRange = Annotated[
     str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")

@@ -22,15 +22,17 @@ KINDS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
 }
 """What a table's file holds, by its ending."""
 
+WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind != "json")
+"""The endings of tables that are written too."""
+
 SHEET = ". Save the sheet as CSV (UTF-8)"
-LINES = (
-    ". JSON lines are read where they are of a format that is known (sparing convert --help); of others make a table: "
-    "pandas.json_normalize([json.loads(line) for line in open(PATH)]).to_parquet('log.parquet')"
-)
-OTHERS = {".xlsx": SHEET, ".xls": SHEET, ".ods": SHEET, ".json": LINES, ".jsonl": LINES, ".ndjson": LINES}
+LINES = ". Where it has an object a line, call it .jsonl"
+OTHERS = {".xlsx": SHEET, ".xls": SHEET, ".ods": SHEET, ".json": LINES}
 """What to do about files that are often tried."""
 
 

@@ -217,7 +217,7 @@ def _open_file(path: Path, dialect: Dialect) -> Source:
     if size == 0:
         raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     with readable(path, f"cannot be read as {kind}"):
-        if kind != "csv" and is_packed(path):
+        if kind in ("parquet", "arrow") and is_packed(path):
             raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
         source = open_kind(kind, path, dialect)
         _ = source.schema.names  # decodes them, or finds that they are no text
@@ -228,7 +228,18 @@ def open_kind(kind: str, path: Path | str, dialect: Dialect, files: Any = None) 
     """A file of this kind, of a filesystem of PyArrow's or here."""
     if kind == "csv":
         return open_csv(path, files, dialect=dialect)
+    if kind == "json":
+        return _open_lines(path, files)
     return (open_parquet if kind == "parquet" else open_arrow)(path, files)
+
+
+def _open_lines(path: Path | str, files: Any) -> Source:
+    from sparing.log.lines import table_of
+
+    if files is not None:
+        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
+    table = table_of(Path(path))
+    return _Memory(name=str(path), schema=table.schema, table=table, sizes=(table.num_rows,))
 
 
 def open_parquet(path: Path | str, files: Any = None) -> Source:

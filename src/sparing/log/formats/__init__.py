@@ -32,7 +32,7 @@ from sparing.log.formats import (
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, ending_of, is_path, readable, unpacked
+from sparing.log.paths import KINDS, WRITTEN, ending_of, is_path, readable, unpacked
 from sparing.log.reading import Wanted
 from sparing.log.rows import AnyLog, Rows
 
@@ -235,7 +235,7 @@ def detect(source: Any) -> Format:
 
 def to_write(path: str | os.PathLike[str]) -> Format:
     """The format that a path's ending asks for."""
-    own = {**dict.fromkeys(KINDS, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
+    own = {**dict.fromkeys(WRITTEN, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
     ending = Path(path).suffix.lower()
     if ending in own:
         return own[ending]
