@@ -100,7 +100,7 @@ class Column(ABC):
 
     def _unfit(self, value: Any) -> CellError:
         return CellError(
-            f"{cut(self.column)} is {brief(value)}; expected {self.expected}, or null if it is missing"
+            f"{cut(self.column)} is {brief(value)}; expected {self.expected}, or None (null in JSON) if it is missing"
         )
 
     def _unfit_row(self, value: Any, row: int) -> LogError:
