@@ -116,3 +116,31 @@ def test_an_option_that_does_not_fit(tmp_path, words, said):
     done = serve(tmp_path, *words)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_serving_says_whether_a_key_is_needed(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(launching, "run", lambda *given, locked, say: told.append(locked))
+    for words in (["serve"], ["keys", "add", "web"], ["serve"]):
+        command, *rest = words
+        done = run(
+            command, *rest[:1], tmp_path / "shop", *rest[1:], *(["--port", "0"] if command == "serve" else [])
+        )
+        assert done.exit_code == 0, done.output
+    assert told == [False, True]
+
+
+def test_words_that_are_features_are_told_before_they_are_served(tmp_path, monkeypatch):
+    monkeypatch.setattr(launching, "run", lambda *given, locked, say: None)
+    log = tmp_path / "log.jsonl"
+    rows = [
+        {"context": {"country": ["NZ", "CH"][i % 2]}, "action": "ab"[i % 3 % 2], "reward": i % 2}
+        for i in range(40)
+    ]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["serve", tmp_path / "store", "--log", log, "--port", "0", "--learner", "warm_started"]
+    plain, auto = run(*words, "--name", "x"), run(*words, "--name", "y", "--features", "auto")
+    assert plain.exit_code == auto.exit_code == 0, plain.output + auto.output
+    assert "--features auto takes them as the columns that requests send" in plain.stderr
+    assert "requests send" not in auto.stderr
+    assert "features: country: category of 2 values" in auto.stderr

@@ -90,8 +90,9 @@ def serve(
         key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
     }
     with launching.bound_to(host, port) as bound:
-        _make(settings, name, log, learner, said, reading.settings(rule, "holdout=0.05", "rule"))
-        launching.run(settings, bound, workers, say=terminal.say)
+        rules = reading.settings(rule, "holdout=0.05", "rule")
+        locked = _make(settings, name, log, learner, said, rules)
+        launching.run(settings, bound, workers, locked=locked, say=terminal.say)
 
 
 def _make(
@@ -101,11 +102,11 @@ def _make(
     learner: str,
     said: dict[str, Any],
     rules: dict[str, Any],
-) -> None:
-    """Make the experiment that is asked for, unless it is there; refuse what could not be served."""
+) -> bool:
+    """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
     from sparing.service import launching
 
-    known = launching.experiments(settings)
+    known, locked = launching.experiments(settings)
     if log is None:
         if not known:
             terminal.say(
@@ -122,3 +123,4 @@ def _make(
             )
         made = launching.make(settings, name, table, learner, said, rules, log.options)
         terminal.say(f"sparing: experiment {name}: {made}")
+    return locked

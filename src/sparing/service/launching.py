@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 from sparing.errors import FileError, SettingError
 from sparing.log.log import Log
 from sparing.service import creating
-from sparing.service.http.guard import is_loopback
 from sparing.service.messages import Options
 from sparing.service.problems import misfit
 from sparing.service.serving import Service, Settings
@@ -65,13 +64,13 @@ async def _opened(known: Settings) -> Service:
     return service
 
 
-def experiments(known: Settings) -> list[str]:
-    """The names of a store's experiments; refuses what could not be served."""
+def experiments(known: Settings) -> tuple[list[str], bool]:
+    """The names of a store's experiments, and whether a key is needed; refuses what could not be served."""
 
-    async def look() -> list[str]:
+    async def look() -> tuple[list[str], bool]:
         service = await _opened(known)
         try:
-            return [one.name for one in service.book]
+            return [one.name for one in service.book], service.guard.locked
         finally:
             await service.store.close()
 
@@ -125,13 +124,14 @@ def _options(rules: Mapping[str, Any]) -> Options:
         ) from None
 
 
-def run(known: Settings, bound: socket.socket, workers: int, *, say: Callable[[str], None]) -> None:
-    """Serve until stopped."""
+def run(
+    known: Settings, bound: socket.socket, workers: int, *, locked: bool, say: Callable[[str], None]
+) -> None:
+    """Serve until stopped; `locked`: a key is needed."""
     shown = f"[{known.host}]" if ":" in known.host else known.host
     where = f"http://{shown}:{bound.getsockname()[1]}"
-    has_keys = not is_loopback(known.host) or known.key is not None
     say(
-        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if has_keys else ''}"
+        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if locked else ''}"
     )
     told = {**asdict(known), "folder": str(known.folder)}
     os.environ[ENVIRONMENT] = json.dumps(told)
