@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sparing.errors import MissingExtraError, SparingError, StoppedError
 
@@ -78,6 +79,22 @@ def of_value(error: typer.BadParameter) -> str:
     wanted = WANTED.get(first["type"])
     got = shown(repr(first["input"]))
     return f"got {got}; expected {wanted}" if wanted else f"got {got}. {error.message}"
+
+
+class InOrder(TyperGroup):
+    """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands; the least needed one last."""
+        return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an option that does not fit is refused with what it was."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = of_value(error)
+            raise
 
 
 UNNAMED = {"calls"}
