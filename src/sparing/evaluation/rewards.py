@@ -8,6 +8,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.rows import AnyLog
 from sparing.log.walking import Statistic
+from sparing.settings import meets_rewards
 from sparing.settings import reward_range as known_range
 
 
@@ -27,6 +28,7 @@ class Rewards:
     def bounds(self, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
         """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
         low, high = known_range(given) or ((0.0, 1.0) if self.binary else (self.low, self.high))
+        meets_rewards((low, high), self.low, self.high)
         if interval == "bernstein" and (self.low < low or self.high > high):
             raise SettingError(
                 f"interval='bernstein' needs every reward inside reward_range={given}; the log has "

@@ -40,6 +40,9 @@ FAR = (0, 1, 2, 4)
 NAME = 5.0
 """It is so much worse to cover a name than to cover a line."""
 
+AIR = np.array([0.5, 0.0])
+"""Room that is left on both sides of a name, and none above and below, in widths of a point."""
+
 POINT = 5.0
 """Half the width of a point and the room around it, in points of type."""
 
@@ -169,7 +172,7 @@ def _name_points(axes: "Axes", plan: Plan, *, all_of_them: bool) -> None:
         cost, best = room.best(spots, half)
         if write:
             made.set_position(tuple(best))
-            room.take(best, half)
+            room.take(best, half + point * AIR)
         else:
             made.remove()
         return cost

@@ -192,9 +192,7 @@ class Encoder:
             if some
         ]
         shown = ", ".join(map(brief, known[:12])) + (", …" if len(known) > 12 else "")
-        return (
-            f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, null where it is missing"
-        )
+        return f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, None (null in JSON) where it is missing"
 
     # Many rows.
 
