@@ -333,10 +333,8 @@ def _looked_up(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | 
     """The indices of whole numbers that lie close together, (n,); None where they do not, or one is unknown."""
     if not pa.types.is_signed_integer(column.type) or column.null_count or not len(column):
         return None
-    known, values = (
-        {label: at for label, at in index.items() if type(label) is int},
-        column.to_numpy().astype(np.int64, copy=False),
-    )
+    known = {label: at for label, at in index.items() if type(label) is int}
+    values = column.to_numpy().astype(np.int64, copy=False)
     low, high = min(known, default=0), max(known, default=-1)
     if not 0 <= high - low < CLOSE or values.min() < low or values.max() > high:
         return None
