@@ -43,6 +43,7 @@ def test_a_wrong_rule(tmp_path, name):
     told = terminal.in_options(str(done.exception), ["serve"])
     assert told.startswith(said)
     assert "`" not in told
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_rule_without_a_value_is_told_as_one(tmp_path):

@@ -106,7 +106,8 @@ def _make(
     """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
     from sparing.service import launching
 
-    known, locked = launching.experiments(settings)
+    new = log is not None and settings.address is None and not settings.folder.exists()
+    known, locked = ([], False) if new else launching.experiments(settings)
     if log is None:
         if not known:
             terminal.say(
@@ -123,4 +124,4 @@ def _make(
             )
         made = launching.make(settings, name, table, learner, said, rules, log.options)
         terminal.say(f"sparing: experiment {name}: {made}")
-    return locked
+    return launching.experiments(settings)[1] if new else locked
