@@ -54,7 +54,7 @@ def test_a_figure_has_no_ink_of_its_own():
     svg = figures.to_svg(drawn(), "What <it> shows")
     assert svg.startswith('<svg role="img" aria-label="What &lt;it&gt; shows"')
     assert variable(figures.COLOURS[1]) in svg
-    bare = re.sub(r"var\(--c[0-9a-f]{6}, #[0-9a-f]{6}\)", "", svg)
+    bare = re.sub(r"var\(--c[0-9a-f]{6},#[0-9a-f]{6}\)", "", svg)
     assert not re.findall(r"(?:fill|stroke): #", bare)
     assert "DejaVu" not in svg
     assert "A title</text>" in svg

@@ -79,7 +79,7 @@ def to_svg(figure: "Figure", alternative: str = "") -> str:
     """
     with styled():
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none")
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     own = f"f{zlib.crc32(text.encode()):08x}-"
