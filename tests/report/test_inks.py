@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from reference.accessibility import legends, violations
@@ -90,3 +91,13 @@ def test_the_check_notices_what_it_looks_for(chromium):
     assert "scrollable-region-focusable" in found
     assert legends(seen) == [7]
     seen.close()
+
+
+def test_names_are_spread_out_in_order_and_no_more_than_needed():
+    places = np.array([0.5, 0.1, 0.52, 0.51, 0.9])
+    found = figures.spread_out(places, 0.06)
+    assert (found.argsort() == places.argsort()).all()
+    assert np.diff(np.sort(found)).min() >= 0.06 - 1e-12
+    np.testing.assert_allclose(found[[1, 4]], [0.1, 0.9])
+    np.testing.assert_allclose(found[[0, 2, 3]].mean(), 0.51)
+    np.testing.assert_allclose(figures.spread_out(np.array([0.3, 0.3]), 0.1), [0.25, 0.35])
