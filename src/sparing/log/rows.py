@@ -23,12 +23,13 @@ class Rows(ABC):
     """A log by its header and a way to walk it.
 
     `header` is the log without its rows: names, encoder, items, of which kind the support is, whether there are propensities
-    and ids.
+    and ids; `threads` are those that what is made of its rows here may take, None for one a core.
     """
 
     header: Log
     n_rows: int
     progress: Progress | None = None
+    threads: int | None = None
 
     @abstractmethod
     def fold(self, statistic: Statistic[Log, State]) -> State:
