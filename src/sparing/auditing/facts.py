@@ -7,11 +7,9 @@ import numpy as np
 
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
-from sparing.log.context_index import SMALL
 from sparing.log.hashing import group_hashes
 from sparing.log.moments import Moments, Weights
 from sparing.log.sketches import Distinct, Values
-from sparing.log.walking import Statistic
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class Facts:
     contexts: Distinct
 
     @classmethod
-    def of(cls, block: Log, rare: float, *, many: bool = False) -> "Facts":
+    def of(cls, block: Log, first_row: int, *, rare: float, many: bool) -> "Facts":
         """Those of a block, which may be one of many."""
         return cls(
             Rewards.of(block),
@@ -199,22 +197,3 @@ class Facts:
             None if self.sets is None or other.sets is None else self.sets + other.sets,
             self.contexts + other.contexts,
         )
-
-
-class Gathered(Statistic[Log, Facts | None]):
-    """The facts of all rows; None where there are none."""
-
-    def __init__(self, rows: int, rare: float) -> None:
-        self.rare, self.many = rare, rows >= SMALL
-
-    def zero(self) -> Facts | None:
-        """No rows tell nothing."""
-        return None
-
-    def update(self, state: Facts | None, block: Log, first_row: int) -> Facts | None:
-        """One more block."""
-        return self.merge(state, Facts.of(block, self.rare, many=self.many))
-
-    def merge(self, one: Facts | None, other: Facts | None) -> Facts | None:
-        """Those of both."""
-        return one + other if one is not None and other is not None else one or other

@@ -7,7 +7,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.rows import AnyLog
-from sparing.log.walking import Statistic
+from sparing.log.walking import Total
 from sparing.settings import reward_range as known_range
 
 
@@ -24,6 +24,9 @@ class Rewards:
         """Those of a log with rows."""
         return cls(float(log.rewards.min()), float(log.rewards.max()), log.binary)
 
+    def __add__(self, other: "Rewards") -> "Rewards":
+        return Rewards(min(self.low, other.low), max(self.high, other.high), self.binary and other.binary)
+
     def bounds(self, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
         """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
         low, high = known_range(given) or ((0.0, 1.0) if self.binary else (self.low, self.high))
@@ -35,22 +38,14 @@ class Rewards:
         return low, high
 
 
-class RewardsSeen(Statistic[Log, Rewards]):
-    """Gathers `Rewards`."""
+def _seen(block: Log, first_row: int) -> Rewards:
+    return Rewards.of(block)
 
-    def zero(self) -> Rewards:
-        """No reward."""
-        return Rewards()
 
-    def update(self, state: Rewards, block: Log, first_row: int) -> Rewards:
-        """Those of the block too."""
-        return self.merge(state, Rewards.of(block))
-
-    def merge(self, one: Rewards, other: Rewards) -> Rewards:
-        """Those of both."""
-        return Rewards(min(one.low, other.low), max(one.high, other.high), one.binary and other.binary)
+SEEN = Total(_seen)
+"""Gathers `Rewards`."""
 
 
 def rewards_of(log: AnyLog) -> Rewards:
     """Those of a log, in memory or walked."""
-    return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(RewardsSeen())
+    return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(SEEN)

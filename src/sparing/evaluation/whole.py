@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sparing.errors import SettingError, SparingError
 from sparing.evaluation.block import Shared
-from sparing.evaluation.facts import BandWorth, Facts, FactsGathered, FoldSums, others
+from sparing.evaluation.facts import Facts, FoldSums, band_worth, others
 from sparing.evaluation.figures import Settings
 from sparing.evaluation.ingredients import Ingredients
-from sparing.evaluation.rewards import Rewards, RewardsSeen
+from sparing.evaluation.rewards import SEEN, Rewards
 from sparing.log import Log
 from sparing.log.rows import Rows, Sample
-from sparing.log.walking import Statistic, Together
+from sparing.log.walking import Statistic, Together, Total
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities
 from sparing.model.ellipsoids import Ellipsoids
@@ -53,10 +53,12 @@ class Gathered:
         """Walk the rows once."""
         asked = set(given.methods)
         wanted: dict[str, Statistic[Log, Any]] = {
-            "facts": FactsGathered(
-                rows.header, policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
+            "facts": Total(
+                partial(
+                    Facts.of, policy=policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
+                )
             ),
-            "rewards": RewardsSeen(),
+            "rewards": SEEN,
         }
         if asked & set(MODELLED) or given.band == "model":
             wanted["sums"] = Sums(rows)
@@ -138,7 +140,7 @@ class Gathered:
         """Where the band is the model's, another pass tells what the unsupported mass may be worth."""
         known = isinstance(shared.ellipsoids, Ellipsoids) and self.log.support.known
         if known and "snips" in self.given.methods:
-            low, high = self.rows.fold(BandWorth(self.policy, shared)) / self.facts.rows
+            low, high = self.rows.fold(Total(partial(band_worth, self.policy, shared))) / self.facts.rows
             shared.means.update(low=float(low), high=float(high))
         return shared
 
