@@ -13,7 +13,7 @@ from sparing.engines import threads
 from sparing.errors import LogError, SettingError
 from sparing.log import Log, blocks, sketches
 from sparing.log.hashing import group_hashes, plain_hashes
-from sparing.log.moments import Moments, Weights
+from sparing.log.moments import Moments, Powers
 from sparing.log.rows import Memory
 from sparing.policies.policy import SoftmaxPolicy, UniformPolicy
 
@@ -231,14 +231,14 @@ def test_sketches_join_to_those_of_all(monkeypatch):
 def test_moments_and_weights_join_to_those_of_all():
     values = np.random.default_rng(2).exponential(size=1000) + 1e6
     parts = [np.array([])[:0], *np.split(values, [1, 300, 640])]
-    moments, weights = Moments(), Weights()
+    moments, weights = Moments(), Powers()
     for part in parts[1:]:
-        moments, weights = moments + Moments.of(part), weights + Weights.of(part)
-    weights = weights + Weights.of(parts[0])
+        moments, weights = moments + Moments.of(part), weights + Powers.of(part)
+    weights = weights + Powers.of(parts[0])
     assert moments.mean == pytest.approx(values.mean(), rel=1e-14)
     assert moments.error == pytest.approx(values.std() / np.sqrt(1000), rel=1e-9)
-    assert weights.effective_sample_size == pytest.approx(values.sum() ** 2 / (values**2).sum())
-    assert Weights.of(np.zeros(3)).effective_sample_size == 0
+    assert weights.effective == pytest.approx(values.sum() ** 2 / (values**2).sum())
+    assert Powers.of(np.zeros(3)).effective == 0
 
 
 @pytest.mark.parametrize("encoded", [False, True])

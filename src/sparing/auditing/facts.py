@@ -8,7 +8,7 @@ import numpy as np
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
-from sparing.log.moments import Moments, Weights
+from sparing.log.moments import Moments, Powers
 from sparing.log.sketches import Distinct, Values
 
 
@@ -44,7 +44,7 @@ class Propensities:
     low: float
     high: float
     inverse: Moments
-    weights: Weights
+    weights: Powers
     by_action: np.ndarray
     excess: Moments | None
     variance: float | None
@@ -60,7 +60,7 @@ class Propensities:
             low=float(block.propensities.min()),
             high=float(block.propensities.max()),
             inverse=Moments.of(inverse),
-            weights=Weights.of(inverse),
+            weights=Powers.of(inverse),
             by_action=np.bincount(block.actions, weights=inverse, minlength=block.n_actions),
             excess=Moments.of(inverse - block.support.sizes) if known else None,
             variance=_variance(block.support) if known else None,

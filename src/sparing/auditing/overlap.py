@@ -7,7 +7,7 @@ import numpy as np
 from sparing.auditing.facts import Propensities, Rewards
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.moments import Moments, Weights
+from sparing.log.moments import Moments, Powers
 from sparing.log.rows import Memory, Rows
 from sparing.log.sketches import Values
 from sparing.policies.policy import Policy, policy_blocks
@@ -62,7 +62,7 @@ def overlap(found: Propensities, *, estimated: bool, exact: bool) -> Overlap:
         smallest=low,
         largest=high,
         percentile_ratio=quantiles[90] / quantiles[10],
-        effective_sample_size=found.weights.effective_sample_size,
+        effective_sample_size=found.weights.effective,
         supported_mean=None if estimated else found.inverse.mean,
         supported_error=None if estimated else found.inverse.error,
         contradiction=_contradiction(found) if exact and not estimated else None,
@@ -119,7 +119,7 @@ class Doing:
     rows: int
     never: float
     mass: tuple[Moments, Values] | None
-    weights: tuple[Weights, Moments] | None
+    weights: tuple[Powers, Moments] | None
 
     @classmethod
     def of(cls, block: Log, first_row: int, *, policy: Policy | np.ndarray, never: np.ndarray) -> "Doing":
@@ -138,7 +138,7 @@ class Doing:
             block.n_rows,
             unlogged,
             (Moments.of(mass), Values.of(mass)) if known else None,
-            None if weights is None else (Weights.of(weights), Moments.of(1 - weights)),
+            None if weights is None else (Powers.of(weights), Moments.of(1 - weights)),
         )
 
     def __add__(self, other: "Doing") -> "Doing":
@@ -182,6 +182,6 @@ def audit_policy(
         bias=None if mean is None else (-mean * high + 0.0, -mean * low + 0.0),
         reward_range=(low, high),
         range_given=reward_range is not None,
-        effective_sample_size=None if weights is None else weights.effective_sample_size,
+        effective_sample_size=None if weights is None else weights.effective,
         implied_mass=None if short is None or estimated else (short.mean, short.error),
     )

@@ -10,8 +10,8 @@ from sparing.errors import SparingError
 from sparing.evaluation.block import Block, Shared
 from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.intervals import BLOCKS, Terms, poisson
-from sparing.evaluation.powers import Powers
 from sparing.log import Log
+from sparing.log.moments import Powers
 from sparing.log.reservoir import keys_of
 from sparing.log.walking import Statistic
 from sparing.policies.policy import Policy

@@ -18,9 +18,9 @@ from sparing.evaluation.passes import (
     columns_of,
     terms_of,
 )
-from sparing.evaluation.powers import Powers
 from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.whole import Gathered
+from sparing.log.moments import Powers
 from sparing.log.rows import AnyLog, Rows
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
