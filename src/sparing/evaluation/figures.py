@@ -8,29 +8,13 @@ import numpy as np
 
 from sparing.evaluation.caution import Lack
 from sparing.evaluation.estimators import ESTIMATORS, Parts
-from sparing.evaluation.ingredients import Ingredients
+from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.evaluation.intervals import Limits, Summed, Terms
 from sparing.log import Log
 from sparing.model.crossfitting import effective_sample_size
 
 Told = Terms | Summed
 """A statistic, with its rows or without."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Those of `evaluate`."""
-
-    methods: tuple[str, ...]
-    interval: str
-    band: str
-    clip: float | str
-    ridge: float
-    folds: int
-    seed: int
-    noise: float | None
-    theta_bound: float | None
-    delta: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +103,8 @@ class Material(ABC):
 class AtOnce(Material):
     """A log whose rows are all looked at at once."""
 
-    def __init__(self, of: Ingredients, given: Settings) -> None:
-        self.of, self.log, self.given = of, of.log, given
+    def __init__(self, of: Ingredients) -> None:
+        self.of, self.log, self.given = of, of.log, of.given
         self.reward_range, self.range_known = of.reward_range, of.range_known
         self.logged_mean = float(of.log.rewards.mean())
 

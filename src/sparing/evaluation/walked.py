@@ -7,7 +7,8 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.evaluation.caution import Lack
 from sparing.evaluation.estimators import Parts
-from sparing.evaluation.figures import Figures, Material, Settings, Steps
+from sparing.evaluation.figures import Figures, Material, Steps
+from sparing.evaluation.ingredients import Settings
 from sparing.evaluation.intervals import Limits, Recipe, Summed, resampled
 from sparing.evaluation.passes import (
     Centre,

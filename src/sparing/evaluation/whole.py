@@ -10,13 +10,11 @@ import numpy as np
 from sparing.errors import SettingError, SparingError
 from sparing.evaluation.block import Shared
 from sparing.evaluation.facts import Facts, FoldSums, band_worth, others
-from sparing.evaluation.figures import Settings
-from sparing.evaluation.ingredients import Ingredients
+from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.evaluation.rewards import SEEN, Rewards
 from sparing.log import Log
 from sparing.log.rows import Rows, Sample
 from sparing.log.walking import Statistic, Together, Total
-from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
@@ -110,9 +108,7 @@ class Gathered:
         given, asked = self.given, set(self.given.methods)
         shared = Shared(
             reward_range,
-            given.band,
-            given.folds,
-            given.seed,
+            given,
             cap=None if self.log.propensities is None else self._cap(),
             fold_theta=_tried(self._fold_theta) if "aipw" in asked else None,
             ellipsoids=_tried(self._ellipsoids) if given.band == "model" else None,
@@ -152,11 +148,7 @@ class Gathered:
 
     def _ellipsoids(self) -> Ellipsoids:
         assert self.sums is not None
-        given = self.given
-        assumptions = Assumptions.resolve(
-            self.sums, ridge=given.ridge, noise=given.noise, theta_bound=given.theta_bound, delta=given.delta
-        )
-        return Ellipsoids(self.sums, assumptions)
+        return self.given.ellipsoids(self.sums)
 
     def _fold_theta(self) -> np.ndarray:
         whole("folds", self.folds, least=2)
