@@ -8,10 +8,10 @@ from scipy import stats
 
 import sparing
 from sparing.auditing import overlap as overlapping
-from sparing.auditing.facts import Propensities, Rewards
+from sparing.auditing.facts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.rows import Memory
+from sparing.log.rows import Memory, Rewards
 from sparing.log.walking import Total
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy

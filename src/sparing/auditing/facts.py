@@ -9,27 +9,8 @@ from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
 from sparing.log.moments import Moments, Powers
+from sparing.log.rows import Rewards
 from sparing.log.sketches import Distinct, Values
-
-
-@dataclass(frozen=True)
-class Rewards:
-    """Their sum, the least and the largest, and whether each is 0 or 1."""
-
-    total: float
-    low: float
-    high: float
-    binary: bool
-
-    @classmethod
-    def of(cls, block: Log) -> "Rewards":
-        """Those of a block's rows."""
-        rewards = block.rewards
-        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
-
-    def __add__(self, other: "Rewards") -> "Rewards":
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return Rewards(self.total + other.total, low, high, self.binary and other.binary)
 
 
 @dataclass(frozen=True, eq=False)

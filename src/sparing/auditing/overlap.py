@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.facts import Propensities, Rewards
+from sparing.auditing.facts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.moments import Moments, Powers
-from sparing.log.rows import Memory, Rows
+from sparing.log.rows import Memory, Rewards, Rows
 from sparing.log.sketches import Values
 from sparing.policies.policy import Policy, policy_blocks
 

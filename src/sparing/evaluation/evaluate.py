@@ -9,14 +9,13 @@ from scipy.special import stdtrit
 from sparing.errors import MissingExtraError, SettingError, SparingError
 from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, widened
 from sparing.evaluation.estimators import ESTIMATORS
-from sparing.evaluation.figures import AtOnce, Figures, Material, Steps
+from sparing.evaluation.figures import AtOnce, Figures, Material, Steps, reward_bounds
 from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.evaluation.result import Estimate, Evaluation
-from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
-from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.rows import AnyLog, Rows, rewards_of, rows_of
 from sparing.policies.policy import Policy
 from sparing.settings import among, share
 
@@ -133,7 +132,7 @@ def _material(
     of = Ingredients(
         log,
         policy,
-        rewards.bounds(reward_range, given.interval),
+        reward_bounds(rewards, reward_range, given.interval),
         given,
         range_known=reward_range is not None or rewards.binary,
         progress=steps.fold,

@@ -21,7 +21,7 @@ from sparing.policies.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Sums over all rows: counts (K,) N_a, rewards, logged propensities, and what the policy adds to them.
+    """Sums over all rows: counts (K,) N_a, logged propensities, and what the policy adds to them.
 
     supported (K,): Σ π(a|x_i) over rows that support a. missing: Σ of the mass outside the support, or of 1 − w_i where
     that is unknown. pulls: `Ingredients.pull` (K, d), of all pairs and, where the support is known, of those supported.
@@ -29,7 +29,6 @@ class Facts:
 
     rows: int
     counts: np.ndarray
-    rewards: float
     propensities: Values
     supported: np.ndarray
     missing: float
@@ -49,7 +48,6 @@ class Facts:
         return cls(
             block.n_rows,
             block.counts,
-            float(block.rewards.sum()),
             Values() if block.propensities is None or not quantiles else Values.of(block.propensities),
             supported,
             float(missing.sum() if outside is None else outside.mass.sum()),
@@ -60,7 +58,6 @@ class Facts:
         return Facts(
             self.rows + other.rows,
             self.counts + other.counts,
-            self.rewards + other.rewards,
             self.propensities + other.propensities,
             self.supported + other.supported,
             self.missing + other.missing,

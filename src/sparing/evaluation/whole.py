@@ -11,9 +11,8 @@ from sparing.errors import SettingError, SparingError
 from sparing.evaluation.block import Shared
 from sparing.evaluation.facts import Facts, FoldSums, band_worth, others
 from sparing.evaluation.ingredients import Ingredients, Settings
-from sparing.evaluation.rewards import SEEN, Rewards
 from sparing.log import Log
-from sparing.log.rows import Rows, Sample
+from sparing.log.rows import Rewards, Rows, Sample
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities
 from sparing.model.ellipsoids import Ellipsoids
@@ -56,7 +55,7 @@ class Gathered:
                     Facts.of, policy=policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
                 )
             ),
-            "rewards": SEEN,
+            "rewards": Total(Rewards.of),
         }
         if asked & set(MODELLED) or given.band == "model":
             wanted["sums"] = Sums(rows)

@@ -16,7 +16,7 @@ from sparing.evaluation.facts import FoldSums, others
 from sparing.learning.choosing import RIDGES, Setting, chosen_by, grid, said
 from sparing.learning.material import ROUNDING, Request, never
 from sparing.log import Log
-from sparing.log.rows import Rows
+from sparing.log.rows import Rewards, Rows
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import block_folds, reward_parameters
@@ -38,15 +38,15 @@ def greedy(
     request.progress.total = 2 + (len(settings) > 1)
     folds = request.folds if len(settings) > 1 else 1
     light = rows.lean()
-    wanted = Together(FoldSums(light, folds, request.seed), Sketch(rows.action_names), Total(_reward_sum))
-    parts, taught, total = light.fold(wanted)
+    wanted = Together(FoldSums(light, folds, request.seed), Sketch(rows.action_names), Total(Rewards.of))
+    parts, taught, rewards = light.fold(wanted)
     request.progress.step()
     sums = sum(parts[1:], parts[0])
     model, notes = _allowed(rows, request, sums.counts)
     chosen: Setting = settings[0]
     how: tuple[str, ...] = ()
     if len(settings) > 1:
-        middle = total / rows.n_rows
+        middle = rewards.total / rows.n_rows
         chosen, how = _chosen_ridge(light, request, settings, parts, middle, to_rank=score == "argmax")
         request.progress.step()
     theta, priority = reward_parameters(sums, chosen["ridge"]), request.priority
@@ -83,10 +83,6 @@ def lower_limits(
         model,
         notes=(*notes, str(resolved)),
     )
-
-
-def _reward_sum(block: Log, first_row: int) -> float:
-    return float(block.rewards.sum())
 
 
 class _Models(NamedTuple):

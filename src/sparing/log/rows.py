@@ -248,6 +248,31 @@ def joined(header: Log, parts: Sequence[Log]) -> Log:
     )
 
 
+@dataclass(frozen=True)
+class Rewards:
+    """Their sum, the least and the largest, and whether each is 0 or 1."""
+
+    total: float
+    low: float
+    high: float
+    binary: bool
+
+    @classmethod
+    def of(cls, block: Log, first_row: int = 0) -> "Rewards":
+        """Those of a log with rows."""
+        rewards = block.rewards
+        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
+
+    def __add__(self, other: "Rewards") -> "Rewards":
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Rewards(self.total + other.total, low, high, self.binary and other.binary)
+
+
+def rewards_of(log: AnyLog) -> Rewards:
+    """Those of a log with rows, in memory or walked."""
+    return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(Total(Rewards.of))
+
+
 @dataclass(frozen=True, eq=False)
 class Sampled:
     """Rows with the smallest keys: the keys (m,) and numbers (m,) of rows, and logs that hold them, in order."""
