@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reference.accessibility import contrast
 from reference.browser import assert_self_contained, look
 from research.learners import LEARNERS
 from research.paper import experiment as experiments
@@ -160,13 +161,6 @@ def test_a_browser_shows_every_open_figure_and_does_not_scroll_sideways(tmp_path
         assert marks >= 1
 
 
-def light(colour):
-    """Relative luminance, as WCAG 2 has it."""
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
 def test_drawings_can_be_seen_on_a_dark_page_and_learners_told_apart():
     axes = panel("Black", across="x", up="y")
     axes.plot([0, 1], [0, 1], color="black", marker="o", label="a")
@@ -178,7 +172,7 @@ def test_drawings_can_be_seen_on_a_dark_page_and_learners_told_apart():
     colours = {one.colour for one in LEARNERS.values()}
     dark = {style.DARK[colour] for colour in colours}
     assert len(dark) == len(colours)
-    assert all((light(colour) + 0.05) / (light(style.DARK["#ffffff"]) + 0.05) >= 3 for colour in dark)
+    assert all(contrast(colour, style.DARK["#ffffff"]) >= 3 for colour in dark)
 
 
 def test_a_finding_is_told_in_parts():

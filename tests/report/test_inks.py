@@ -5,26 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from reference.accessibility import legends, violations
+from reference.accessibility import contrast, legends, violations
 from sparing.planning import page as plan_page
 from sparing.report import figures, page
 from sparing.report.style import CSS, DARK, variable
 
 TEXT, MARK = 4.5, 3.0
 """Least contrasts of words and of marks (WCAG 2)."""
-
-
-def light(colour):
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one, other):
-    high, low = sorted((light(one), light(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
 
 
 def drawn(label="a line: #000000"):
