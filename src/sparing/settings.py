@@ -48,3 +48,12 @@ def reward_range(value: Any, *, apart: bool = False) -> tuple[float, float] | No
     if not (math.isfinite(low) and math.isfinite(high) and low <= high) or (apart and low == high):
         raise SettingError(f"reward_range={value!r}; must be two finite numbers, the smaller first")
     return low, high
+
+
+def meets_rewards(given: tuple[float, float], low: float, high: float) -> None:
+    """Refuse a range of mean rewards that no reward seen, from low to high, comes near to."""
+    if high < given[0] or low > given[1]:
+        raise SettingError(
+            f"reward_range=({given[0]:g}, {given[1]:g}), but all rewards of the log lie from {low:.4g} to {high:.4g}. Give the least and "
+            "the largest mean reward, in the reward's own unit"
+        )

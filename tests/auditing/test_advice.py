@@ -112,3 +112,20 @@ def test_it_fits_a_terminal_whatever_the_names(letters):
     lines = advice.lines(audit(Log.from_arrays(np.eye(2), names[:2], [1.0, 0.0], action_names=names)))
     assert max(map(len, lines)) <= advice.WIDTH
     assert len(lines) <= 5
+
+
+def test_one_action_leaves_nothing_to_choose():
+    found = audit(read_log({"age": [1, 2, 3] * 30, "action": ["a"] * 90, "reward": [0, 1, 1] * 30}))
+    assert found.recommendation == (
+        "The log has one action, a: there is nothing to choose between. Name all that may be played (--actions A,B,…), and audit again."
+    )
+
+
+def test_a_gap_of_all_contexts_is_everywhere():
+    rng = np.random.default_rng(0)
+    actions = np.where(rng.random(5000) < 0.0006, "rare", np.where(rng.random(5000) < 0.5, "a", "b"))
+    table = {"age": rng.integers(18, 80, 5000), "action": actions, "reward": rng.integers(0, 2, 5000)}
+    found = audit(read_log(table))
+    assert found.gap_map.gaps[0].where == "everywhere"
+    assert found.recommendation.startswith("By estimate, everywhere, action rare was hardly ever tried (")
+    assert " there" not in found.recommendation

@@ -12,6 +12,9 @@ def encoder():
     table = {
         "age": np.arange(n) / 2,
         "device": ["phone", "desktop"] * (n // 2),
+        "country": ["NZ", "AU", "UK", "NZ"] * (n // 4),
+        "page": ["a", "b", None, "b"] * (n // 4),
+        "new": [True, False] * (n // 2),
         "member": [True, False, None, True] * (n // 4),
         "seen_at": np.datetime64("2026-01-01", "s") + np.arange(n) * 86_400,
     }
@@ -28,8 +31,13 @@ def test_bounds_in_raw_columns():
     assert words("age", low=(30 - number.mean) / number.scale) == "age > 30"
     assert words("age", -1.0, 1.0).startswith("20.88 < age ≤ 78.62")
     assert words("device=desktop", low=0.5) == "device is desktop"
-    assert words("device=desktop", high=0.5) == "device is not desktop"
+    assert words("device=desktop", high=0.5) == "device is phone"  # there is no third
+    assert words("device=phone", high=0.5) == "device is desktop"
+    assert words("country=NZ", high=0.5) == "country is not NZ"
+    assert words("page=a", high=0.5) == "page is not a"  # it may be missing
     assert words("member", low=0.0) == "member is true"
+    assert words("member", high=0.0) == "member is not true"
+    assert words("new", high=0.0) == "new is false"
     assert words("member is missing", low=0.5) == "member is missing"
     assert words("member is missing", high=0.5) == "member is known"
     time = encoder().by_column["seen_at"]

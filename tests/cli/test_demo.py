@@ -37,7 +37,7 @@ def test_the_desk_is_told_from_raw_rows_to_money(desk):
     assert "made-up" in text
     assert "premium  handler    earned" in text
     assert "action new-llm never tried" in text
-    assert "where premium is not true: action agent never tried" in text
+    assert "where premium is false: action agent never tried" in text
     assert "economical had" in text
     assert "The truth: an answer solves a ticket with a logistic probability" in " ".join(text.split())
     assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png", "tickets.csv"]

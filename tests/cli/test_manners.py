@@ -178,7 +178,7 @@ def next_command(output):
     return words
 
 
-def test_what_is_advised_next_runs_as_it_stands(quickly):
+def test_what_is_advised_next_runs_as_it_stands(quickly, folder):
     """From a raw log with roles, features and all actions named, through every command to the service."""
     roles = [*ROLES, "--actions", "red,blue,dark green", "--contexts", "age,device"]
     words, seen = ["audit", "clicks.csv", *roles, "--reward-range", "0,1"], []
@@ -191,7 +191,9 @@ def test_what_is_advised_next_runs_as_it_stands(quickly):
         words = next_command(done.stdout)
         assert [each for each in roles if each in words] == roles
     assert seen == ["audit", "learn", "evaluate", "plan"]
-    done = run("plan", "log.parquet", *QUICK, "--context-id", "")
+    world = LinearWorld(n_actions=4, n_features=2, noise=0.05, seed=1)
+    sparing.write_log(draw_log(world, rows=400, never=[3], seed=1), folder / "worth asking.parquet")
+    done = run("plan", "worth asking.parquet", *QUICK, "--context-id", "")
     words = next_command(done.stdout)
     assert words[words.index("--context-id") + 1] == ""
     assert words[:2] == ["serve", "store"]

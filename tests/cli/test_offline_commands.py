@@ -199,3 +199,16 @@ def test_evaluate_says_what_must_not_be_overlooked(tmp_path):
     assert "none" in run(*words, "--methods", "snips").stdout
     found = json.loads(run(*words, "--methods", "snips", "--json").stdout)["estimates"][0]
     assert (found["refused"], found["low"], found["high"]) == (True, 0.0, 1.0)
+
+
+def test_learn_lists_what_is_played(tmp_path):
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 40, 800)
+    rewards = rng.normal(size=800) * 0.01 + (actions == 7)
+    log = sparing.Log.from_arrays(np.ones((800, 1)), actions, rewards, action_names=range(40))
+    sparing.write_log(log, tmp_path / "log.parquet")
+    done = run("learn", tmp_path / "log.parquet", "--out", tmp_path / "p.sparing")
+    assert "the 1 that it plays, of 40 actions" in done.stdout
+    assert " 0.0%" not in done.stdout
+    wrong = run("learn", tmp_path / "log.parquet", "--holdout", "30", "--out", tmp_path / "p.sparing")
+    assert "must be in (0, 1), such as 0.3; 0 holds nothing out" in str(wrong.exception)

@@ -85,7 +85,7 @@ def test_another_file_is_read_as_the_policys_was(folder, tmp_path):
     assert values[0] == values[1]
     other.write_text(other.read_text().replace("country", "land", 1))
     done = run("evaluate", other, *ROLES, "--policy", folder / "p.sparing")
-    assert "no context column ['country']" in str(done.exception)
+    assert "no context column 'country'" in str(done.exception)
 
 
 def test_features_by_a_file_and_items_by_a_table(folder, tmp_path):

@@ -422,7 +422,11 @@ def test_frames_rows_and_mappings_are_one():
         ("country", {"a": 1}, "country is .* expected a text"),
         ("member", "perhaps", "member is 'perhaps'; expected true or false"),
         ("member", 2, "member is 2; expected true or false"),
-        ("seen_at", "yesterday", "seen_at is 'yesterday'; expected a date or moment in ISO 8601"),
+        (
+            "seen_at",
+            "yesterday",
+            "seen_at is 'yesterday'; expected a date or moment such as 2026-03-01T10:00",
+        ),
         ("query", [1.0, 2.0], "query is .*; expected a list of 5 finite numbers"),
         ("query", "words", "query is 'words'; expected a list of 5 finite numbers"),
         ("query", [1.0, 2.0, float("nan"), 0.0, 0.0], "query is .*; expected a list of 5 finite numbers"),

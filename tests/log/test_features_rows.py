@@ -121,10 +121,16 @@ def test_a_category_that_the_log_never_missed_has_no_place_for_it():
 WRONG = {
     "n": (math.inf, "n is inf; expected a finite number"),
     "whole": (10**400, "whole is a number of more than 100 digits; expected a finite number"),
-    "c": (["a"], "c is ['a']; expected a text, a whole number or a truth value, or null if it is missing"),
-    "b": (Decimal(1), "b is Decimal('1'); expected true or false, or null if it is missing"),
-    "t": ("2026-02-30", "t is '2026-02-30'; expected a date or moment in ISO 8601"),
-    "h": ({}, "h is {}; expected a text, a whole number or a truth value, or null if it is missing"),
+    "c": (
+        ["a"],
+        "c is ['a']; expected a text, a whole number or a truth value, or None (null in JSON) if it is missing",
+    ),
+    "b": (Decimal(1), "b is Decimal('1'); expected true or false, or None (null in JSON) if it is missing"),
+    "t": ("2026-02-30", "t is '2026-02-30'; expected a date or moment such as 2026-03-01T10:00"),
+    "h": (
+        {},
+        "h is {}; expected a text, a whole number or a truth value, or None (null in JSON) if it is missing",
+    ),
 }
 
 
@@ -142,9 +148,7 @@ def test_the_first_of_several_wrong_values_is_told(first):
 def test_a_column_that_is_not_there_or_not_known_is_told_whatever_its_kind():
     encoder = fitted(True)
     good = {"n": 1.0, "whole": 2, "c": "a", "b": True, "t": "2026-03-01", "h": "v1"}
-    shown = (
-        "the columns are 'n', 'whole', 'c', 'b', 't', 'h'. Give each by its name, null where it is missing"
-    )
+    shown = "the columns are 'n', 'whole', 'c', 'b', 't', 'h'. Give each by its name, None (null in JSON) where it is missing"
     for name in KINDS:
         without = {each: value for each, value in good.items() if each != name}
         for row, said in (

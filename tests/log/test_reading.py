@@ -182,7 +182,7 @@ def test_a_missing_column_is_named_with_what_is_there(tmp_path, ending, role):
         ({"eligible": "slate"}, "has no eligible column 'slate'; it has 'x_0', "),
         ({"context_id": "visitor"}, "has no context id column 'visitor'; it has 'x_0', "),
         ({"distribution": "prob_"}, "has no columns that begin with 'prob_'; it has 'x_0', "),
-        ({"contexts": ["x_0", "x_7"]}, r"has no context column \['x_7'\]; it has 'x_0', "),
+        ({"contexts": ["x_0", "x_7"]}, r"has no context column 'x_7'; it has 'x_0', "),
         ({"contexts": []}, r"has no context column \(\); it has 'x_0', "),
     ],
 )

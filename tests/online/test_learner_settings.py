@@ -208,3 +208,51 @@ def test_seeds_are_not_negative(run):
     learner = () if run is sparing.simulation.draw_log else (sparing.moful(n_actions=2, n_features=1),)
     with pytest.raises(SettingError, match="seed=-1"):
         run(*learner, world, seed=-1)
+
+
+def named_log():
+    table = {"age": [20, 30, 40, 50] * 20, "device": ["p", "d"] * 40}
+    return sparing.read_log({**table, "action": ["a", "opus"] * 40, "reward": [0, 1, 1, 0] * 20})
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong", "meant"),
+    [
+        ("economical", "callcost", "call_cost"),
+        ("confident", "tolerence", "tolerance"),
+        ("certified", "sed", "seed"),
+    ],
+)
+def test_a_misspelt_setting_is_told_before_what_is_missing(make, wrong, meant):
+    with pytest.raises(SettingError, match=f"unknown setting '{wrong}': did you mean {meant}\\?"):
+        getattr(sparing, make)(named_log(), **{wrong: 1})
+    with pytest.raises(SettingError, match="unknown setting 'zzz': known are"):
+        getattr(sparing, make)(named_log(), zzz=1)
+
+
+@pytest.mark.parametrize("make", [partial(sparing.economical, call_cost=0.1), sparing.certified])
+def test_a_range_that_holds_no_reward_is_refused(make):
+    assert make(named_log(), reward_range=(0, 1)).reward_range == (0, 1)
+    with pytest.raises(
+        SettingError, match=r"reward_range=\(5, 6\), but all rewards of the log lie from 0 to 1"
+    ):
+        make(named_log(), reward_range=(5, 6))
+
+
+def test_one_text_is_no_list_of_labels():
+    learner = sparing.confident(named_log())
+    row = {"age": 30, "device": "p"}
+    assert learner.decide(row, eligible=["opus"]).action == "opus"
+    with pytest.raises(
+        DecisionError, match=r"eligible='opus'; must be a list of action labels, such as \['opus'\]"
+    ):
+        learner.decide(row, eligible="opus")
+
+
+def test_what_is_no_context_is_told_the_columns():
+    learner = sparing.confident(named_log())
+    for wrong in (None, [1.0, 2.0]):
+        with pytest.raises(DecisionError, match="a mapping of the columns age, device"):
+            learner.decide(wrong)
+    with pytest.raises(DecisionError, match=r"pass \[row\]"):
+        learner.decide_many({"age": 30, "device": "p"})

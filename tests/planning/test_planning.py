@@ -181,15 +181,15 @@ def test_the_log_alone_is_the_best_mean_of_the_posterior(log):
     ]
     believed = confident(log, **BELIEFS)
     np.testing.assert_allclose(believed.sets.theta, mean)
-    for number in range(19):
+    for place, number in enumerate(planned.alone.slices.numbers.tolist()):
         world = draw_world(believed, log.contexts, np.random.default_rng([3, 1, number]))
         stream = world.live_stream(50, np.random.default_rng([3, 2, number]))
         chosen = stream.means[np.arange(50), (stream.contexts @ mean.T).argmax(axis=1)]
         expected = (stream.means.max(axis=1) - chosen).sum()
-        assert planned.alone.regret[number, -1] == pytest.approx(expected)
+        assert planned.alone.regret[place, -1] == pytest.approx(expected)
 
 
-def test_the_same_for_a_seed_in_any_number_of_processes(log):
+def test_the_same_for_a_seed_in_any_number_of_threads(log):
     def run(seed, workers):
         chosen = ["confident", "eps_moful"]
         return plan(
@@ -216,13 +216,14 @@ def test_the_same_for_a_seed_in_any_number_of_processes(log):
         progress=lambda done, total: seen.append((done, total)),
         **BELIEFS,
     )
-    assert seen == [(done, 19) for done in range(1, 20)]
+    assert seen == [(done, 22) for done in range(1, 23)]
 
 
 @pytest.mark.parametrize(
-    ("worlds", "confidence", "coverage"), [(19, 0.9, 0.9), (40, 0.9, 37 / 41), (39, 0.95, 0.95)]
+    ("worlds", "confidence", "coverage"),
+    [(19, 0.9, 0.9), (40, 0.9, 0.9), (59, 0.9, 1 - 4 / 59), (39, 0.95, 0.95)],
 )
-def test_coverage_is_exact_and_at_least_what_was_asked(log, worlds, confidence, coverage):
+def test_coverage_is_at_least_what_was_asked(log, worlds, confidence, coverage):
     found = plan(
         log, horizon=2, worlds=worlds, confidence=confidence, learners=["moful"], workers=1, **BELIEFS
     )
@@ -261,9 +262,9 @@ def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
     seen = []
     played = planning.play
 
-    def noting(learner, stream):
+    def noting(learner, stream, **given):
         seen.append((tuple(learner.priority), tuple(learner.sets.arrays.order), learner.key))
-        return played(learner, stream)
+        return played(learner, stream, **given)
 
     monkeypatch.setattr(planning, "play", noting)
     world = LinearWorld(n_actions=6, n_features=3, seed=1)

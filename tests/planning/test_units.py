@@ -41,17 +41,16 @@ def test_a_price_that_nothing_repays_asks_for_none(log):
 
 
 def test_gain_and_net_are_those_of_the_same_worlds(priced):
-    worlds = math.sqrt(priced.worlds)
     for option in priced.options:
         more = priced.alone.regret[:, -1] - option.regret[:, -1]
         gain, net, spend = priced.gain(option), priced.net(option), priced.spend(option)
-        assert gain.mean == pytest.approx(more.mean())
-        assert gain.error == pytest.approx(more.std(ddof=1) / worlds)
+        assert gain.mean == pytest.approx(option.slices.mean(more))
+        assert gain.error == pytest.approx(option.slices.error(more))
         assert spend.mean == pytest.approx(COST * option.calls_at().mean)
         assert spend.high == pytest.approx(COST * option.calls_at().high)
         left = more - COST * option.calls[:, -1]
         assert net.mean == pytest.approx(gain.mean - spend.mean)
-        assert net.error == pytest.approx(left.std(ddof=1) / worlds)
+        assert net.error == pytest.approx(option.slices.error(left))
     asked = priced.options[1]
     apart = math.hypot(asked.regret_at().error, priced.alone.regret_at().error)
     assert priced.gain(asked).error != pytest.approx(apart, rel=1e-3)
@@ -61,13 +60,13 @@ def test_a_plan_plays_economical_as_it_would_go_live(log, priced):
     """The same worlds, drawn and played one by one."""
     start = economical(log, call_cost=COST, horizon=HORIZON, **BELIEFS)
     assert priced.options[1].price == COST
-    for number in range(priced.worlds):
+    for place, number in enumerate(priced.alone.slices.numbers.tolist()):
         world = draw_world(start, log.contexts, np.random.default_rng([0, 1, number]))
         learner = start.copy()
         learner.reseed([0, 3, number])
         trace = play(learner, world.live_stream(HORIZON, np.random.default_rng([0, 2, number])))
-        assert trace.calls[-1] == priced.options[1].calls[number, -1]
-        assert trace.regret[-1] == pytest.approx(priced.options[1].regret[number, -1])
+        assert trace.calls[-1] == priced.options[1].calls[place, -1]
+        assert trace.regret[-1] == pytest.approx(priced.options[1].regret[place, -1])
 
 
 def test_in_worlds_of_its_own_posterior_asking_is_no_worse_than_not_asking(log):

@@ -34,13 +34,11 @@ class Step:
 
 
 class Skip:
-    """decide in rounds that ask for nothing, after so many that were learnt from."""
+    """decide in rounds that ask for nothing, after so many, in the world that the log is of, that were learnt from."""
 
     def __init__(self, rounds: Any) -> None:
         self.learner = _begin(rounds, rounds.spec["regime"])
-        world = sparing.simulation.LinearWorld(
-            n_actions=rounds.n_actions, n_features=rounds.n_features, noise=2.0, seed=int(rounds.spec["seed"])
-        )
+        world = sparing.simulation.LinearWorld(theta=rounds.theta, noise=2.0)
         sparing.simulate(self.learner, world, rounds=int(rounds.spec["lived"]), seed=1)
         contexts = world.contexts(4096, np.random.default_rng(2))
         self.contexts = contexts[~self.learner.decide_many(contexts).needs_reward][:512]

@@ -9,7 +9,12 @@ from sparing.auditing.wording import counted, finding, named, percent
 if TYPE_CHECKING:
     from sparing.auditing.summary import Audit
 
-COMMANDS = ("sparing plan LOG --call-cost PRICE", "sparing learn LOG")
+COMMANDS = (
+    "sparing plan LOG --call-cost PRICE",
+    "sparing learn LOG",
+    "--reward-range LOW,HIGH",
+    "--actions A,B,…",
+)
 PLAN = f"How many rewards to ask for: {COMMANDS[0]}"
 LEARN = f"Learn from the log and go: {COMMANDS[1]}"
 """What comes next."""
@@ -28,6 +33,11 @@ def recommendation(audit: "Audit") -> str:
     """
     if not audit.rows:
         return "The log has no rows: log some decisions first."
+    if audit.actions == 1:
+        return (
+            f"The log has one action, {_named(list(audit.counts))}: there is nothing to choose between. Name all that may be played "
+            f"({COMMANDS[3]}), and audit again."
+        )
     missing = _missing(audit)
     if missing and audit.metrics["largest_upside"] == 0:
         return f"{missing}. {LEARN}."
@@ -64,9 +74,12 @@ def _missing(audit: "Audit") -> str:
         first = gaps[0]
         often = f"hardly ever tried ({counted(first.tried, 'row')})" if first.tried else "never tried"
         noun = "action" if len(first.actions) == 1 else "actions"
-        text = f"here {first.where} ({percent(first.share)} of rows), {noun} {_named(first.actions)} {_were(first.actions)} {often}"
-        start = "W" if audit.support == "exact" else "By estimate, w"
-        return start + text + _worth(audit, first.upside, first.actions, " there") + _others(found - 1)
+        place = f"where {first.where} ({percent(first.share)} of rows)"
+        text = place if first.segment.bounds else "everywhere"
+        text = text[0].upper() + text[1:] if audit.support == "exact" else f"By estimate, {text}"
+        text += f", {noun} {_named(first.actions)} {_were(first.actions)} {often}"
+        there = " there" if first.segment.bounds else ""
+        return text + _worth(audit, first.upside, first.actions, there) + _others(found - 1)
     if audit.verdict != "deficient":
         return ""
     return finding(audit).rstrip(".") + "; no segment of contexts describes which"
@@ -92,7 +105,7 @@ def _worth(audit: "Audit", upside: float | None, actions: Sequence[Hashable], th
     them = "it" if len(actions) == 1 else "them"
     low, high = audit.mean_range or audit.reward_range or (0.0, 0.0)
     if upside > high - low:
-        return f"; the log does not limit what learning {them} is worth (give the range of mean rewards, if they have one)"
+        return f"; the log does not limit what learning {them} is worth (give the range of mean rewards, if they have one: {COMMANDS[2]})"
     worth = f"at most {upside:.3g} a decision{there}" if upside else "nothing, even at best"
     return f"; learning {them} is worth {worth}"
 

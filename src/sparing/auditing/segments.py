@@ -65,7 +65,7 @@ class Bound:
         return (total > self.low) & (total <= self.high)
 
     def words(self, encoder: Encoder) -> str:
-        """Such as "0.1 < age ≤ 0.5", "device is not desktop" or "x_0 − 0.62·x_3 > 0.4"."""
+        """Such as "0.1 < age ≤ 0.5", "country is not NZ" or "x_0 − 0.62·x_3 > 0.4"."""
         if len(self.terms) == 1 and self.terms[0][1] == 1:
             told = encoder.words(self.terms[0][0], self.low, self.high)
             if told is not None:

@@ -249,6 +249,8 @@ def audit(
     rows, reward_range = rows_of(log), settings.reward_range(reward_range)
     check_policy(rows, policy)
     seen = look(rows, rare, seed)
+    if reward_range is not None and seen.facts is not None:
+        settings.meets_rewards(reward_range, seen.facts.rewards.low, seen.facts.rewards.high)
     if reward_range is None and seen.facts is not None and seen.facts.rewards.binary:
         reward_range = (0.0, 1.0)
     bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}

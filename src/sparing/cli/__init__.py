@@ -1,10 +1,8 @@
 """The command line: one command, one file, one library call."""
 
 from functools import partial
-from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from sparing.cli import (
     audit,
@@ -21,17 +19,9 @@ from sparing.cli import (
     warm_up,
 )
 
-
-class _InOrder(TyperGroup):
-    """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
-
-
 app = typer.Typer(
     name="sparing",
-    cls=_InOrder,
+    cls=terminal.InOrder,
     help="Learn the best action for each context from a log that never tried everything, and ask for a live "
     "reward only where the log is blind.",
     no_args_is_help=True,

@@ -74,7 +74,7 @@ def _print(found: "Audit") -> None:
     terminal.tell(f"{found}\n")
     header, rows = wording.action_table(found, most=20)
     all_shown = len(rows) == found.actions
-    title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions} actions"
+    title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions:,} actions"
     terminal.print_table(title, header, rows)
     terminal.tell(f"{wording.legend(found)}\n")
     if found.gap_map.gaps:

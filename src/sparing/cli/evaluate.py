@@ -69,8 +69,8 @@ def _print(found: "Evaluation", *, title: str) -> None:
     terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
     terminal.tell(str(found).splitlines()[0])
     terminal.tell("* effective rows, as the weights leave them")
-    for method, reason in found.unusable.items():
-        terminal.tell(f"{method}: not usable, {reason}")
+    for line in found.unusable_lines:
+        terminal.tell(line)
     for note in found.notes:
         terminal.tell(f"note: {note}")
     for warning in found.warnings:

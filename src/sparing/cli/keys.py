@@ -74,7 +74,10 @@ def add(
         row = (digest, name, role, experiment or None, now, expires, None)
         await opened.alone(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
 
+    new = not address and not store.exists()
     _with(store, address, write, create=True)
+    if new:
+        terminal.say(f"sparing: {store} is a new store; `sparing serve {store}` serves it")
     terminal.say(f"sparing: key {name} ({role}); it is not shown again:")
     terminal.tell(key)
 

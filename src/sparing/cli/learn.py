@@ -91,8 +91,11 @@ def _judged(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
 
 def _print(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
     rows = [(name, f"{share:.1%}") for name, share in played[:MOST_SHOWN]]
-    few = len(played) <= MOST_SHOWN
-    shown = "all actions" if few else f"the {MOST_SHOWN} most played of {len(played)} actions"
+    shown = "all actions"
+    if len(played) > MOST_SHOWN:
+        rows = rows[: max(1, sum(share > 0 for _, share in played))]
+        which = "most played" if len(rows) == MOST_SHOWN else "that it plays,"
+        shown = f"the {len(rows)} {which} of {len(played):,} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
     for note in notes:
         terminal.tell(f"note: {note}")

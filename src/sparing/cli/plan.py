@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @reading.reads_log(
     regret=(float, "Find the cheapest way to at most this regret."),
-    worlds=(40, "How many worlds to draw from the log's posterior."),
+    worlds=(40, "How many worlds to live through, of many drawn from the log's posterior."),
     confidence=(0.9, "Of the prediction intervals."),
     noise=(float, "Deviation of a reward around its mean; default: estimated."),
     prior_scale=(float, "Deviation of a parameter between actions; default: from the log."),
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     seed=(0, "Draws the worlds."),
-    workers=(int, "Processes; default: one a core."),
+    workers=(int, "Threads; default: one a core."),
 )
 def plan(
     log: reading.GivenLog,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparing.policies.policy import Policy
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-LOG = "The log: Parquet, CSV, Arrow, or a peer's format; also a folder, a pattern or a URI of tables."
+LOG = "The log: Parquet, CSV, Arrow, JSON lines, or a peer's format; also a folder, a pattern or a URI of tables."
 LogPath = Annotated[str, typer.Argument(help=LOG)]
 RewardRange = Annotated[
     str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
@@ -331,13 +331,13 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     return log.open(policy), policy
 
 
-def settings(parts: list[str] | None, example: str = "ridge=0.1") -> dict[str, Any]:
+def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:
     """Settings written as NAME=VALUE: numbers where they read as such, tuples where there are commas."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise SettingError(f"--option {word!r}; expected NAME=VALUE, such as --option {example}")
+            raise SettingError(f"--{option} {word}: expected NAME=VALUE, such as --{option} {example}")
         found[name.replace("-", "_")] = _value(value)
     return found
 

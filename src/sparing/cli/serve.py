@@ -89,8 +89,10 @@ def serve(
     said = reading.settings(option) | {
         key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
     }
-    _make(settings, name, log, learner, said, reading.settings(rule))
-    launching.run(settings, port, workers, say=terminal.say)
+    with launching.bound_to(host, port) as bound:
+        rules = reading.settings(rule, "holdout=0.05", "rule")
+        locked = _make(settings, name, log, learner, said, rules)
+        launching.run(settings, bound, workers, locked=locked, say=terminal.say)
 
 
 def _make(
@@ -100,11 +102,11 @@ def _make(
     learner: str,
     said: dict[str, Any],
     rules: dict[str, Any],
-) -> None:
-    """Make the experiment that is asked for, unless it is there; refuse what could not be served."""
+) -> bool:
+    """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
     from sparing.service import launching
 
-    known = launching.experiments(settings)
+    known, locked = launching.experiments(settings)
     if log is None:
         if not known:
             terminal.say(
@@ -113,5 +115,12 @@ def _make(
     elif name in known:
         terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
     else:
-        made = launching.make(settings, name, log.read(), learner, said, rules, log.options)
+        table = log.read()
+        word = next((each for each in table.encoder.names if "=" in each), None)
+        if table.encoder.is_raw and word is not None:
+            terminal.say(
+                f"sparing: a word is a feature a value here ({word}); --features auto takes them as the columns that requests send"
+            )
+        made = launching.make(settings, name, table, learner, said, rules, log.options)
         terminal.say(f"sparing: experiment {name}: {made}")
+    return locked

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sparing.errors import MissingExtraError, SparingError, StoppedError
 
@@ -63,6 +64,41 @@ def run(app: Callable[[], None]) -> None:
         raise
 
 
+WANTED = {
+    "float_parsing": "a number with a decimal point, such as 0.05",
+    "int_parsing": "a whole number, such as 1000",
+    "int_from_float": "a whole number, such as 1000",
+}
+"""What an option must be, by the kind of the error that its parser has."""
+
+
+def of_value(error: typer.BadParameter) -> str:
+    """What is wrong with an option's value, in our words, with the value that was given."""
+    cause: Any = error.__cause__
+    if not hasattr(cause, "errors"):
+        return error.message
+    first = cause.errors()[0]
+    wanted = WANTED.get(first["type"])
+    got = shown(repr(first["input"]))
+    return f"got {got}; expected {wanted}" if wanted else f"got {got}. {error.message}"
+
+
+class InOrder(TyperGroup):
+    """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands; the least needed one last."""
+        return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an option that does not fit is refused with what it was."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = of_value(error)
+            raise
+
+
 UNNAMED = {"calls"}
 """Settings that messages name and that only --option gives."""
 
@@ -83,10 +119,11 @@ def in_options(message: str, words: Sequence[str] = ()) -> str:
 
     def put(found: re.Match[str]) -> str:
         name, value = found.groups()
+        if message[: found.start()].endswith(("--option ", "--rule ")):
+            return found[0]
         if name in known:
             return _as_option(name, value)
-        before = message[: found.start()].endswith("--option ")
-        return f"--option {name}={_plain(value)}" if name in others and not before else found[0]
+        return f"--option {name}={_plain(value)}" if name in others else found[0]
 
     return SETTING.sub(put, message)
 

@@ -41,6 +41,8 @@ class Sample:
     @property
     def refusal(self) -> str:
         """Why there can be no interval; empty where there can."""
+        if not self.effective:
+            return "the policy never plays what was logged, so that nothing can be told of what it earns"
         if self.effective < FEWEST:
             return f"fewer than {FEWEST} effective rows, too few to tell how far off the value may be"
         if self.assumed > MOST_ASSUMED:

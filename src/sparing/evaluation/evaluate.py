@@ -16,6 +16,7 @@ from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows, rewards_of, rows_of
+from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import Policy
 from sparing.settings import among, share
 
@@ -63,7 +64,7 @@ def evaluate(
     `mlips` and notes on the reward model from a sample of its rows. A table as policy and the boosted model need a log in memory.
     """
     _check(log, policy, interval, band)
-    _check_settings(taught, confidence, flag_mass, reward_model)
+    _check_settings(taught, confidence, flag_mass, reward_model, clip)
     chosen = _methods(methods)
     everything = _at_hand(log, policy, reward_model)
     judging = judging_rows(everything, policy, taught)
@@ -137,8 +138,7 @@ def _material(
         range_known=reward_range is not None or rewards.binary,
         progress=steps.fold,
     )
-    # A wrong clip and a policy that is no policy are refused, whatever the methods.
-    _ = of.target, log.propensities is not None and of.cap
+    _ = of.target  # a policy that is no policy is refused, whatever the methods
     return AtOnce(of)
 
 
@@ -242,6 +242,7 @@ def _pending(
         flagged=mass is None or mass + of.untried > flag_mass,
         few_rows=sample.effective < FEW or min(each.effective for each in samples) < FEWEST,
         refused=bool(refusal),
+        untold=bool(refusal) and not min(each.effective for each in samples),
         in_sample=judging.in_sample,
         notes=(*judging.notes, *figures.notes, *_notes(figures, of, sample, refusal)),
     )
@@ -323,11 +324,15 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
 
 
-def _check_settings(taught: str, confidence: float, flag_mass: float, reward_model: str) -> None:
+def _check_settings(
+    taught: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
+) -> None:
     among("taught", taught, TAUGHT)
     share("confidence", confidence)
     share("flag_mass", flag_mass, zero=True, one=True)
     among("reward_model", reward_model, ("linear", "boosted"))
+    if clip != "percentile-ratio":
+        clip_number(clip)
 
 
 def _methods(given: Sequence[str] | None) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ class Estimate:
     that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
     beyond it; the support-aware interval counts it too. few_rows: fewer than 30 effective rows. refused: there is no interval, for a reason
     that `notes` name (fewer than 10 effective rows, or a range of mean rewards that was only assumed): its ends are infinite, or those
-    of the known range. in_sample: the rows taught the policy, so that the value
-    is too high and no interval of it holds.
+    of the known range. untold: the policy never plays what was logged, so that the value is what the method makes of nothing, and is not
+    printed. in_sample: the rows taught the policy, so that the value is too high and no interval of it holds.
     """
 
     method: str
@@ -44,12 +44,18 @@ class Estimate:
     flagged: bool
     few_rows: bool = False
     refused: bool = False
+    untold: bool = False
     in_sample: bool = False
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The estimate as plain values."""
         return asdict(self)
+
+    @property
+    def shown(self) -> str:
+        """The value for people."""
+        return "unknown" if self.untold else f"{self.value:.4g}"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -61,7 +67,7 @@ class Estimate:
         marks = "".join(sign for there, sign in signs if there)
         return (
             self.method,
-            f"{self.value:.4g} {marks}".strip(),
+            f"{self.shown} {marks}".strip(),
             "none" if self.refused else f"[{self.low:.4g}, {self.high:.4g}]",
             "none" if self.refused else bounds,
             "unknown" if self.unsupported_mass is None else f"{self.unsupported_mass:.1%}",
@@ -73,10 +79,10 @@ class Estimate:
 
     def __str__(self) -> str:
         own = "no interval" if self.refused else f"[{self.low:.4g}, {self.high:.4g}]"
-        text = f"{self.method}: {self.value:.4g} {own}"
+        text = f"{self.method}: {self.shown} {own}"
         if self.support_low is not None and self.support_high is not None and not self.refused:
             text += f", with what the log cannot see [{self.support_low:.4g}, {self.support_high:.4g}]"
-        text += f", effective rows {self.effective_sample_size:,.3g}"
+        text += f", effective rows {self.effective_sample_size:,.0f}"
         if self.unsupported_mass is not None:
             text += f", unsupported mass {self.unsupported_mass:.1%}"
         if self.clipped_mass > 0:
@@ -85,7 +91,9 @@ class Estimate:
             text += "  ← FEW ROWS"
         if self.in_sample:
             text += "  ← IN-SAMPLE: these rows taught the policy, so this is too high"
-        if self.flagged:
+        if self.flagged and self.unsupported_mass is None:
+            text += "  ← NOT KNOWN HOW MUCH OF IT THE LOG SUPPORTS: do not use the value alone"
+        elif self.flagged:
             text += "  ← NOT SUPPORTED BY THE LOG: do not use the value alone"
         return text
 
@@ -129,6 +137,15 @@ class Evaluation:
         return tuple(dict.fromkeys(note for estimate in self.estimates for note in estimate.notes))
 
     @property
+    def unusable_lines(self) -> tuple[str, ...]:
+        """The methods that could not be used, a line a reason."""
+        reasons = dict.fromkeys(self.unusable.values())
+        return tuple(
+            f"{', '.join(name for name, why in self.unusable.items() if why == reason)}: not usable, {reason}"
+            for reason in reasons
+        )
+
+    @property
     def flagged(self) -> bool:
         """Whether any value is not supported by the log."""
         return any(estimate.flagged for estimate in self.estimates)
@@ -149,7 +166,7 @@ class Evaluation:
         return notebook.frame(found)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{estimate.method} {estimate.value:.4g}" for estimate in self.estimates)
+        values = ", ".join(f"{estimate.method} {estimate.shown}" for estimate in self.estimates)
         return f"Evaluation({self.rows:,} rows, {values}; print it for the rest)"
 
     def _repr_html_(self) -> str:
@@ -167,7 +184,7 @@ class Evaluation:
             f"{rows}, support {self.support}, logged mean reward {self.logged_mean:.4g}, "
             f"mean rewards in [{self.reward_range[0]:.4g}, {self.reward_range[1]:.4g}] ({how})",
             *map(str, self.estimates),
-            *(f"{method}: not usable, {reason}" for method, reason in self.unusable.items()),
+            *self.unusable_lines,
             *(f"note: {note}" for note in self.notes),
         ]
         return "\n".join(lines)
@@ -176,7 +193,8 @@ class Evaluation:
 def _warnings(found: Evaluation) -> Iterator[str]:
     few = [e.method for e in found.estimates if e.few_rows]
     if few:
-        yield f"FEW ROWS: {', '.join(few)} rest on few effective rows (~); take a policy nearer to the log, or more rows."
+        rest = "rests" if len(few) == 1 else "rest"
+        yield f"FEW ROWS: {', '.join(few)} {rest} on few effective rows (~); take a policy nearer to the log, or more rows."
     cut = [f"{e.method} ({e.clipped_mass:.1%})" for e in found.estimates if e.clipped_mass > 0]
     if cut:
         yield f"CLIPPED: weights were clipped, which takes this much of the policy away (^): {', '.join(cut)}."

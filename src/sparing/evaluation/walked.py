@@ -22,7 +22,6 @@ from sparing.evaluation.passes import (
 from sparing.evaluation.whole import Gathered
 from sparing.log.moments import Powers
 from sparing.log.rows import AnyLog, Rows, rewards_of
-from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
 
 LACKS = ("lack", "whole lack")
@@ -71,8 +70,6 @@ class Walked(Material):
         steps: Steps,
     ) -> None:
         steps.total += PASSES
-        if rows.header.propensities is not None and given.clip != "percentile-ratio":
-            clip_constant(rows.header, given.clip)  # a wrong one is refused before anything is walked
         self.gathered = gathered = Gathered.of(rows, policy, given)
         steps.step()
         rewards = gathered.rewards if everything is rows else rewards_of(everything)

@@ -181,7 +181,7 @@ def _named_columns(source: Source, contexts: str | Sequence[str]) -> tuple[str, 
 def _must_be_there(source: Source, chosen: Sequence[str]) -> None:
     missing = [name for name in chosen if name not in source.schema.names]
     if missing:
-        raise _misfit(source, f"no context column {missing!r}")
+        raise _misfit(source, f"no context column {', '.join(map(brief, missing))}")
 
 
 def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def _misfit(source: Source, what: str, hint: str = "") -> LogError:
     """The error for a table that has too few columns, or too many, and which it has."""
     names = source.schema.names
     shown = ", ".join(map(brief, names[:12])) + (", …" if len(names) > 12 else "")
-    return LogError(f"{source.name} has {what}; it has {shown}{hint}")
+    return LogError(f"{source.name} has {what}; it has {shown or 'no columns'}{hint}")
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -224,10 +224,12 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def numbers(column: pa.Array, name: str, *, first_row: int, width: int = 1) -> np.ndarray:
+def numbers(
+    column: pa.Array, name: str, *, first_row: int, width: int = 1, feature: bool = True
+) -> np.ndarray:
     """A column as floats, (n,); what is missing becomes NaN, which the log refuses with its row.
 
-    `width` values stand in one row of the table; its first row is the log's `first_row`.
+    `width` values stand in one row of the table; its first row is the log's `first_row`. Only a `feature` may be something else than a number.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -239,19 +241,21 @@ def numbers(column: pa.Array, name: str, *, first_row: int, width: int = 1) -> n
             raise pa.ArrowNotImplementedError("bytes")
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException:  # one by one a little more is read, such as "+1", and the row is found
-        values = _one_by_one(column.to_pylist(), name, first_row=first_row, width=width)
+        values = _one_by_one(column.to_pylist(), name, first_row, width, feature=feature)
     return np.asarray(values, dtype=np.float64)
 
 
-def _one_by_one(values: Sequence[Any], name: str, *, first_row: int, width: int) -> np.ndarray:
+def _one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *, feature: bool) -> np.ndarray:
     numbers = np.empty(len(values))
     for position, value in enumerate(values):
         try:
             numbers[position] = np.nan if value is None else _number(value)
         except (TypeError, ValueError, OverflowError):
+            mend = "Write a number without signs of thousands, percent or money, or drop the row"
+            if feature:
+                mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
             raise LogError(
-                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number{labels.comma_hint(value)}. If it is a "
-                "feature, read the table with features='auto', or choose the columns with contexts=[...]"
+                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number{labels.comma_hint(value)}. {mend}"
             ) from None
     return numbers
 
@@ -329,10 +333,8 @@ def _looked_up(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | 
     """The indices of whole numbers that lie close together, (n,); None where they do not, or one is unknown."""
     if not pa.types.is_signed_integer(column.type) or column.null_count or not len(column):
         return None
-    known, values = (
-        {label: at for label, at in index.items() if type(label) is int},
-        column.to_numpy().astype(np.int64, copy=False),
-    )
+    known = {label: at for label, at in index.items() if type(label) is int}
+    values = column.to_numpy().astype(np.int64, copy=False)
     low, high = min(known, default=0), max(known, default=-1)
     if not 0 <= high - low < CLOSE or values.min() < low or values.max() > high:
         return None

@@ -290,7 +290,7 @@ def _propensities(
     if len(bad):
         raise LogError(
             f"propensity {propensities[bad[0]]} at row {first_row + bad[0]}; must be in (0, 1]. "
-            "Drop the row, or pass propensities=None to learn without IPS"
+            "Drop the row, or learn without propensities (propensity=None; in Log.from_arrays, propensities=None)"
         )
     if logged is not None:
         off = np.flatnonzero(np.abs(propensities - logged) > CONTRADICTION * propensities)

@@ -1,5 +1,6 @@
 """Paths of files: what they hold by their endings, whether they are packed, how text is written in them; errors in our words."""
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -21,8 +22,18 @@ KINDS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
 }
 """What a table's file holds, by its ending."""
+
+WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind != "json")
+"""The endings of tables that are written too."""
+
+SHEET = ". Save the sheet as CSV (UTF-8)"
+LINES = ". Where it has an object a line, call it .jsonl"
+OTHERS = {".xlsx": SHEET, ".xls": SHEET, ".ods": SHEET, ".json": LINES}
+"""What to do about files that are often tried."""
 
 
 def is_path(source: Any) -> bool:
@@ -59,8 +70,26 @@ def readable(path: Path | str, trouble: str = "is truncated or damaged") -> Iter
 
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise LogError(f"{path} is {_not_utf8(error.object)}") from None
+    except pa.ArrowInvalid as error:
+        if "invalid UTF8" in str(error):
+            raise LogError(f"{path} is {_not_utf8(b'')}") from None
         raise LogError(f"{path} {trouble}: {first_line(error)}") from None
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
+        raise LogError(f"{path} {trouble}: {first_line(error)}") from None
+
+
+def _not_utf8(begin: bytes) -> str:
+    """What a file that is no text in UTF-8 is, by the bytes that it begins with, and what to do about it."""
+    if begin.startswith(b"PK"):
+        return "a packed file (zip), as Excel's workbooks are, not text. Save the sheet as CSV (UTF-8)"
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "text in UTF-16; expected UTF-8. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"
+    return (
+        "not text in UTF-8; it may be in Windows' or another old encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or turn it: "
+        "iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -79,7 +108,9 @@ def existing(path: str | os.PathLike[str]) -> Path:
 def kind_of(path: Path, ending: str) -> str:
     """What a table's file of this ending holds."""
     if ending not in KINDS:
-        raise LogError(f"{path}: unknown ending {path.suffix!r}; known are {', '.join(KINDS)}")
+        raise LogError(
+            f"{path}: unknown ending {path.suffix!r}; known are {', '.join(KINDS)}{OTHERS.get(ending, '')}"
+        )
     return KINDS[ending]
 
 

@@ -82,7 +82,7 @@ class Reading:
         columns = self.columns
 
         def numbers(name: str) -> np.ndarray:
-            return arrays.numbers(batch.column(name), name, first_row=first_row)
+            return arrays.numbers(batch.column(name), name, first_row=first_row, feature=False)
 
         rows = np.arange(first_row, first_row + batch.num_rows)
         actions = arrays.indices(batch.column(columns.action), columns.action, self.index, rows=rows)
@@ -268,7 +268,9 @@ def _known_names(
 def _seen_names(source: Source, seen: set[Hashable]) -> tuple[Hashable, ...]:
     """The labels that occur, in order."""
     if not seen:
-        raise LogError(f"{source.name} has no rows with an action; a log without rows is Log.empty(...)")
+        raise LogError(
+            f"{source.name} has no rows with an action; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
+        )
     return labels.in_order(whole_numbers(map(labels.as_text, seen)) if source.text else seen)
 
 
@@ -349,7 +351,9 @@ def _distribution_order(columns: Found, names: tuple[Hashable, ...]) -> tuple[st
 
 def no_rows(source: Source) -> LogError:
     """The error for a table without rows."""
-    return LogError(f"{source.name} has no rows; a log without rows is Log.empty(...)")
+    return LogError(
+        f"{source.name} has no rows; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
+    )
 
 
 def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from sparing.engines import Progress
+from sparing.errors import LogError
 from sparing.log.blocks import Blocks, Cut
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
@@ -216,6 +217,8 @@ AnyLog = Log | Rows
 
 def rows_of(log: AnyLog) -> Rows:
     """A log as one that is walked."""
+    if not isinstance(log, Log | Rows):
+        raise LogError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     return Memory(log) if isinstance(log, Log) else log
 
 

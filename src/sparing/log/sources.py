@@ -24,7 +24,6 @@ from sparing.log.paths import (
     Dialect,
     ending_of,
     existing,
-    first_line,
     is_packed,
     is_path,
     kind_of,
@@ -186,9 +185,12 @@ def _table(source: Any) -> "pa.Table":
     if isinstance(source, pa.Table):
         return source
     if not isinstance(source, Mapping) and not hasattr(source, "__arrow_c_stream__"):
+        mend = "For arrays use Log.from_arrays(contexts, actions, rewards)"
+        if isinstance(source, list) and source and isinstance(source[0], Mapping):
+            mend = "For a list of rows use pandas.json_normalize(rows)"
         raise LogError(
             f"cannot read a log from {type(source).__name__}; expected a path, a pyarrow, pandas or polars "
-            "table, or a mapping of columns. For arrays use Log.from_arrays(contexts, actions, rewards)"
+            f"table, or a mapping of columns. {mend}"
         )
     try:
         if isinstance(source, Mapping):
@@ -196,7 +198,7 @@ def _table(source: Any) -> "pa.Table":
         return pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise LogError(
-            f"the {type(source).__name__} does not make a table: {first_line(error)}. Every column needs one "
+            f"the {type(source).__name__} does not make a table: {'; '.join(map(str, error.args))[:200]}. Every column needs one "
             "type and the same length; labels of several types go through Log.from_arrays"
         ) from None
 
@@ -215,7 +217,7 @@ def _open_file(path: Path, dialect: Dialect) -> Source:
     if size == 0:
         raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     with readable(path, f"cannot be read as {kind}"):
-        if kind != "csv" and is_packed(path):
+        if kind in ("parquet", "arrow") and is_packed(path):
             raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
         source = open_kind(kind, path, dialect)
         _ = source.schema.names  # decodes them, or finds that they are no text
@@ -226,7 +228,18 @@ def open_kind(kind: str, path: Path | str, dialect: Dialect, files: Any = None) 
     """A file of this kind, of a filesystem of PyArrow's or here."""
     if kind == "csv":
         return open_csv(path, files, dialect=dialect)
+    if kind == "json":
+        return _open_lines(path, files)
     return (open_parquet if kind == "parquet" else open_arrow)(path, files)
+
+
+def _open_lines(path: Path | str, files: Any) -> Source:
+    from sparing.log.lines import table_of
+
+    if files is not None:
+        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
+    table = table_of(Path(path))
+    return _Memory(name=str(path), schema=table.schema, table=table, sizes=(table.num_rows,))
 
 
 def open_parquet(path: Path | str, files: Any = None) -> Source:

@@ -16,7 +16,7 @@ from sparing.model.statistics import Summary
 from sparing.model.supported import Supported as ChooseSupported
 from sparing.online import pricing, promises
 from sparing.online.beginning import Believed as Believed
-from sparing.online.beginning import Settings, Start, begin
+from sparing.online.beginning import Settings, Start, begin, known_range, of_settings
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, Supported
@@ -34,9 +34,9 @@ from sparing.online.starting import (
     with_wanted_kernel,
 )
 from sparing.settings import among, number, share
-from sparing.settings import reward_range as known_range
 
 
+@of_settings
 def moful(
     log: AnyLog | Summary | None = None,
     *,
@@ -55,6 +55,7 @@ def moful(
     return start.learner("moful", sets, [], guarantee=promises.optimistic(start.assumptions))
 
 
+@of_settings
 def eps_moful(
     log: Log, *, supported: ChooseSupported, inflate: float = 0.0, **settings: Unpack[Settings]
 ) -> Learner:
@@ -70,6 +71,7 @@ def eps_moful(
     return start.learner("eps_moful", sets, [Supported(sets.frozen)], guarantee=promise)
 
 
+@of_settings
 def eps_moful_ips(
     log: Log,
     *,
@@ -96,6 +98,7 @@ def eps_moful_ips(
     return start.learner("eps_moful_ips", sets, [beaten, Supported(sets.frozen)], guarantee=promise)
 
 
+@of_settings
 def warm_started(
     log: AnyLog | Summary,
     *,
@@ -117,6 +120,7 @@ def warm_started(
     return start.learner("warm_started", sets, [], guarantee=promise, prior=prior)
 
 
+@of_settings
 def certified(
     log: AnyLog | Summary,
     *,
@@ -145,6 +149,7 @@ def certified(
     return start.learner("certified", sets, rules, explore=explore, guarantee=promise, prior=prior)
 
 
+@of_settings
 def confident(
     log: AnyLog | Summary,
     *,
@@ -194,6 +199,7 @@ def confident(
     )
 
 
+@of_settings
 def economical(
     log: AnyLog | Summary,
     *,
@@ -237,6 +243,7 @@ def economical(
     return learner
 
 
+@of_settings
 def linucb(
     log: AnyLog | Summary | None = None,
     *,
@@ -253,6 +260,7 @@ def linucb(
     return start.learner("linucb", sets, [], guarantee=promises.none("LinUCB with a constant alpha"))
 
 
+@of_settings
 def lints(
     log: AnyLog | Summary | None = None,
     *,
@@ -279,7 +287,7 @@ def _posterior(
     """
     log = with_wanted_kernel(log, wanted["kernel"])
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
-    reward_range = known_range(settings.get("reward_range"), apart=True)
+    reward_range = known_range(log, settings.get("reward_range"))
     unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | Summary) and log.n_rows == 0
     given: Settings = {**(unused if empty else {}), **settings, "reward_range": None}

@@ -1,8 +1,11 @@
 """What every algorithm begins with: a log or its sums, checked settings, and what was not given filled in."""
 
-from collections.abc import Hashable, Sequence
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 
@@ -16,8 +19,9 @@ from sparing.online.engine.luck import seeded
 from sparing.online.learner import Learner
 from sparing.online.rules import SkipRule
 from sparing.online.sets import ConfidenceSets
-from sparing.settings import reward_range as known_range
-from sparing.settings import whole
+from sparing.settings import meets_rewards, reward_range, whole
+
+P = ParamSpec("P")
 
 
 class Believed(TypedDict, total=False):
@@ -95,6 +99,31 @@ def known_log(log: Any) -> Any:
     return Walked.of(log) if isinstance(log, Rows) else log
 
 
+def of_settings(make: Callable[P, Learner]) -> Callable[P, Learner]:
+    """A learner of one's own settings and of everyone's, which refuses others before it looks at any."""
+    own = [name for name, each in inspect.signature(make).parameters.items() if each.kind != each.VAR_KEYWORD]
+    known = [*own[1:], *Settings.__annotations__]
+
+    @functools.wraps(make)
+    def checked(*log: P.args, **settings: P.kwargs) -> Learner:
+        for name in settings:
+            if name not in known and name != own[0]:
+                alike = difflib.get_close_matches(name, known, 1)
+                meant = f"did you mean {alike[0]}? K" if alike else "k"
+                raise SettingError(f"unknown setting {name!r}: {meant}nown are {', '.join(known)}")
+        return make(*log, **settings)
+
+    return checked
+
+
+def known_range(log: Any, given: Any) -> tuple[float, float] | None:
+    """A range of rewards that was given, which those of a log in memory must come near to."""
+    limits = reward_range(given, apart=True)
+    if limits is not None and isinstance(log, Log) and log.n_rows:
+        meets_rewards(limits, float(log.rewards.min()), float(log.rewards.max()))
+    return limits
+
+
 def begin(
     log: AnyLog | Summary | None,
     settings: Settings,
@@ -104,9 +133,6 @@ def begin(
 ) -> Start:
     """Check the log and the settings, and fill in what was not given."""
     log, values = known_log(log), dict[str, Any](settings)
-    unknown = sorted(set(values) - set(Settings.__annotations__))
-    if unknown:
-        raise SettingError(f"unknown setting {unknown[0]!r}; known are {', '.join(Settings.__annotations__)}")
     seed = values.pop("seed", 0)
     whole("seed", seed)
     growing = values.pop("growing", False)
@@ -114,9 +140,9 @@ def begin(
         raise SettingError(
             f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
         )
-    reward_range = known_range(values.pop("reward_range", None), apart=True)
-    if reward_range is not None and values.get("noise") is None:
-        values["noise"] = (reward_range[1] - reward_range[0]) / 2
+    limits = known_range(log, values.pop("reward_range", None))
+    if limits is not None and values.get("noise") is None:
+        values["noise"] = (limits[1] - limits[0]) / 2
     assumed: tuple[str, ...] = ()
     about: dict[str, Any] = {}
     if log is None:
@@ -139,7 +165,7 @@ def begin(
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    return Start(names, sums, assumptions, *seeded(int(seed), len(names)), reward_range, growing, about)
+    return Start(names, sums, assumptions, *seeded(int(seed), len(names)), limits, growing, about)
 
 
 def no_rows(k: int, d: int) -> Statistics:

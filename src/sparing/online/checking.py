@@ -29,7 +29,9 @@ def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None 
     if encoder is not None and encoder.kernel is not None:
         context = encoder.completed(context)
     if context.shape != (d,):
-        raise DecisionError(f"context of shape {context.shape}; expected ({d},)")
+        columns = () if encoder is None or encoder.is_raw else encoder.by_column
+        named = f", or a mapping of the columns {', '.join(columns)}" if columns else ""
+        raise DecisionError(f"context of shape {context.shape}; expected {d} numbers, ({d},){named}")
     return np.ascontiguousarray(context)
 
 

@@ -346,8 +346,8 @@ class Learner(Core):
 
     def _eligible(self, labels: Iterable[Hashable]) -> np.ndarray:
         mask = np.zeros(self.n_actions, dtype=np.bool_)
-        if not isinstance(labels, Iterable):
-            raise DecisionError(f"eligible={labels!r}; must be a list of action labels")
+        if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
+            raise DecisionError(f"eligible={labels!r}; must be a list of action labels, such as [{labels!r}]")
         for label in labels:
             if isinstance(label, bool | np.bool_) and not isinstance(self.action_names[0], bool):
                 raise DecisionError(

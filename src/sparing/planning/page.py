@@ -40,6 +40,9 @@ FAR = (0, 1, 2, 4)
 NAME = 5.0
 """It is so much worse to cover a name than to cover a line."""
 
+AIR = np.array([0.5, 0.0])
+"""Room that is left on both sides of a name, and none above and below, in widths of a point."""
+
 POINT = 5.0
 """Half the width of a point and the room around it, in points of type."""
 
@@ -170,7 +173,7 @@ def _name_points(axes: "Axes", plan: Plan, *, all_of_them: bool) -> None:
         cost, best = room.best(spots, half)
         if write:
             made.set_position(tuple(best))
-            room.take(best, half)
+            room.take(best, half + point * AIR)
         else:
             made.remove()
         return cost
@@ -206,8 +209,8 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
     drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
-        f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over {plan.worlds} worlds drawn "
-        "from the log's posterior; lower and further left is better. Beside a point stands the price of a reward, or the "
+        f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over "
+        f"{wording.lived(plan)}; lower and further left is better. Beside a point stands the price of a reward, or the "
         "tolerance τ; bars are standard errors of the regret."
         + (" The ring is what is advised." if plan.chosen else "")
     )

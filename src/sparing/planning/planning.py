@@ -17,9 +17,10 @@ from sparing.online import algorithms
 from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
+from sparing.planning.slices import Slices, draw_slices, draw_world, interval_rank, world_luck
 from sparing.settings import among, number, share, whole
 from sparing.simulation.loop import Progress, play
-from sparing.simulation.many import run_many
+from sparing.simulation.many import run_in_threads
 from sparing.simulation.worlds import LinearWorld
 
 LOG_ALONE = "the log alone"
@@ -38,16 +39,13 @@ TOLERANCES = (0.05, 0.2, 0.5)
 """and the losses that a skipped round may have."""
 
 MOST_CONTEXTS = 20_000
-"""Of a longer log, a random part of this many rows stands for its contexts: each process gets a copy."""
+"""Of a longer log, a random part of this many rows stands for its contexts."""
 
 CHECKPOINTS = 8
 """Points of a run, evenly spaced, at which calls and regret are recorded."""
 
-SMALL = 100_000
-"""Fewer rounds than this, over all worlds and learners, are done before other processes have started."""
-
-SLACK = 1e-9
-"""Keeps (W + 1)·α/2 from falling below a whole number by rounding."""
+SMALL = 1_000_000
+"""Fewer rounds than this, over all worlds and learners, are done as soon in one thread: most is not compiled then."""
 
 
 class PlanSettings(algorithms.Believed, total=False):
@@ -92,15 +90,18 @@ def plan(
 
     Each of the `worlds` draws θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹) from the posterior that `economical` and `confident` start
     with, and its contexts from the log's, with replacement; every learner starts from the real log and
-    meets the same worlds, and so does the log alone: the best mean in every round, and no calls. Intervals are order statistics:
-    a further world falls between the k-th smallest and the k-th largest of W with probability (W + 1 − 2k)/(W + 1) ≥ `confidence`.
+    meets the same worlds, and so does the log alone: the best mean in every round, and no calls. Many more are drawn than are lived
+    through: ordered by what the log alone would lose in them, and cut into `worlds` equal slices, of which each gives one, and the
+    dearest one of each of four parts. Intervals are order statistics: a further world falls inside with at least the `confidence`.
 
     `regret` asks for the cheapest option with at most so much regret, `budget` also for the least regret
-    within so many calls. `tolerances` are those of `confident` and `certified`. `settings` are those of the learners. In a script,
-    call this under `if __name__ == "__main__":`, or with `workers=1`, because the other processes import the script.
+    within so many calls. `tolerances` are those of `confident` and `certified`. `settings` are those of the learners. `workers` are
+    threads, one a core unless told; their number changes nothing but the time.
     """
     _check_log(log)
-    rank = _rank(whole("worlds", worlds, least=1), share("confidence", confidence, hint=", such as 0.9"))
+    rank = interval_rank(
+        whole("worlds", worlds, least=1), share("confidence", confidence, hint=", such as 0.9")
+    )
     length = log.n_rows if horizon is None else whole("horizon", horizon, least=1)
     seed, names = whole("seed", seed), _names(learners)
     cost, bound = (
@@ -117,20 +118,20 @@ def plan(
     checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
+    slices = draw_slices(starts[0], pool, worlds, rank, seed)
     run = partial(_try, partial(draw_world, starts[0], pool), starts, checkpoints, seed)
-    results = np.array(run_many(run, range(worlds), workers=workers, progress=progress))
-    options = tuple(map(partial(_option, rank), starts, *results.transpose(2, 1, 0, 3)))
-    coverage = (worlds + 1 - 2 * rank) / (worlds + 1)
+    results = np.array(run_in_threads(run, slices.numbers.tolist(), workers=workers, progress=progress))
+    options = tuple(map(partial(_option, slices), starts, *results.transpose(2, 1, 0, 3)))
     return Plan(
         horizon=length,
         worlds=worlds,
         confidence=float(confidence),
-        coverage=coverage,
+        coverage=slices.coverage,
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
         noise=starts[0].assumptions.noise,
         prior_scale=float(np.sqrt((starts[0].prior.spread ** 2).mean())) if starts[0].prior else 0.0,
-        assumptions=(*_assumptions(log, starts), _reading(options, worlds, coverage)),
+        assumptions=(*_assumptions(log, starts), _reading(options, slices)),
         call_cost=cost,
         budget=calls,
         regret=bound,
@@ -163,33 +164,23 @@ def _known(log: AnyLog, names: Sequence[str]) -> Any:
     )
 
 
-def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
-    """A world of θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what a posterior believes at its start.
-
-    A live context that looks like a logged one is a new round, with new luck.
-    """
-    noise, mean = believed.assumptions.noise, believed.sets.theta
-    root = noise * np.linalg.cholesky(believed.sets.inverse)
-    theta = mean + np.einsum("kij,kj->ki", root, rng.standard_normal(mean.shape))
-    return LinearWorld(theta=theta, noise=noise, pool=pool, action_names=believed.action_names)
-
-
 def _try(
     draw: Callable[[np.random.Generator], LinearWorld],
     starts: tuple[Learner, ...],
     checkpoints: np.ndarray,
     seed: int,
     number: int,
+    progress: Progress | None = None,
 ) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    world = draw(np.random.default_rng([seed, 1, number]))
+    world = draw(world_luck(seed, number))
     stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
         learner = start.copy()
         # A live learner's own luck is as unknown as the world: ties and samples differ between worlds.
         learner.reseed([seed, 3, number])
-        trace = play(learner, stream)
+        trace = play(learner, stream, progress=progress)
         found[place] = trace.calls[checkpoints - 1], trace.regret[checkpoints - 1]
     return found
 
@@ -239,12 +230,12 @@ def _shares(shares: Sequence[float], unit: float) -> list[float]:
     return [float(f"{share * unit:.2g}") for share in shares]
 
 
-def _option(rank: int, start: Learner, calls: np.ndarray, regret: np.ndarray) -> Option:
+def _option(slices: Slices, start: Learner, calls: np.ndarray, regret: np.ndarray) -> Option:
     """A learner as it started, and what became of it."""
     name, rule = start.algorithm, start.rules[0].header() if start.rules else {}
     price = rule["call_cost"] if name == "economical" else None
     detail = f"L = {int(start.sets.frozen.sum())}" if name == "eps_moful" else ""
-    return Option(name, price, rule.get("tolerance"), detail, calls, regret, rank)
+    return Option(name, price, rule.get("tolerance"), detail, calls, regret, slices)
 
 
 def _supported(log: Log) -> Supported:
@@ -253,18 +244,18 @@ def _supported(log: Log) -> Supported:
     return top(better_half(log.counts))
 
 
-def _reading(options: tuple[Option, ...], worlds: int, coverage: float) -> str:
+def _reading(options: tuple[Option, ...], slices: Slices) -> str:
     """How to read the intervals and the means."""
-    rank = options[0].rank
     calls, regret = (
         max((found.error / found.mean for found in summaries if found.mean > 0), default=0.0)
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"Intervals run from rank {rank} to rank {worlds + 1 - rank} of {worlds} worlds: a further world falls "
-        f"inside with probability {coverage:.1%}, for each learner alone, not for all at once. ± is one standard error "
-        f"over worlds, of a gain that of the differences world by world. The means' own are up to {calls:.0%} (calls) "
-        f"and {regret:.0%} (regret) of them. More worlds tell options apart."
+        f"Of {slices.drawn:,} worlds drawn, ordered by what the log alone would lose in them, one of each of {slices.equal} equal slices "
+        f"is lived through, {len(slices.numbers) - slices.equal + 1} of the dearest, each for its share: rare worlds are there, and "
+        f"count as rare. A further world falls inside an interval with a probability of {slices.coverage:.1%} or "
+        "more, for each learner alone, not for all at once. ± is one standard error over worlds, of a gain that of the differences "
+        f"world by world. The means' own are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them. More worlds tell options apart."
     )
 
 
@@ -299,18 +290,6 @@ def _setting(start: Learner) -> str:
         + (" (below 1: no worst-case guarantee)" if given.radius_scale < 1 else "")
         + f", ridge {given.ridge:g}, δ {given.delta:g}."
     )
-
-
-def _rank(worlds: int, confidence: float) -> int:
-    """k of the prediction interval: the largest with (W + 1 − 2k)/(W + 1) ≥ confidence."""
-    rank = int((worlds + 1) * (1 - confidence) / 2 + SLACK)
-    if rank < 1:
-        needed = int(np.ceil(2 / (1 - confidence) - SLACK)) - 1
-        raise SettingError(
-            f"worlds={worlds}; an interval with confidence {confidence:g} needs {needed} or more. "
-            "Simulate more worlds, or ask for less confidence"
-        )
-    return rank
 
 
 def _check_log(log: AnyLog) -> None:

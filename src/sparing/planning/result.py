@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.planning import wording
+from sparing.planning.slices import Slices
 from sparing.report import notebook
 
 if TYPE_CHECKING:
@@ -23,12 +24,11 @@ class Summary:
     high: float
 
     @classmethod
-    def of(cls, values: np.ndarray, rank: int) -> "Summary":
-        """Summarise values (W,); the interval runs from the rank-th smallest to the rank-th largest."""
-        ordered = np.sort(values.astype(float))
-        error = ordered.std(ddof=1) / np.sqrt(len(ordered))
-        found = (ordered.mean(), error, np.median(ordered), ordered[rank - 1], ordered[-rank])
-        return cls(*map(float, found))
+    def of(cls, values: np.ndarray, slices: Slices) -> "Summary":
+        """Summarise values (n,), one of each slice."""
+        values = values.astype(float)
+        found = slices.mean(values), slices.error(values), slices.median(values)
+        return cls(*found, *slices.limits(values))
 
     @property
     def between(self) -> str:
@@ -41,7 +41,7 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """One learner with its price or tolerance, if it has one: calls and regret (W, C) in each world at each checkpoint.
+    """One learner with its price or tolerance, if it has one: calls and regret (n, C) in each world at each checkpoint.
 
     `price` is what `economical` takes a reward to cost.
     """
@@ -52,7 +52,7 @@ class Option:
     detail: str
     calls: np.ndarray
     regret: np.ndarray
-    rank: int
+    slices: Slices
 
     @property
     def setting(self) -> str:
@@ -69,11 +69,11 @@ class Option:
 
     def calls_at(self, checkpoint: int = -1) -> Summary:
         """Reward calls up to a checkpoint; the horizon is the last."""
-        return Summary.of(self.calls[:, checkpoint], self.rank)
+        return Summary.of(self.calls[:, checkpoint], self.slices)
 
     def regret_at(self, checkpoint: int = -1) -> Summary:
         """Regret up to a checkpoint; the horizon is the last."""
-        return Summary.of(self.regret[:, checkpoint], self.rank)
+        return Summary.of(self.regret[:, checkpoint], self.slices)
 
     def numbers(self, checkpoint: int = -1) -> dict[str, dict[str, float]]:
         """Calls and regret up to a checkpoint as values that JSON can carry."""
@@ -92,7 +92,7 @@ class Plan:
     """What each learner is predicted to ask for, to lose and to gain; `print` it for people, `to_dict` for machines.
 
     The first of the `options` is the log alone, which never asks. `checkpoints` (C,) are rounds, the horizon last. `coverage` is the
-    exact probability with which a further world of this kind falls into one interval. `call_cost`, `budget` and `regret`
+    least probability with which a further world of this kind falls into one interval. `call_cost`, `budget` and `regret`
     are what was said and asked for.
     """
 
@@ -129,7 +129,7 @@ class Plan:
 
     def gain(self, option: Option) -> Summary:
         """What an option earns more than the log alone in the same world: regret(log alone) − regret(option)."""
-        return Summary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.rank)
+        return Summary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.slices)
 
     def cost(self, option: Option) -> float | None:
         """What each of its calls costs: as was said; else, unless a budget was, the price it is tried at; or it is unknown."""
@@ -140,7 +140,7 @@ class Plan:
     def spend(self, option: Option) -> Summary | None:
         """Cost × calls; None where the cost is unknown."""
         cost = self.cost(option)
-        return None if cost is None else Summary.of(cost * option.calls[:, -1], option.rank)
+        return None if cost is None else Summary.of(cost * option.calls[:, -1], option.slices)
 
     def net(self, option: Option) -> Summary | None:
         """Gain less spend, world by world; None where the cost is unknown."""
@@ -148,7 +148,7 @@ class Plan:
         if cost is None:
             return None
         earned = self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
-        return Summary.of(earned, option.rank)
+        return Summary.of(earned, option.slices)
 
     @property
     def by_calls(self) -> list[Option]:

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sparing.auditing.wording import counted
 
 if TYPE_CHECKING:
@@ -18,6 +16,12 @@ def number(value: float) -> str:
     if value.is_integer() or abs(value) >= 9.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+
+
+def lived(plan: "Plan") -> str:
+    """How many worlds of how many."""
+    slices = plan.alone.slices
+    return f"{len(slices.numbers):,} of {slices.drawn:,} worlds of the log's posterior"
 
 
 def price(value: float) -> str:
@@ -115,9 +119,9 @@ def _better(plan: "Plan") -> list[str]:
     for option in plan.options:
         ahead = best.regret[:, -1] - option.regret[:, -1]
         ahead = ahead + plan.call_cost * (best.calls[:, -1] - option.calls[:, -1])
-        error = float(ahead.std(ddof=1) / np.sqrt(len(ahead)))
-        if ahead.mean() > CLEAR * error and (plan.budget is None or option.calls_at().high <= plan.budget):
-            found.append((float(ahead.mean()), error, option.label))
+        more, error = best.slices.mean(ahead), best.slices.error(ahead)
+        if more > CLEAR * error and (plan.budget is None or option.calls_at().high <= plan.budget):
+            found.append((more, error, option.label))
     if not found:
         return []
     more, error, label = max(found)
@@ -148,7 +152,7 @@ def table(plan: "Plan") -> list[str]:
     """The table's lines for a terminal, under what it shows."""
     cells = [header(plan), *rows(plan)]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
-    title = f"{counted(plan.horizon, 'round')} in {plan.worlds} worlds drawn from the log's posterior; {plan.coverage:.0%} intervals"
+    title = f"{counted(plan.horizon, 'round')} in {lived(plan)}; {plan.coverage:.0%} intervals"
     lines = []
     for name, *row in cells:
         numbers = (f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))

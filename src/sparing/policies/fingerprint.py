@@ -51,7 +51,7 @@ class Split:
     by: str = "context"
 
     def __post_init__(self) -> None:
-        share("holdout", self.share)
+        share("holdout", self.share, hint=", such as 0.3; 0 holds nothing out")
         whole("seed", self.seed)
         among("by", self.by, BY)
 

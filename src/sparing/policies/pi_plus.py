@@ -55,6 +55,11 @@ def clip_constant(log: Log, clip: float | str) -> float:
     if clip == "percentile-ratio":
         low, high = np.percentile(_propensities(log), [10, 90])
         return float(high / low)
+    return clip_number(clip)
+
+
+def clip_number(clip: float | str) -> float:
+    """M where it is given: a number of 1 or more, or `inf`."""
     try:
         value = float(clip)
     except (TypeError, ValueError):

@@ -62,7 +62,7 @@ th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid var(-
 th:first-child, td:first-child, table.words th, table.words td { text-align: left; }
 thead th { border-bottom: 2px solid var(--grey); vertical-align: bottom; font-weight: 600; }
 tr.best td { font-weight: 600; } table.numbers td { white-space: nowrap; } table.words td { vertical-align: top; overflow-wrap: anywhere; }
-table.words td:nth-child(n+3) { white-space: nowrap; }
+table.words td:nth-child(n+3) { white-space: nowrap; } table.words td:first-child { min-width: 9rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; margin: 1rem 0; }
 dt, dd { margin: 0; padding: .35rem 0; border-bottom: 1px solid var(--line); } dt { padding-right: 1.6rem; color: var(--soft); }
 figure { margin: 1.2rem 0; } figure svg, figure img { max-width: 100%; height: auto; } figure svg { display: block; fill: var(--ink); }

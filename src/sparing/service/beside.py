@@ -15,12 +15,12 @@ from sparing.archive import replacing
 from sparing.log.formats import FORMATS, obp, table, write_any
 from sparing.log.formats.writing import write_lines
 from sparing.log.log import Log
-from sparing.log.paths import KINDS
+from sparing.log.paths import KINDS, WRITTEN
 
 Beside = Mapping[str, Sequence[Any]]
 """Columns (n,) by their names: numbers or texts, some of them nothing."""
 
-TABLES = tuple(dict.fromkeys(KINDS.values()))
+TABLES = tuple(dict.fromkeys(KINDS[ending] for ending in WRITTEN))
 """Kinds of tables, which can be asked for by their own names."""
 
 FORMS = (*TABLES, *(name for name in FORMATS if name != "table"))

@@ -60,7 +60,7 @@ def check_name(name: str) -> None:
     """Refuse a name that no path could hold."""
     if not re.fullmatch(NAME, name) or name in RESERVED:
         raise SettingError(
-            f"name={name!r}; must be up to 63 letters, digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+            f"name={name!r}; must be up to 63 letters from a to z (or A to Z), digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
         )
 
 

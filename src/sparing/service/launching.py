@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import uvicorn
@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from sparing.errors import FileError, SettingError
 from sparing.log.log import Log
 from sparing.service import creating
-from sparing.service.http.guard import is_loopback
 from sparing.service.messages import Options
+from sparing.service.problems import misfit
 from sparing.service.serving import Service, Settings
 from sparing.settings import among
 
@@ -64,13 +64,13 @@ async def _opened(known: Settings) -> Service:
     return service
 
 
-def experiments(known: Settings) -> list[str]:
-    """The names of a store's experiments; refuses what could not be served."""
+def experiments(known: Settings) -> tuple[list[str], bool]:
+    """The names of a store's experiments, and whether a key is needed; refuses what could not be served."""
 
-    async def look() -> list[str]:
+    async def look() -> tuple[list[str], bool]:
         service = await _opened(known)
         try:
-            return [one.name for one in service.book]
+            return [one.name for one in service.book], service.guard.locked
         finally:
             await service.store.close()
 
@@ -88,11 +88,7 @@ def make(
 ) -> str:
     """Make an experiment; a sentence about it."""
     creating.check_name(name)
-    try:
-        options = msgspec.convert(dict(rules), Options)
-    except msgspec.ValidationError as error:
-        known_names = ", ".join(Options.__struct_fields__)
-        raise SettingError(f"--rule: {error}; the rules are {known_names}") from None
+    options = _options(rules)
     made = creating.make_learner(learner, log, said)
 
     async def write() -> None:
@@ -107,14 +103,35 @@ def make(
     return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows"
 
 
-def run(known: Settings, port: int, workers: int, *, say: Callable[[str], None]) -> None:
-    """Serve until stopped."""
-    bound = _bound(known.host, port)
+def _options(rules: Mapping[str, Any]) -> Options:
+    """Rules as a command line gives them: true is a word there."""
+    unknown = [name for name in rules if name not in Options.__struct_fields__]
+    if unknown:
+        raise SettingError(
+            f"--rule {unknown[0]}: there is no such rule; the rules are {', '.join(Options.__struct_fields__)}"
+        )
+    try:
+        return msgspec.convert(dict(rules), Options, strict=False)
+    except msgspec.ValidationError as error:
+        detail, field = misfit(error)
+        name = field or ""
+        choices = (
+            ", ".join(map(str, get_args(get_type_hints(Options).get(name)))) if "one of" in detail else ""
+        )
+        more = f": {choices}" if choices else ""
+        raise SettingError(
+            f"--rule {name}={rules.get(name)}: {detail.replace(' or null', '')}{more}"
+        ) from None
+
+
+def run(
+    known: Settings, bound: socket.socket, workers: int, *, locked: bool, say: Callable[[str], None]
+) -> None:
+    """Serve until stopped; `locked`: a key is needed."""
     shown = f"[{known.host}]" if ":" in known.host else known.host
     where = f"http://{shown}:{bound.getsockname()[1]}"
-    has_keys = not is_loopback(known.host) or known.key is not None
     say(
-        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if has_keys else ''}"
+        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if locked else ''}"
     )
     told = {**asdict(known), "folder": str(known.folder)}
     os.environ[ENVIRONMENT] = json.dumps(told)
@@ -137,13 +154,15 @@ def run(known: Settings, port: int, workers: int, *, say: Callable[[str], None])
         Multiprocess(config, sockets=[bound]).run()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound_to(host: str, port: int) -> socket.socket:
+    """A socket bound to a port; taken before anything is made, so that a port in use changes nothing."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
     except OSError as error:
+        bound.close()
         raise SettingError(
             f"cannot bind {host} port {port}: {error.strerror or error}. Name another with --port (0 takes a free one)"
         ) from None

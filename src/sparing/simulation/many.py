@@ -4,8 +4,9 @@ import contextlib
 import os
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
@@ -33,31 +34,90 @@ def run_many(
     `each` is given the place and the result of every item as soon as it is there, in this process. An
     interruption or an error ends the other processes at once.
     """
+    listed = list(items)
+    count = _count(listed, workers)
+    arriving = _here(run, listed) if count <= 1 else _in_processes(run, listed, count)
+    return _gathered(arriving, len(listed), progress, each)
+
+
+def run_in_threads(
+    run: Callable[[Item, Progress | None], Result],
+    items: Iterable[Item],
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """Call `run` on each item in threads of this process, for runs that are mostly compiled; results in the items' order.
+
+    `run` is also given what it should call now and then, as `play` does, and that ends it: after an interruption, or an error elsewhere.
+    `workers=1` runs in this thread.
+    """
+    listed = list(items)
+    count = _count(listed, workers)
+    arriving = _here(lambda item: run(item, None), listed) if count <= 1 else _in_threads(run, listed, count)
+    return _gathered(arriving, len(listed), progress)
+
+
+def _count(items: list[Any], workers: int | None) -> int:
+    """How many to run at once."""
     if workers is None:
         workers = os.cpu_count() or 1
-    listed = list(items)
-    results: list[Any] = [None] * len(listed)
-    count = min(len(listed), whole("workers", workers, least=1, hint=", or None for one a core"))
-    arriving = _here(run, listed) if count <= 1 else _in_processes(run, listed, count)
+    return min(len(items), whole("workers", workers, least=1, hint=", or None for one a core"))
+
+
+def _gathered(
+    arriving: Generator[tuple[int, Any]],
+    total: int,
+    progress: Progress | None,
+    each: Callable[[int, Any], None] | None = None,
+) -> list[Any]:
+    """Results at their places."""
+    results: list[Any] = [None] * total
     with contextlib.closing(arriving):
         for done, (place, result) in enumerate(arriving, start=1):
             results[place] = result
             if each is not None:
                 each(place, result)
             if progress is not None:
-                progress(done, len(listed))
+                progress(done, total)
     return results
 
 
-def _here(run: Callable[[Any], Any], items: list[Any]) -> Generator[tuple[int, Any]]:
+def _limited(threads: int) -> contextlib.AbstractContextManager[Any]:
+    """Linear algebra in so many threads, where that can be said."""
     try:
-        from threadpoolctl import threadpool_limits as limited
+        from threadpoolctl import threadpool_limits
     except ImportError:
-        limited = contextlib.nullcontext
+        return contextlib.nullcontext()
+    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(threads)
+    return limits
+
+
+def _here(run: Callable[[Any], Any], items: list[Any]) -> Generator[tuple[int, Any]]:
     for place, item in enumerate(items):
-        with limited(1):
+        with _limited(1):
             result = run(item)
         yield place, result
+
+
+def _in_threads(
+    run: Callable[[Any, Progress | None], Any], items: list[Any], workers: int
+) -> Generator[tuple[int, Any]]:
+    ended = threading.Event()
+
+    def go_on(*_: int) -> None:
+        if ended.is_set():
+            raise SparingError("another run was interrupted or failed")
+
+    with _limited(1), ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(run, item, go_on): place for place, item in enumerate(items)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            ended.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> Generator[tuple[int, Any]]:

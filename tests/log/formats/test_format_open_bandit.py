@@ -157,7 +157,7 @@ def test_other_mistakes(file, tmp_path):
     with pytest.raises(LogError, match="does not exist"):
         open_bandit.read(tmp_path / "none.csv")
     path.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(LogError, match="truncated or damaged: 'utf-8'"):
+    with pytest.raises(LogError, match="is text in UTF-16; expected UTF-8"):
         open_bandit.read(path)
     path.write_text("")
     with pytest.raises(LogError, match="no column 'item_id'"):

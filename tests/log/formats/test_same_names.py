@@ -89,9 +89,3 @@ def test_words_of_vowpal_wabbit_that_were_never_seen_are_left_out(tmp_path):
         {name for name, value in zip(two.feature_names, row, strict=True) if value} for row in two.contexts
     ]
     assert rows == [{"red"}, {"blue", "cheap"}]
-
-
-def test_a_peers_features_are_not_encoded_anew(tmp_path):
-    path = interactions(tmp_path / "one.jsonl", [{"age": 3.5}, {"age": 1.5}])
-    with pytest.raises(LogError, match="whose features are numbers by name"):
-        read_log(path, features="auto")

@@ -4,6 +4,7 @@ PyArrow is imported where columns are read: a live decision does without.
 """
 
 import math
+import re
 from datetime import UTC, date, datetime
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ TRUTHS = {
     "n": False,
 }
 """Words for truth values, in small letters."""
+
+DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[ T](\d{1,2})(:\d\d(?::\d\d)?))?", re.ASCII)
+"""A date with points, which has its day first wherever it is written, and the time of the day, if there is one."""
 
 MICROSECOND = 1e-6
 EPOCH = datetime(1970, 1, 1)
@@ -80,10 +84,10 @@ def as_truth(value: Any) -> float:
 
 
 def as_seconds(value: Any) -> float:
-    """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), ISO 8601 text, or seconds themselves."""
+    """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), a text of one, or seconds themselves."""
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value.strip())
+            value = as_moment(value)
         except ValueError:
             return as_number(value)
     if value.__class__ is datetime and value.tzinfo is None:
@@ -97,13 +101,26 @@ def as_seconds(value: Any) -> float:
     return as_number(value)
 
 
-def is_time(text: str) -> bool:
-    """Whether a text is a date or a moment in ISO 8601, and not just digits."""
+def as_moment(text: str) -> datetime:
+    """A text in ISO 8601, or with the day first and points, 17.11.2026 08:30; a ValueError for others."""
     try:
-        datetime.fromisoformat(text.strip())
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        found = DAY_FIRST.fullmatch(text.strip())
+        if found is None:
+            raise
+    day, month, year, hour, rest = found.groups()
+    clock = "" if hour is None else f"T{hour:0>2}{rest}"
+    return datetime.fromisoformat(f"{year}-{month:0>2}-{day:0>2}{clock}")
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a date or a moment, and not just digits."""
+    try:
+        as_moment(text)
     except ValueError:
         return False
-    return "-" in text or ":" in text
+    return "-" in text or ":" in text or DAY_FIRST.fullmatch(text.strip()) is not None
 
 
 def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:

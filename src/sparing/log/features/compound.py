@@ -35,7 +35,7 @@ class Time(Column):
     """
 
     kind = "time"
-    wants = "a date or moment in ISO 8601 such as 2026-03-01T10:00, or seconds since 1970"
+    wants = "a date or moment such as 2026-03-01T10:00 (ISO 8601) or 01.03.2026 10:00, or seconds since 1970"
     first: float = 0.0
     last: float = 0.0
     mean: float = 0.0

@@ -192,9 +192,7 @@ class Encoder:
             if some
         ]
         shown = ", ".join(map(brief, known[:12])) + (", …" if len(known) > 12 else "")
-        return (
-            f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, null where it is missing"
-        )
+        return f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, None (null in JSON) where it is missing"
 
     # Many rows.
 
@@ -253,6 +251,8 @@ class Encoder:
 
     def named_rows(self, rows: Any) -> np.ndarray | None:
         """Contexts (n, d) of a frame, of a mapping of columns, or of a list of mappings; None for anything else."""
+        if isinstance(rows, Mapping) and rows and all(np.ndim(value) == 0 for value in rows.values()):
+            raise DecisionError("one row, where a list of them is expected: pass [row]")
         if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
             return self.encode_table(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):

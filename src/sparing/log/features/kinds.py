@@ -100,7 +100,7 @@ class Column(ABC):
 
     def _unfit(self, value: Any) -> CellError:
         return CellError(
-            f"{cut(self.column)} is {brief(value)}; expected {self.expected}, or null if it is missing"
+            f"{cut(self.column)} is {brief(value)}; expected {self.expected}, or None (null in JSON) if it is missing"
         )
 
     def _unfit_row(self, value: Any, row: int) -> LogError:
@@ -262,7 +262,10 @@ class Category(Column):
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
         value = self.values[part] if part < len(self.values) else "one of the rare values"
-        return self._either(part, low, f"{self.column} is {value}", f"{self.column} is not {value}")
+        other = f"not {value}"
+        if len(self.values) == 2 and not self.rare and not self.gap:
+            other = self.values[1 - part]
+        return self._either(part, low, f"{self.column} is {value}", f"{self.column} is {other}")
 
     def described(self) -> str:
         """What the column was taken for."""
@@ -334,4 +337,5 @@ class Bool(Column):
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
-        return self._either(part, low, f"{self.column} is true", f"{self.column} is not true")
+        other = "not true" if self.gap else "false"
+        return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")

@@ -1,6 +1,7 @@
 """What the cells of a raw column are like, taken in batch by batch: enough to say what the column is, and to fit it."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,12 @@ COMMON = 10
 
 UNIQUE = 0.8
 """A column with more distinct values than this share of its rows tells rows apart, and nothing else."""
+
+INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name in a file."""
+
+DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
+"""Text that looks like a date, in whatever order."""
 
 LARGEST_VECTOR = 4096
 KEPT = 24
@@ -195,6 +202,8 @@ class Survey:
 
     def fitted(self) -> Column | str:
         """The column as it is to be encoded, or why it is left out."""
+        if self.wish.kind == "auto" and INDEX.fullmatch(self.column):
+            return "left out, the row numbers that pandas wrote"
         if self.odd is not None:
             return f"left out, a column of {self.odd}"
         if self.gaps == self.rows:
@@ -209,7 +218,9 @@ class Survey:
         if self.wish.kind == "auto" and kind == "category":
             self._refuse_commas()
         if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
-            return "left out, a different value in nearly every row"
+            dates = all(map(DATE.fullmatch, self.counts))
+            hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
+            return f"left out, a different value in nearly every row{hint}"
         numbers = self.moments.get(kind, Moments())
         if kind == "number":
             return Number(self.column, gap, numbers.mean, scale_of(numbers))
@@ -225,8 +236,8 @@ class Survey:
         first = next(filter(has_comma, words), None)
         if first is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
             raise LogError(
-                f"{cut(self.column)} holds {brief(first)}: numbers with a decimal comma. Read the text file with decimal=',', "
-                "or, if they are words, say that the column is a category, by sparing.features(...)"
+                f"{cut(self.column)} holds {brief(first)}: numbers with a decimal comma? Then read the text file with decimal=','; "
+                "if they are words, say that the column is a category (sparing.features, or a file of --features)"
             )
 
     @property

@@ -18,11 +18,21 @@ from sparing.errors import LogError
 from sparing.log import arrays, labels
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.features import Encoder
-from sparing.log.formats import dsjson, interactions, obp, open_bandit, table, vw_adf, vw_json, vw_text
+from sparing.log.formats import (
+    dsjson,
+    interactions,
+    named_columns,
+    obp,
+    open_bandit,
+    table,
+    vw_adf,
+    vw_json,
+    vw_text,
+)
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, Dialect, ending_of, is_path, readable, unpacked
+from sparing.log.paths import KINDS, WRITTEN, Dialect, ending_of, is_path, readable, unpacked
 from sparing.log.reading import Wanted
 from sparing.log.rows import AnyLog, Rows
 
@@ -225,7 +235,7 @@ def detect(source: Any) -> Format:
 
 def to_write(path: str | os.PathLike[str]) -> Format:
     """The format that a path's ending asks for."""
-    own = {**dict.fromkeys(KINDS, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
+    own = {**dict.fromkeys(WRITTEN, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
     ending = Path(path).suffix.lower()
     if ending in own:
         return own[ending]
@@ -264,7 +274,7 @@ def read_log(
 
     A table has one row a round. `features` says what its columns become: `auto` takes every column without
     another role (or those that `contexts` names) for what its cells are and adds a constant, see
-    `log.encoder`; `sparing.features(...)` says it column by column; an encoder does what it did to another
+    `log.encoder`, of other tools' files with words too; `sparing.features(...)` says it column by column; an encoder does what it did to another
     log; `raw` takes numbers as they are, without a constant. The default is `raw` for what sparing wrote or
     simulates (columns x_0, x_1, … or x_<name>, or one list column `context`), else `auto`.
 
@@ -301,19 +311,15 @@ def _read(
         raise LogError(
             f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
         )
-    _check_named(features, found)
     log = found.read(source, **({} if actions is None else {"actions": actions}))[0]
+    if not _keeps_names(features):
+        return named_columns.encoded(log, features)
     return table.aligned(log, features, sparse=found.sparse)
 
 
-def _check_named(features: Wanted, found: Format) -> None:
-    """Refuse to encode the features of a peer's file, which are numbers by name already."""
-    if features in (None, "raw") or (isinstance(features, Encoder) and features.is_raw):
-        return
-    raise LogError(
-        f"this is {found.title}, whose features are numbers by name: features must be raw, or an encoder of such "
-        "a log. Convert it to a table to encode columns in other ways"
-    )
+def _keeps_names(features: Wanted) -> bool:
+    """Whether the features of a peer's file, numbers by name, stay as they are."""
+    return features in (None, "raw") or (isinstance(features, Encoder) and features.is_raw)
 
 
 def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:

@@ -22,7 +22,7 @@ from sparing.log.files import open_files
 from sparing.log.formats.writing import Passing
 from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated
 from sparing.log.log import Log
-from sparing.log.paths import Dialect, kind_of
+from sparing.log.paths import WRITTEN, Dialect, kind_of
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.scanning import Scan
@@ -102,6 +102,8 @@ def write(
     target = Path(path)
     others = {name: pa.array(values) for name, values in (beside or {}).items()}
     kind = kind_of(target, target.suffix.lower())
+    if kind == "json":
+        raise LogError(f"{path}: a table is written as {', '.join(WRITTEN)}. Name one of these")
     passing = Passing(log)
     schema = _schema(passing.header, text=kind == "csv")
     count = _count(passing, schema)

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sparing.errors import SparingError
-from sparing.service.problems import RETRY_AFTER, ServiceError, not_found
+from sparing.service.problems import RETRY_AFTER, ServiceError, misfit, not_found
 
 if TYPE_CHECKING:
     from sparing.service.http.guard import Caller
@@ -33,6 +33,9 @@ LONGEST = 18
 """Digits of a length, at most."""
 
 DIGITS = re.compile(r"[0-9]{1,19}")
+NOT_FINITE = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
+"""What some writers of JSON put for numbers that JSON has not."""
+
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
@@ -273,10 +276,12 @@ def _decoded(decode: Callable[[bytes], Any], raw: bytes) -> Any:
     try:
         return decode(raw)
     except msgspec.ValidationError as error:
-        detail, _, field = str(error).partition(" - at `")
-        named = field.rstrip("`").removeprefix("$").lstrip(".") or None
-        raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", named) from None
+        detail, field = misfit(error)
+        raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", field) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ServiceError(400, "json", f"the body is not JSON: {error}") from None
+        detail = "it is empty" if not raw else str(error).removeprefix("JSON is malformed: ")
+        if NOT_FINITE.search(raw):
+            detail += ". NaN and Infinity are none; send null where a value is missing"
+        raise ServiceError(400, "json", f"the body is not JSON: {detail}") from None
     except UnicodeDecodeError:
         raise ServiceError(400, "json", "the body is not JSON: it is not UTF-8") from None

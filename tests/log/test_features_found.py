@@ -1,0 +1,70 @@
+"""What columns of tables as people have them are taken for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparing
+from sparing.errors import LogError
+from sparing.log.features import cells
+
+N = 300
+
+
+def read(**columns):
+    rng = np.random.default_rng(0)
+    table = {**columns, "action": rng.choice(["a", "b"], N), "reward": rng.random(N)}
+    return sparing.read_log(table)
+
+
+def test_days_before_months_with_points():
+    moments = pd.Timestamp("2026-11-17 08:30") + pd.to_timedelta(np.arange(N) * 37, "min")
+    german, iso = (list(moments.strftime(form)) for form in ("%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M"))
+    one, two = read(seen=german), read(seen=iso)
+    assert one.encoder.described() == "seen: time"
+    assert np.array_equal(one.contexts, two.contexts)
+    live = one.encoder.encode({"seen": "3.12.2026 7:05"})
+    assert np.array_equal(live, two.encoder.encode({"seen": "2026-12-03T07:05"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"), [("1.2.2026", "2026-02-01"), ("17.11.2026 08:30:05", "2026-11-17T08:30:05")]
+)
+def test_a_text_with_the_day_first_is_a_moment(text, moment):
+    assert cells.is_time(text)
+    assert cells.as_seconds(text) == cells.as_seconds(moment)
+
+
+@pytest.mark.parametrize(
+    "text", ["31.2.2026", "1.13.2026", "1.2.26", "17.11.2026 25:00", "11/17/2026", "1.5", "1.2.3"]
+)
+def test_others_are_none(text):
+    assert not cells.is_time(text)
+
+
+def test_dates_in_an_order_that_cannot_be_told_are_left_out_with_a_word():
+    log = read(seen=[f"{1 + i % 12}/{1 + i % 28}/{1900 + i}" for i in range(N)], age=np.arange(N))
+    assert (
+        "seen: left out, a different value in nearly every row (dates are read as 2026-11-17"
+        in log.encoder.described()
+    )
+
+
+def test_the_index_of_pandas_is_no_feature(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.random(N), "action": rng.choice(["a", "b"], N), "reward": rng.random(N)})
+    frame[frame.age > 0.1].to_parquet(tmp_path / "log.parquet")
+    log = sparing.read_log(tmp_path / "log.parquet")
+    assert (
+        log.encoder.described()
+        == "age: number; __index_level_0__: left out, the row numbers that pandas wrote"
+    )
+    sparing.warm_started(log).decide({"age": 0.5})
+
+
+def test_decimal_commas_are_told_to_both_sides():
+    with pytest.raises(
+        LogError,
+        match=r"numbers with a decimal comma\? Then read the text file with decimal=','; if they are words",
+    ):
+        read(price=[f"{i},5" for i in range(N)])

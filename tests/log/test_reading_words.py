@@ -1,0 +1,75 @@
+"""What is said of files and tables as people have them, and cannot be read."""
+
+import zipfile
+
+import pandas as pd
+import pytest
+
+import sparing
+from sparing.errors import LogError
+
+ROLES = {"action": "offer", "reward": "sale"}
+TABLE = "day,offer,sale\n1,Köln,1\n2,Bern,0\n"
+
+
+def refused(source, **roles):
+    with pytest.raises(LogError) as error:
+        sparing.read_log(source, **{**ROLES, **roles})
+    return str(error.value)
+
+
+def test_other_encodings_are_named(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(TABLE.encode("latin-1"))
+    assert "is not text in UTF-8; it may be in Windows'" in refused(path)
+    path.write_bytes(TABLE.encode("utf-16"))
+    assert "is text in UTF-16; expected UTF-8. Save it as UTF-8: iconv -f UTF-16" in refused(path)
+    path.write_text(TABLE, encoding="utf-8-sig")
+    assert sparing.read_log(path, **ROLES).n_rows == 2
+
+
+def test_an_encoding_that_shows_late_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparing.log.sources.CSV_BLOCK", 2**10)
+    path = tmp_path / "log.csv"
+    path.write_bytes(TABLE.encode() + b"3,Bern,1\n" * 1000 + "3,Köln,1\n".encode("latin-1"))
+    assert "is not text in UTF-8" in refused(path)
+
+
+def test_a_workbook_is_named_whatever_its_ending(tmp_path):
+    for name in ("book.csv", "book.xlsx"):
+        with zipfile.ZipFile(tmp_path / name, "w") as book:
+            book.writestr("xl/workbook.xml", "ä" * 100)
+        assert "Save the sheet as CSV (UTF-8)" in refused(tmp_path / name)
+    (tmp_path / "log.json").write_text('{"day": 1, "offer": "a", "sale": 1}\n')
+    assert "Where it has an object a line, call it .jsonl" in refused(tmp_path / "log.json")
+
+
+@pytest.mark.parametrize("cell", ["n/a", "50%", "1.000,50", "3 €"])
+def test_a_reward_that_is_no_number_is_no_feature(tmp_path, cell):
+    path = tmp_path / "log.csv"
+    path.write_text(TABLE.replace(",0\n", f',"{cell}"\n'))
+    said = refused(path)
+    assert said.startswith(f"sale at row 1 is '{cell}', not a number. Write a number")
+    assert "feature" not in said
+
+
+def test_the_keyword_that_leaves_propensities_out_is_the_readers():
+    table = {"day": [1, 2], "offer": ["a", "b"], "sale": [0, 1], "propensity": [0.5, 0.0]}
+    assert "propensity=None" in refused(table)
+    assert sparing.read_log(table, **ROLES, propensity=None).propensities is None
+
+
+def test_tables_in_memory():
+    rows = [{"day": 1, "offer": "a", "sale": 1}]
+    assert refused(rows).endswith("For a list of rows use pandas.json_normalize(rows)")
+    assert "has no action column 'offer'; it has no columns" in refused(pd.DataFrame())
+    odd = refused(pd.DataFrame({"offer": ["a", "b"], "sale": [1.0, "n/a"]}))
+    assert "'n/a'" in odd
+    assert "column sale" in odd
+    assert "no context column 'dya';" in refused({"day": [1], "offer": ["a"], "sale": [1]}, contexts=["dya"])
+
+
+def test_a_header_alone(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("day,offer,sale\n")
+    assert "has no rows with an action; expected a row for each decision" in refused(path)

@@ -1,0 +1,146 @@
+"""What is refused is told in the words of those who wrote it."""
+
+import json
+import socket
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from sparing.cli import app, terminal
+from sparing.errors import SettingError
+from sparing.service import launching
+from sparing.service.http.routing import _decoded
+from sparing.service.messages import DecideRequest, Options, RewardRequest
+from sparing.service.problems import ServiceError
+
+RULES = {
+    "holdut": ("0.1", "--rule holdut: there is no such rule; the rules are reward_window, "),
+    "holdout": ("viel", "--rule holdout=viel: expected a number, got a text"),
+    "check": ("1.5", "--rule check=1.5: expected a number <= 1.0"),
+    "aggregate": ("mean", "--rule aggregate=mean: 'mean' is not one of its values: first, sum"),
+    "budget_calls": ("1.5", "--rule budget_calls=1.5: expected a whole number, got a number"),
+}
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def serve(folder, *words):
+    log = folder / "log.csv"
+    log.write_text("day,action,reward\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3}\n" for i in range(12)))
+    return run(
+        "serve", folder / "store", "--name", "x", "--log", log, "--call-cost", "0.1", "--port", "0", *words
+    )
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_wrong_rule(tmp_path, name):
+    value, said = RULES[name]
+    done = serve(tmp_path, "--rule", f"{name}={value}")
+    assert isinstance(done.exception, SettingError)
+    told = terminal.in_options(str(done.exception), ["serve"])
+    assert told.startswith(said)
+    assert "`" not in told
+
+
+def test_a_rule_without_a_value_is_told_as_one(tmp_path):
+    told = terminal.in_options(str(serve(tmp_path, "--rule", "holdout").exception), ["serve"])
+    assert told == "--rule holdout: expected NAME=VALUE, such as --rule holdout=0.05"
+
+
+@pytest.mark.parametrize("word", ["true", "1"])
+def test_a_truth_value_is_a_rule_on_the_command_line(word):
+    assert launching._options({"learn_unasked": word}) == Options(learn_unasked=True)
+
+
+def test_a_port_in_use_changes_nothing(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = serve(tmp_path, "--port", taken.getsockname()[1])
+    assert "cannot bind 127.0.0.1 port" in str(done.exception)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said", "field"),
+    [
+        (RewardRequest, {"value": "viel"}, "expected a number, got a text; see", "value"),
+        (RewardRequest, {"reward": 1}, "unknown field `reward`; see", None),
+        (DecideRequest, {}, "there is no field `context`; see", None),
+        (DecideRequest, {"context": 3}, "expected an object or a list, got a whole number; see", "context"),
+        (DecideRequest, {"context": {}, "eligible": []}, "expected a list of length >= 1; see", "eligible"),
+    ],
+)
+def test_a_body_that_does_not_fit(kind, body, said, field):
+    with pytest.raises(ServiceError) as refused:
+        _decoded(msgspec.json.Decoder(kind).decode, json.dumps(body).encode())
+    assert refused.value.detail.startswith(said)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"context": {"age": NaN}}', "send null where a value is missing"),
+        (b'{"context": [1, -Infinity]}', "send null where a value is missing"),
+        (b"", "the body is not JSON: it is empty"),
+        (b"hello NaN", "the body is not JSON: invalid character (byte 0)"),
+    ],
+)
+def test_a_body_that_is_no_json(body, said):
+    with pytest.raises(ServiceError) as refused:
+        _decoded(msgspec.json.Decoder(DecideRequest).decode, body)
+    assert refused.value.status == 400
+    assert refused.value.detail.endswith(said)
+
+
+def test_a_key_for_a_new_store_says_so(tmp_path):
+    first, second = (run("keys", "add", tmp_path / "shop", name) for name in ("web", "other"))
+    assert "shop is a new store" in first.stderr
+    assert "new store" not in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--call-cost", "zehn"], "got 'zehn'; expected a number with a decimal point"),
+        (["--call-cost", "0,5"], "got '0,5'; expected a number with a decimal point"),
+        (["--horizon", "1e4"], "got '1e4'; expected a whole number"),
+        (["--port", "99999"], "got '99999'. "),
+    ],
+)
+def test_an_option_that_does_not_fit(tmp_path, words, said):
+    done = serve(tmp_path, *words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_serving_says_whether_a_key_is_needed(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(launching, "run", lambda *given, locked, say: told.append(locked))
+    for words in (["serve"], ["keys", "add", "web"], ["serve"]):
+        command, *rest = words
+        done = run(
+            command, *rest[:1], tmp_path / "shop", *rest[1:], *(["--port", "0"] if command == "serve" else [])
+        )
+        assert done.exit_code == 0, done.output
+    assert told == [False, True]
+
+
+def test_words_that_are_features_are_told_before_they_are_served(tmp_path, monkeypatch):
+    monkeypatch.setattr(launching, "run", lambda *given, locked, say: None)
+    log = tmp_path / "log.jsonl"
+    rows = [
+        {"context": {"country": ["NZ", "CH"][i % 2]}, "action": "ab"[i % 3 % 2], "reward": i % 2}
+        for i in range(40)
+    ]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["serve", tmp_path / "store", "--log", log, "--port", "0", "--learner", "warm_started"]
+    plain, auto = run(*words, "--name", "x"), run(*words, "--name", "y", "--features", "auto")
+    assert plain.exit_code == auto.exit_code == 0, plain.output + auto.output
+    assert "--features auto takes them as the columns that requests send" in plain.stderr
+    assert "requests send" not in auto.stderr
+    assert "features: country: category of 2 values" in auto.stderr
