@@ -1,17 +1,17 @@
 """Draw the front page's picture, for light pages and for dark ones."""
 
 import hashlib
-import io
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from research.front.numbers import short, shown, text
 from research.front.setting import ALONE, COLD, OURS, SURE, WARM
 from research.paper.experiment import Record
-from sparing.archive import replacing
 from sparing.report import figures
 
 if TYPE_CHECKING:
@@ -76,16 +76,9 @@ def digest(found: Record) -> str:
 
 def save(found: Record, folder: Path) -> Iterator[Path]:
     """Write the pictures, each with the digest of its numbers."""
-    from PIL import Image, PngImagePlugin
-
-    told = PngImagePlugin.PngInfo()
-    told.add_text(NUMBERS, digest(found))
     for scheme, shape in itertools.product(SCHEMES, SHAPES):
-        buffer, path = io.BytesIO(), folder / f"calls-saved-{scheme.name}{shape}.png"
-        drawn(found, scheme, shape).savefig(buffer, format="png", dpi=DPI, facecolor=scheme.page)
-        with replacing(path) as part, Image.open(buffer) as picture:
-            few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-            few.save(part, format="png", optimize=True, pnginfo=told)
+        path = folder / f"calls-saved-{scheme.name}{shape}.png"
+        figures.save_png(drawn(found, scheme, shape), path, dpi=DPI, entries={NUMBERS: digest(found)})
         yield path
 
 
@@ -105,6 +98,7 @@ def drawn(found: Record, scheme: Scheme, shape: str = "") -> "Figure":
     width, height = SHAPES[shape]
     title = headline(found) if not shape else headline(found).replace(" earns", "\nearns")
     figure = figures.blank(width=width, height=height)
+    figure.set_facecolor(scheme.page)
     with figures.styled():
         axes = figure.subplots(*((3, 1) if shape else (1, 3)), sharex=True, sharey=True)
     figure.suptitle(
@@ -143,58 +137,29 @@ def _panel(axis: "Axes", place: Record, rounds: int, scheme: Scheme, near: float
             zorder=4 if name == OURS else 3,
             clip_on=False,
         )
-    box = {"facecolor": scheme.page, "edgecolor": "none", "pad": 0.6}
-    _always(axis, means, colours, near, box)
-    _sparing(axis, means, rounds, colours, near, box)
+    _name(axis, means, rounds, colours, near, scheme.page)
     _frame(axis, place, scheme)
 
 
-def _always(axis: "Axes", means: Record, colours: dict[str, str], near: float, box: Record) -> None:
-    """Name those on the right, who pay for every answer, beside their marks; one above and one below if they are near."""
-    heights = {name: means[name]["reward"]["value"] for name in (WARM, COLD)}
-    touching = abs(heights[WARM] - heights[COLD]) < near
-    for name, shift in ((WARM, 6), (COLD, -6)):
-        axis.annotate(
-            LABELS[name],
-            (100, heights[name]),
-            xytext=(-8, shift if touching else 0),
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            bbox=box,
-            fontsize=9,
-            color=colours[name],
-        )
-
-
-def _sparing(
-    axis: "Axes", means: Record, rounds: int, colours: dict[str, str], near: float, box: Record
-) -> None:
-    """Name those on the left in a column, in the order of their height, with a line to each mark."""
-    left = sorted((ALONE, OURS, SURE), key=lambda name: -means[name]["reward"]["value"])
-    heights = _apart([means[name]["reward"]["value"] for name in left], near)
-    for name, height in zip(left, heights, strict=True):
+def _name(axis: "Axes", means: Record, rounds: int, colours: dict[str, str], near: float, page: str) -> None:
+    """Name those who pay for every answer beside their marks, the others in a column with a line to each mark."""
+    heights = figures.spread_out(np.array([means[name]["reward"]["value"] for name in colours]), near)
+    for (name, colour), height in zip(colours.items(), heights, strict=True):
         calls, reward = means[name]["calls"]["value"], means[name]["reward"]["value"]
+        always = calls == rounds
+        line = {"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 3}
         axis.annotate(
-            f"{LABELS[name]}, {calls:,.0f} judged" if calls else LABELS[name],
+            LABELS[name] if always or not calls else f"{LABELS[name]}, {calls:,.0f} judged",
             (100 * calls / rounds, reward),
-            xytext=(19, height),
-            ha="left",
+            xytext=(95 if always else 19, height),
+            ha="right" if always else "left",
             va="center",
-            bbox=box,
+            bbox={"facecolor": page, "edgecolor": "none", "pad": 0.6},
             fontsize=9.5 if name == OURS else 9,
             fontweight="bold" if name == OURS else "normal",
-            color=colours[name],
-            arrowprops={"arrowstyle": "-", "color": colours[name], "lw": 0.8, "shrinkA": 1, "shrinkB": 3},
+            color=colour,
+            arrowprops=None if always else line,
         )
-
-
-def _apart(heights: list[float], near: float) -> list[float]:
-    """Heights from the top down, moved so that no two are nearer than `near`."""
-    placed = [heights[0] + (near if heights[0] - heights[1] < near else 0)]
-    for height in heights[1:]:
-        placed.append(min(height, placed[-1] - near))
-    return placed
 
 
 def _frame(axis: "Axes", place: Record, scheme: Scheme) -> None:

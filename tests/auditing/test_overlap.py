@@ -1,15 +1,18 @@
 """Propensities and a target policy: identities of importance weights, and Proposition 1."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import sparing
 from sparing.auditing import overlap as overlapping
-from sparing.auditing.facts import Propensities, Rewards
+from sparing.auditing.facts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.rows import Memory
+from sparing.log.rows import Memory, Rewards
+from sparing.log.walking import Total
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
@@ -38,7 +41,7 @@ def overlap(log, *, estimated):
 
 def audit_policy(log, policy, *, reward_range, estimated):
     overlapping.check_policy(Memory(log), policy)
-    doing = Memory(log).fold(overlapping.Followed(policy, log.counts == 0))
+    doing = Memory(log).fold(Total(partial(overlapping.Doing.of, policy=policy, never=log.counts == 0)))
     rest = (log.support.kind, Rewards.of(log), reward_range) if doing else ()
     return doing and overlapping.audit_policy(doing, *rest, estimated=estimated)
 

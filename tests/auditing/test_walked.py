@@ -6,13 +6,14 @@ from scipy import stats
 
 import sparing
 from scanning.tables import write
-from sparing.auditing import looking
+from sparing.auditing import gaps, looking, segments, trees
 from sparing.auditing.measuring import Measuring
 from sparing.auditing.segments import Bound, Segment
+from sparing.engines import threads
 from sparing.errors import LogError, SettingError
 from sparing.log import Log, blocks, sketches
 from sparing.log.hashing import group_hashes, plain_hashes
-from sparing.log.moments import Moments, Weights
+from sparing.log.moments import Moments, Powers
 from sparing.log.rows import Memory
 from sparing.policies.policy import SoftmaxPolicy, UniformPolicy
 
@@ -230,14 +231,14 @@ def test_sketches_join_to_those_of_all(monkeypatch):
 def test_moments_and_weights_join_to_those_of_all():
     values = np.random.default_rng(2).exponential(size=1000) + 1e6
     parts = [np.array([])[:0], *np.split(values, [1, 300, 640])]
-    moments, weights = Moments(), Weights()
+    moments, weights = Moments(), Powers()
     for part in parts[1:]:
-        moments, weights = moments + Moments.of(part), weights + Weights.of(part)
-    weights = weights + Weights.of(parts[0])
+        moments, weights = moments + Moments.of(part), weights + Powers.of(part)
+    weights = weights + Powers.of(parts[0])
     assert moments.mean == pytest.approx(values.mean(), rel=1e-14)
     assert moments.error == pytest.approx(values.std() / np.sqrt(1000), rel=1e-9)
-    assert weights.effective_sample_size == pytest.approx(values.sum() ** 2 / (values**2).sum())
-    assert Weights.of(np.zeros(3)).effective_sample_size == 0
+    assert weights.effective == pytest.approx(values.sum() ** 2 / (values**2).sum())
+    assert Powers.of(np.zeros(3)).effective == 0
 
 
 @pytest.mark.parametrize("encoded", [False, True])
@@ -269,3 +270,29 @@ def test_a_segment_is_measured_as_its_bounds_say(small_blocks):
         assert found.sizes[place] == inside.sum()
         assert np.array_equal(found.tried[place], np.bincount(log.actions[inside], minlength=6))
         assert np.array_equal(found.supported[place], log.support.mask()[inside].sum(axis=0))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_audit_takes_no_more_threads_than_the_log_was_given(workers, tmp_path, monkeypatch):
+    """Of the search too, trees and limits, which goes on here whatever the engine."""
+    started = []
+
+    class Pool(threads.ThreadPoolExecutor):
+        def __init__(self, size, **named):
+            started.append(size)
+            super().__init__(size, **named)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(threads, "cores", lambda: 7)
+    monkeypatch.setattr(trees, "TOGETHER", 1)
+    for name in ("COMPILED_CELLS", "COMPILED_PAIRS"):
+        monkeypatch.setattr(segments, name, 0)
+    monkeypatch.setattr(gaps, "SHORT_CELLS", 0)
+    log = drawn("nothing")
+    expected = sparing.audit(log)
+    assert max(started) == 7
+    started.clear()
+    path = tmp_path / "log.parquet"
+    sparing.write_log(log, path)
+    same(sparing.audit(sparing.scan(path, workers=workers)), expected)
+    assert max(started, default=1) == workers

@@ -11,7 +11,7 @@ import typer.main
 from typer.testing import CliRunner
 
 import sparing
-from sparing.cli import app
+from sparing.cli import app, terminal
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
 
@@ -199,6 +199,25 @@ def test_what_is_advised_next_runs_as_it_stands(quickly, folder):
     assert words[:2] == ["serve", "store"]
     done = run(*words)
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("started", "on_path", "called"),
+    [
+        ("/opt/env/bin/sparing", True, "sparing"),
+        ("/opt/my env/bin/sparing", False, "'/opt/my env/bin/sparing'"),
+        ("/opt/env/site-packages/sparing/__main__.py", False, f"{shlex.quote(sys.executable)} -m sparing"),
+        ("/opt/env/site-packages/sparing/__main__.py", True, "sparing"),
+        ("notebook.py", False, "sparing"),
+    ],
+)
+def test_what_is_advised_is_called_as_this_program_was(
+    quickly, folder, monkeypatch, started, on_path, called
+):
+    monkeypatch.setattr(sys, "argv", [started])
+    monkeypatch.setattr(terminal.shutil, "which", lambda name: "/opt/env/bin/sparing" if on_path else None)
+    shown = run("convert", "decisions.dsjson", "from dsjson.parquet").stdout
+    assert f"\n  {called} audit " in shown
 
 
 def test_a_name_with_a_space_is_advised_as_the_shell_needs_it(quickly, folder):

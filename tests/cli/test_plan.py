@@ -13,7 +13,7 @@ from reference.accessibility import assert_readable
 from reference.browser import assert_self_contained
 from sparing.cli import app
 from sparing.cli.terminal import in_options
-from sparing.planning.page import BROAD, NARROW, draw, series
+from sparing.planning.page import draw, series
 from sparing.planning.planning import LEARNERS, plan
 
 QUICK = ["--horizon", "80", "--worlds", "19", "--workers", "1", "--radius-scale", "0.2"]
@@ -104,9 +104,9 @@ def test_figure_shows_every_mean_and_names_it(priced):
     assert "in the reward's unit" in axes.get_ylabel()
 
 
-@pytest.mark.parametrize("size", [BROAD, NARROW])
-def test_names_in_the_figure_do_not_lie_over_one_another(priced, size):
-    figure = draw(priced, size)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_names_in_the_figure_do_not_lie_over_one_another(priced, narrow):
+    figure = draw(priced, narrow=narrow)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     boxes = [text.get_window_extent() for text in axes.texts]

@@ -126,16 +126,6 @@ def test_the_verdict_says_what_came_out(result):
         assert f"EUR: {abs(difference):,.0f} {word} than the log alone" in showing.verdict(shown)
 
 
-def test_names_are_spread_out_in_order_and_no_more_than_needed():
-    places = np.array([0.5, 0.1, 0.52, 0.51, 0.9])
-    found = showing.spread_out(places, 0.06)
-    assert (found.argsort() == places.argsort()).all()
-    assert np.diff(np.sort(found)).min() >= 0.06 - 1e-12
-    np.testing.assert_allclose(found[[1, 4]], [0.1, 0.9])
-    np.testing.assert_allclose(found[[0, 2, 3]].mean(), 0.51)
-    np.testing.assert_allclose(showing.spread_out(np.array([0.3, 0.3]), 0.1), [0.25, 0.35])
-
-
 def test_what_is_shown_of_the_log_fits_a_terminal():
     table = desk.logged(2000, rng(0, 1))
     lines = showing.aligned(list(table), showing.sample(table)).split("\n")

@@ -10,8 +10,8 @@ import sparing
 from sparing.errors import SettingError
 from sparing.evaluation import whole
 from sparing.evaluation.facts import FoldSums, others
-from sparing.evaluation.powers import Powers
 from sparing.log import Log
+from sparing.log.moments import Powers
 from sparing.log.rows import Memory
 from sparing.model.crossfitting import block_folds
 from sparing.policies.policy import ConstantPolicy

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sparing.planning.page import BROAD, NARROW, draw
+from sparing.planning.page import draw
 from sparing.planning.result import Option, Plan
 
 WORLDS = 40
@@ -29,10 +29,12 @@ def option(name, price, tolerance, calls, regret, error):
     )
 
 
-@pytest.mark.parametrize("size", [BROAD, NARROW])
-def test_names_side_by_side_do_not_touch(size):
+@pytest.mark.parametrize("narrow", [False, True])
+def test_names_side_by_side_do_not_touch(narrow):
     options = tuple(option(*each) for each in FOUND)
-    figure = draw(Plan(5000, WORLDS, 0.9, 0.902, (5000,), options, 2.0, 1.0, (), call_cost=0.5), size)
+    figure = draw(
+        Plan(5000, WORLDS, 0.9, 0.902, (5000,), options, 2.0, 1.0, (), call_cost=0.5), narrow=narrow
+    )
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
     for one, two in itertools.combinations(boxes, 2):
         beside = max(one.x0, two.x0) - min(one.x1, two.x1)

@@ -46,6 +46,21 @@ CONTRAST = """
 """
 
 
+def light(colour):
+    """Relative luminance, as WCAG 2 has it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    """Of two colours, as WCAG 2 has it: from 1 to 21."""
+    high, low = sorted((light(one), light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
 def violations(page, *, impacts=GRAVE):
     """What axe-core finds on a page that is open in Playwright: rule, impact, what is wrong and where, a line each."""
     if not page.evaluate("() => 'axe' in window"):

@@ -2,28 +2,16 @@
 
 import re
 
+import numpy as np
 import pytest
 
-from reference.accessibility import legends, violations
+from reference.accessibility import contrast, legends, violations
 from sparing.planning import page as plan_page
 from sparing.report import figures, page
 from sparing.report.style import CSS, DARK, variable
 
 TEXT, MARK = 4.5, 3.0
 """Least contrasts of words and of marks (WCAG 2)."""
-
-
-def light(colour):
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one, other):
-    high, low = sorted((light(one), light(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
 
 
 def drawn(label="a line: #000000"):
@@ -54,7 +42,7 @@ def test_a_figure_has_no_ink_of_its_own():
     svg = figures.to_svg(drawn(), "What <it> shows")
     assert svg.startswith('<svg role="img" aria-label="What &lt;it&gt; shows"')
     assert variable(figures.COLOURS[1]) in svg
-    bare = re.sub(r"var\(--c[0-9a-f]{6}, #[0-9a-f]{6}\)", "", svg)
+    bare = re.sub(r"var\(--c[0-9a-f]{6},#[0-9a-f]{6}\)", "", svg)
     assert not re.findall(r"(?:fill|stroke): #", bare)
     assert "DejaVu" not in svg
     assert "A title</text>" in svg
@@ -90,3 +78,13 @@ def test_the_check_notices_what_it_looks_for(chromium):
     assert "scrollable-region-focusable" in found
     assert legends(seen) == [7]
     seen.close()
+
+
+def test_names_are_spread_out_in_order_and_no_more_than_needed():
+    places = np.array([0.5, 0.1, 0.52, 0.51, 0.9])
+    found = figures.spread_out(places, 0.06)
+    assert (found.argsort() == places.argsort()).all()
+    assert np.diff(np.sort(found)).min() >= 0.06 - 1e-12
+    np.testing.assert_allclose(found[[1, 4]], [0.1, 0.9])
+    np.testing.assert_allclose(found[[0, 2, 3]].mean(), 0.51)
+    np.testing.assert_allclose(figures.spread_out(np.array([0.3, 0.3]), 0.1), [0.25, 0.35])

@@ -12,9 +12,8 @@ from sparing.log.log import Log
 from sparing.service import events, gapmap, store
 from sparing.service.book import Book
 from sparing.service.creating import create
-from sparing.service.gapmap import LiveCalls, contexts_of
+from sparing.service.gapmap import LiveCalls, contexts_of, described, tried_partly
 from sparing.service.ledger import Decide
-from sparing.service.logged import described, tried_partly
 from sparing.service.messages import DecideRequest, Options
 from sparing.service.writer import Writer
 from sparing.simulation.logging import draw_log

@@ -12,6 +12,16 @@ from research.paper.theorems.setting import Cell, Setting
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+USUAL = f"T = {Cell.rounds:,} rounds unless named"
+
+
+def short(cell: Cell, *, scaled: bool = False) -> str:
+    """A cell by d, radius and, if asked for, its scale; by T where that is not the usual one."""
+    scale = f" × {cell.radius_scale:g}" if scaled else ""
+    return f"d={cell.features} {cell.radius}{scale}" + (
+        "" if cell.rounds == Cell.rounds else f", T={cell.rounds:,}"
+    )
+
 
 def settings_text(setting: Setting) -> str:
     """What every figure of this experiment shares, in words."""

@@ -13,31 +13,26 @@ from sparing.report import page
 KINDS = {HOLDS: "holds", ONLY_WHEN: "partly", FAILS: "fails"}
 
 CSS = """
-body { max-width: 80rem; }
+body { max-width: 80rem; } a { color: var(--blue); }
 p.summary { font-size: 1.1rem; font-weight: 600; }
 table.verdicts { width: 100%; margin: .6rem 0; font-size: .87rem; line-height: 1.3; }
 table.verdicts td, table.verdicts th, table.words td, table.words th { text-align: left; vertical-align: top; padding: .2rem .6rem; }
 table.verdicts td:first-child { white-space: nowrap; }
-.mark { display: inline-block; font-weight: 600; border-radius: .3rem; padding: 0 .45rem; background: #e8e8e8; color: #333; }
-.mark.holds { background: #d8f0e3; color: #05573a; } .mark.partly { background: #fdecc8; color: #6b4700; }
-.mark.fails { background: #fbdcd3; color: #8a2306; }
-section { border-top: 1px solid #ccc; margin-top: 2.2rem; } section > h2 { margin-top: 1rem; }
-.claimed { color: #555; } ul.found { list-style: none; padding: 0; } ul.found li { margin: .35rem 0; }
+.mark { display: inline-block; font-weight: 600; border-radius: .3rem; padding: 0 .45rem; --own: var(--grey);
+  background: color-mix(in srgb, var(--own) 25%, var(--paper)); }
+.mark.holds { --own: var(--green); } .mark.partly { --own: var(--amber); } .mark.fails { --own: var(--orange); }
+section { border-top: 1px solid var(--line); margin-top: 2.2rem; } section > h2 { margin-top: 1rem; }
+.claimed { color: var(--soft); } ul.found { list-style: none; padding: 0; } ul.found li { margin: .35rem 0; }
 figure h3 { font-size: 1rem; margin: .2rem 0 .4rem; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17rem), 1fr)); gap: .6rem 1rem; }
 figure .panels svg { width: 100%; max-width: 27rem; } figure > svg { display: block; max-width: 100%; }
 figcaption { margin-top: .4rem; max-width: 62rem; } figcaption p { margin: .3rem 0; } figcaption p.see { color: inherit; font-size: .95rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; font-weight: 600; padding: .2rem 0; }
-details ul { padding-left: 1.2rem; overflow-wrap: anywhere; } details :target { outline: 2px solid #e69f00; outline-offset: .3rem; }
+details ul { padding-left: 1.2rem; overflow-wrap: anywhere; } details :target { outline: 2px solid var(--amber); outline-offset: .3rem; }
 @media (min-width: 72rem) { .panels { grid-template-columns: repeat(3, 1fr); } .panels.four { grid-template-columns: repeat(4, 1fr); } }
-@media (prefers-color-scheme: dark) {
-  .mark { background: #33363b; color: #ddd; } .mark.holds { background: #0d3f2b; color: #9fe6c5; }
-  .mark.partly { background: #47360c; color: #ffd98a; } .mark.fails { background: #4c1d10; color: #ffb8a3; }
-  .claimed { color: #b4b4b4; } section { border-color: #3a3d42; } a { color: #7db7ff; } figure svg { background: none; }
-}
 @media (max-width: 44rem) {
   table.verdicts thead { display: none; }
-  table.verdicts tr { display: block; padding: .5rem 0; border-bottom: 1px solid #8886; }
+  table.verdicts tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
   table.verdicts td { display: block; border: 0; padding: .1rem 0; }
   table.verdicts { font-size: .95rem; } table.verdicts td:first-child { white-space: normal; }
 }

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 from research.learners import LEARNERS, LIMIT, M_NAMES
 from research.paper.frame import Frame
 from research.paper.report import drawing
-from research.paper.report.cells import curve, of_cell, settings_text
+from research.paper.report.cells import USUAL, curve, of_cell, settings_text, short
 from research.paper.report.plate import Plate, panel, plate
 from research.paper.theorems.runs import CLIPS, GIVEN
-from research.paper.theorems.setting import Cell, Setting
+from research.paper.theorems.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +102,7 @@ def curse(setting: Setting, table: Frame) -> Plate:
         panels,
         see="Across: what the log seems to promise less the true reward of its answer, on average. Over all rounds (black) it is "
         "about fair when M caps the weights; over the rounds that it decides (colour) it promises too much. A row for each number of "
-        "features d and radius × radius_scale (T = 3,000 rounds unless named).",
+        f"features d and radius × radius_scale ({USUAL}).",
         regime=f"ε-mOFUL-IPS, radius_scale 1 and below (below 1 no guarantee); {settings_text(setting)}",
         folded=True,
     )
@@ -125,15 +125,6 @@ def _curse(setting: Setting, table: Frame, name: str) -> "Axes":
             named = style if place == 0 else {"color": style["color"]}
             drawing.dot(axes, row, quantity, place, linewidth=2.5, markersize=5, **named)
     axes.axvline(0, color="black", linewidth=1, linestyle="--")
-    axes.set_yticks(
-        range(len(setting.cells)),
-        [_short(cell) for cell in setting.cells],
-    )
+    axes.set_yticks(range(len(setting.cells)), [short(cell, scaled=True) for cell in setting.cells])
     axes.set_ylim(len(setting.cells) - 0.4, -0.6)
     return axes
-
-
-def _short(cell: Cell) -> str:
-    """A cell by d, radius and scale, and by T where that is not the usual one."""
-    usual = "" if cell.rounds == Cell.rounds else f", T={cell.rounds:,}"
-    return f"d={cell.features} {cell.radius} × {cell.radius_scale:g}{usual}"

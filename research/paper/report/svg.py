@@ -1,11 +1,10 @@
 """Figures as small SVG files that follow the reader's light or dark scheme."""
 
-import io
 import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Tree
 
-from sparing.report import figures
+from sparing.report import figures, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,45 +14,22 @@ LINK = "{http://www.w3.org/1999/xlink}href"
 DIGITS = 1
 """Of a coordinate: a tenth of a point is finer than a screen shows."""
 
-DARK = {
-    "#000000": "#e4e4e4",
-    "#e4e4e4": "#3a3d42",
-    "#f4f4f4": "#212429",
-    "#332288": "#a99cff",
-    "#0072b2": "#3d95e6",
-    "#56b4e9": "#a6e1ff",
-    "#7f7f7f": "#a3a3a3",
-    "#777777": "#a3a3a3",
-    "#009e73": "#21bf92",
-    "#d55e00": "#f07a22",
-}
-"""Colours of a drawing that would not be seen on a dark page, and what they are there."""
-
-LETTERS = "text{font-family:system-ui,sans-serif;fill:var(--c000000,#000)}"
-SCHEME = ";".join(f"--c{light[1:]}:{dark}" for light, dark in DARK.items())
 STYLE = (
-    f"<style>svg{{background:#fff}}{LETTERS}"
-    f"@media(prefers-color-scheme:dark){{svg{{background:#16181b;{SCHEME}}}}}</style>"
+    f"<style>svg{{background:#fff;fill:{style.variable('#000000')}}}text{{font-family:system-ui,sans-serif}}"
+    f"@media(prefers-color-scheme:dark){{svg{{background:{style.DARK['#ffffff']};{style.scheme()}}}}}</style>"
 )
-"""What a file says of itself; a page says the same once for all."""
+"""What a file says of itself; a page's own style sheet says it once for all."""
 
 
 def small(figure: "Figure") -> str:
     """A drawing as the text of an SVG file."""
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with figures.styled(), mpl.rc_context({"svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
-    root = Tree.fromstring(text[text.index("<svg") :])
+    root = Tree.fromstring(figures.to_svg(figure, str(figure.get_label())))
     _tidy(root)
     _rename(root)
     width, height = (float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
-    root.attrib |= {"width": f"{width * 4 / 3:.0f}", "height": f"{height * 4 / 3:.0f}", "role": "img"}
-    root.attrib["aria-label"] = str(figure.get_label())
+    root.attrib |= {"width": f"{width * 4 / 3:.0f}", "height": f"{height * 4 / 3:.0f}"}
     Tree.register_namespace("", SPACE)
-    drawn = _coloured(Tree.tostring(root, encoding="unicode")).replace(" />", "/>")
+    drawn = Tree.tostring(root, encoding="unicode").replace(" />", "/>")
     end = drawn.index(">") + 1
     return f"{drawn[:end]}{STYLE}{drawn[end:]}\n"
 
@@ -77,16 +53,8 @@ class Shared:
         return f'class="{name}"'
 
     def css(self) -> str:
-        """The styles of all drawings, light and dark."""
-        rules = "".join(f".{name}{{{style}}}" for style, name in self._classes.items())
-        letters = f"figure svg {LETTERS}"
-        return f"{letters}{rules}@media(prefers-color-scheme:dark){{figure{{{SCHEME}}}}}"
-
-
-def _coloured(text: str) -> str:
-    for light in DARK:
-        text = text.replace(light, f"var(--c{light[1:]},{light})")
-    return text
+        """The styles of all drawings."""
+        return "".join(f".{name}{{{style}}}" for style, name in self._classes.items())
 
 
 def _tidy(parent: Tree.Element) -> None:
@@ -115,10 +83,9 @@ def _shorten(one: Tree.Element) -> None:
         if name in ("id", "href", "clip-path"):
             continue
         short = re.sub(r"-?\d+\.\d+", _rounded, value)
-        if name == "style" and "fill" not in short and one.tag.endswith("}use"):
-            short = f"fill: #000000; {short}"  # black goes without saying, but not on a dark page
         if name == "style":
-            short = re.sub(r"'DejaVu Sans'[^;]*", "sans-serif", short).replace("; ", ";").replace(": ", ":")
+            short = re.sub(r"font-family: [^;]*;? ?", "", short)
+            short = re.sub(r"([;:,]) ", r"\1", short).removesuffix(";")
             short = short.replace("stroke-linejoin:miter;", "").replace(";stroke-linejoin:miter", "")
         one.attrib[name] = re.sub(r"\s*([MLQCz])\s*", r"\1", short) if name == "d" else short
     if one.attrib.get("transform", "").startswith("rotate(-0 "):

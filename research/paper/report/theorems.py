@@ -6,11 +6,11 @@ from research.learners import LEARNERS, label
 from research.paper.experiment import Analysis
 from research.paper.frame import Frame
 from research.paper.report import drawing, log_beats
-from research.paper.report.cells import curve, of_cell, settings_text
+from research.paper.report.cells import USUAL, curve, of_cell, settings_text, short
 from research.paper.report.drawing import line_of
 from research.paper.report.plate import Plate, panel, plate
 from research.paper.theorems.runs import ALGORITHMS
-from research.paper.theorems.setting import Cell, Setting
+from research.paper.theorems.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +94,7 @@ def slopes(setting: Setting, table: Frame, scale: float) -> Plate:
         if mark is not None:
             axes.axvline(mark, color="black", linewidth=1, linestyle="--")
         axes.set_ylim(len(cells) - 0.4, -0.6)
-        axes.set_yticks(range(len(cells)), [_short(cell) for cell in cells])
+        axes.set_yticks(range(len(cells)), [short(cell) for cell in cells])
         axes.grid(visible=False, axis="y")
         if quantity in ("vacuity", "regret"):
             axes.set_xscale("log")
@@ -104,18 +104,13 @@ def slopes(setting: Setting, table: Frame, scale: float) -> Plate:
     return plate(
         f"How fast regret grows, what it costs in calls, and what the bound says, at {drawing.guarantee(scale)}",
         panels,
-        see="A row for each number of features d and radius (T = 3,000 rounds unless named); dots are means, bars 95 % intervals. Left of the "
+        see=f"A row for each number of features d and radius ({USUAL}); dots are means, bars 95 % intervals. Left of the "
         "dashed line the regret grows slower than the rounds (first panel), and the bound is below the worst possible (last).",
         regime=f"radius_scale {scale:g}{'' if scale >= 1 else ': the bounds, computed with the smaller radius, are void'}; "
         f"ε-mOFUL-IPS has no proved bound; {settings_text(setting)}",
         folded=True,
         columns=4,
     )
-
-
-def _short(cell: Cell) -> str:
-    """A cell by d and radius, and by T where that is not the usual one."""
-    return f"d={cell.features} {cell.radius}" + ("" if cell.rounds == Cell.rounds else f", T={cell.rounds:,}")
 
 
 def contrary(setting: Setting, table: Frame) -> Plate:

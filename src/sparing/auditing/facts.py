@@ -7,31 +7,10 @@ import numpy as np
 
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
-from sparing.log.context_index import SMALL
 from sparing.log.hashing import group_hashes
-from sparing.log.moments import Moments, Weights
+from sparing.log.moments import Moments, Powers
+from sparing.log.rows import Rewards
 from sparing.log.sketches import Distinct, Values
-from sparing.log.walking import Statistic
-
-
-@dataclass(frozen=True)
-class Rewards:
-    """Their sum, the least and the largest, and whether each is 0 or 1."""
-
-    total: float
-    low: float
-    high: float
-    binary: bool
-
-    @classmethod
-    def of(cls, block: Log) -> "Rewards":
-        """Those of a block's rows."""
-        rewards = block.rewards
-        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
-
-    def __add__(self, other: "Rewards") -> "Rewards":
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return Rewards(self.total + other.total, low, high, self.binary and other.binary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +25,7 @@ class Propensities:
     low: float
     high: float
     inverse: Moments
-    weights: Weights
+    weights: Powers
     by_action: np.ndarray
     excess: Moments | None
     variance: float | None
@@ -62,7 +41,7 @@ class Propensities:
             low=float(block.propensities.min()),
             high=float(block.propensities.max()),
             inverse=Moments.of(inverse),
-            weights=Weights.of(inverse),
+            weights=Powers.of(inverse),
             by_action=np.bincount(block.actions, weights=inverse, minlength=block.n_actions),
             excess=Moments.of(inverse - block.support.sizes) if known else None,
             variance=_variance(block.support) if known else None,
@@ -182,7 +161,7 @@ class Facts:
     contexts: Distinct
 
     @classmethod
-    def of(cls, block: Log, rare: float, *, many: bool = False) -> "Facts":
+    def of(cls, block: Log, first_row: int, *, rare: float, many: bool) -> "Facts":
         """Those of a block, which may be one of many."""
         return cls(
             Rewards.of(block),
@@ -199,22 +178,3 @@ class Facts:
             None if self.sets is None or other.sets is None else self.sets + other.sets,
             self.contexts + other.contexts,
         )
-
-
-class Gathered(Statistic[Log, Facts | None]):
-    """The facts of all rows; None where there are none."""
-
-    def __init__(self, rows: int, rare: float) -> None:
-        self.rare, self.many = rare, rows >= SMALL
-
-    def zero(self) -> Facts | None:
-        """No rows tell nothing."""
-        return None
-
-    def update(self, state: Facts | None, block: Log, first_row: int) -> Facts | None:
-        """One more block."""
-        return self.merge(state, Facts.of(block, self.rare, many=self.many))
-
-    def merge(self, one: Facts | None, other: Facts | None) -> Facts | None:
-        """Those of both."""
-        return one + other if one is not None and other is not None else one or other

@@ -162,6 +162,7 @@ def search_gaps(
     reward_range: tuple[float, float] | None = None,
     limit: int = 20,
     seed: int = 0,
+    threads: int | None = None,
 ) -> Found:
     """Search a sample of rows for segments, one shallow tree an action; counts (K,) are of all the rows these are from.
 
@@ -176,12 +177,12 @@ def search_gaps(
         possible = log.support.mask(rows)
     never = np.flatnonzero(counts == 0)
     possible[:, never] = False
-    found = _joined(_candidates(contexts, log.groups[rows], possible, never), possible)
+    found = _joined(_candidates(contexts, log.groups[rows], possible, never, threads), possible)
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
     if sets is not None and found:
         untried = sorted({action for gap in found for action in gap.actions})
-        best, high = _limits(sets, contexts, possible, untried, reward_range)
+        best, high = _limits(sets, contexts, possible, untried, reward_range, threads)
         for gap in found:
             top = high[gap.inside][:, np.searchsorted(untried, gap.actions)].max(axis=1)
             gap.upside = float(np.maximum(0, top - best[gap.inside]).mean())
@@ -196,6 +197,7 @@ def _limits(
     possible: np.ndarray,
     untried: list[int],
     reward_range: tuple[float, float] | None,
+    threads: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest L_b(x) over possible actions b, (n,), and U_a(x) of these actions, (n, len): on this machine's threads.
 
@@ -208,12 +210,12 @@ def _limits(
 
     _ = sets.theta, sets.radius  # made once, not by each thread
     step = max(SHORT_ROWS, SHORT_CELLS // contexts.shape[1] ** 2)
-    best, high = zip(*local().map(work, list(Blocks(0, len(contexts), step))), strict=True)
+    best, high = zip(*local(threads).map(work, list(Blocks(0, len(contexts), step))), strict=True)
     return np.concatenate(best), np.concatenate(high)
 
 
 def _candidates(
-    contexts: np.ndarray, groups: np.ndarray, possible: np.ndarray, never: np.ndarray
+    contexts: np.ndarray, groups: np.ndarray, possible: np.ndarray, never: np.ndarray, threads: int | None
 ) -> list[_Candidate]:
     """The segments in which an action that was logged somewhere was hardly ever possible.
 
@@ -237,7 +239,11 @@ def _candidates(
 
     candidates: list[_Candidate] = []
     blind = np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist()
-    trees = leaves_of(binned, blind, lambda action: possible[:, action], smallest=smallest, bar=HARDLY)
+
+    def hits(action: int) -> np.ndarray:
+        return possible[:, action]
+
+    trees = leaves_of(binned, blind, hits, smallest=smallest, bar=HARDLY, threads=threads)
     for action, leaves in zip(blind, trees, strict=True):
         hit = possible[:, action]
         boxes = gaps((leaf.segment for leaf in leaves), action)

@@ -1,18 +1,19 @@
 """The walks of an audit: one for facts and a sample of rows, one for the gaps and the policy where there are any."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sparing.auditing.facts import Facts, Gathered, Propensities, Sets
+from sparing.auditing.facts import Facts, Propensities, Sets
 from sparing.auditing.gaps import Found, GapMap
 from sparing.auditing.measuring import Measures, Measuring
-from sparing.auditing.overlap import Doing, Followed
+from sparing.auditing.overlap import Doing
 from sparing.log import Log
 from sparing.log.context_index import SMALL
 from sparing.log.rows import Memory, Rows, Sample
-from sparing.log.walking import Statistic, Together
+from sparing.log.walking import Statistic, Together, Total
 from sparing.model.statistics import Statistics
 from sparing.model.streaming import Sums
 from sparing.policies.policy import Policy
@@ -56,7 +57,10 @@ def look(rows: Rows, rare: float, seed: int) -> Look:
     """Walk a log once."""
     size = sample_rows(rows.header)
     short = rows.n_rows <= size
-    wanted: list[Statistic[Log, Any]] = [Gathered(rows.n_rows, rare), Sums(rows)]
+    wanted: list[Statistic[Log, Any]] = [
+        Total(partial(Facts.of, rare=rare, many=rows.n_rows >= SMALL)),
+        Sums(rows),
+    ]
     if not (short and isinstance(rows, Memory)):
         wanted.append(Sample(rows.header, rows.n_rows, size, seed))
     facts, sums, *sampled = rows.fold(Together(*wanted))
@@ -100,7 +104,7 @@ def _walked(
     """What is asked for, in one walk; none where nothing is."""
     measuring = Measuring(found.segments, rows.n_actions, many=rows.n_rows >= SMALL)
     if policy is not None:
-        measures, doing = rows.fold(Together(measuring, Followed(policy, never)))
+        measures, doing = rows.fold(Together(measuring, Total(partial(Doing.of, policy=policy, never=never))))
         return measures, doing
     if not found.segments:
         return replace(measuring.zero(), rows=rows.n_rows), None

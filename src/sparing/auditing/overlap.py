@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.facts import Propensities, Rewards
+from sparing.auditing.facts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.moments import Moments, Weights
-from sparing.log.rows import Memory, Rows
+from sparing.log.moments import Moments, Powers
+from sparing.log.rows import Memory, Rewards, Rows
 from sparing.log.sketches import Values
-from sparing.log.walking import Statistic
 from sparing.policies.policy import Policy, policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
@@ -63,7 +62,7 @@ def overlap(found: Propensities, *, estimated: bool, exact: bool) -> Overlap:
         smallest=low,
         largest=high,
         percentile_ratio=quantiles[90] / quantiles[10],
-        effective_sample_size=found.weights.effective_sample_size,
+        effective_sample_size=found.weights.effective,
         supported_mean=None if estimated else found.inverse.mean,
         supported_error=None if estimated else found.inverse.error,
         contradiction=_contradiction(found) if exact and not estimated else None,
@@ -120,7 +119,27 @@ class Doing:
     rows: int
     never: float
     mass: tuple[Moments, Values] | None
-    weights: tuple[Weights, Moments] | None
+    weights: tuple[Powers, Moments] | None
+
+    @classmethod
+    def of(cls, block: Log, first_row: int, *, policy: Policy | np.ndarray, never: np.ndarray) -> "Doing":
+        """On a block; an array (n, K) has the policy's distribution in each row of the log, `never` (K,) says what was never logged."""
+        mass, target = np.zeros((2, block.n_rows))
+        known, unlogged = block.support.known, 0.0
+        if isinstance(policy, np.ndarray):
+            policy = policy[first_row : first_row + block.n_rows]
+        for rows, chances in policy_blocks(block, policy, first_row=first_row):
+            target[rows] = chances[np.arange(len(chances)), block.actions[rows]]
+            unlogged += float(chances[:, never].sum())
+            if known:
+                mass[rows] = np.where(block.support.mask(rows), 0.0, chances).sum(axis=1)
+        weights = None if block.propensities is None else target / block.propensities
+        return cls(
+            block.n_rows,
+            unlogged,
+            (Moments.of(mass), Values.of(mass)) if known else None,
+            None if weights is None else (Powers.of(weights), Moments.of(1 - weights)),
+        )
 
     def __add__(self, other: "Doing") -> "Doing":
         mass = weights = None
@@ -129,44 +148,6 @@ class Doing:
         if self.weights is not None and other.weights is not None:
             weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
         return Doing(self.rows + other.rows, self.never + other.never, mass, weights)
-
-
-class Followed(Statistic[Log, Doing | None]):
-    """What a policy does on all rows; None where there are none. An array (n, K) has its distribution in each row.
-
-    `never` (K,) says which actions were never logged.
-    """
-
-    def __init__(self, policy: Policy | np.ndarray, never: np.ndarray) -> None:
-        self.policy, self.never = policy, never
-
-    def zero(self) -> Doing | None:
-        """No rows, no mass."""
-        return None
-
-    def update(self, state: Doing | None, block: Log, first_row: int) -> Doing | None:
-        """One more block."""
-        mass, target = np.zeros((2, block.n_rows))
-        never, known, policy = 0.0, block.support.known, self.policy
-        if isinstance(policy, np.ndarray):
-            policy = policy[first_row : first_row + block.n_rows]
-        for rows, chances in policy_blocks(block, policy, first_row=first_row):
-            target[rows] = chances[np.arange(len(chances)), block.actions[rows]]
-            never += float(chances[:, self.never].sum())
-            if known:
-                mass[rows] = np.where(block.support.mask(rows), 0.0, chances).sum(axis=1)
-        weights = None if block.propensities is None else target / block.propensities
-        found = Doing(
-            block.n_rows,
-            never,
-            (Moments.of(mass), Values.of(mass)) if known else None,
-            None if weights is None else (Weights.of(weights), Moments.of(1 - weights)),
-        )
-        return self.merge(state, found)
-
-    def merge(self, one: Doing | None, other: Doing | None) -> Doing | None:
-        """On the rows of both."""
-        return one + other if one is not None and other is not None else one or other
 
 
 def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
@@ -201,6 +182,6 @@ def audit_policy(
         bias=None if mean is None else (-mean * high + 0.0, -mean * low + 0.0),
         reward_range=(low, high),
         range_given=reward_range is not None,
-        effective_sample_size=None if weights is None else weights.effective_sample_size,
+        effective_sample_size=None if weights is None else weights.effective,
         implied_mass=None if short is None or estimated else (short.mean, short.error),
     )

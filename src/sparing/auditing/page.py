@@ -91,8 +91,9 @@ def _gaps(audit: Audit) -> Iterator[str]:
         text = wording.counted(audit.gap_map.found, "gap")
         if audit.gap_map.found > len(gaps):
             text += f", of which the table lists {len(gaps)}"
-        hold = wording.coverage(audit).replace("they hold", "it holds" if len(gaps) == 1 else "they hold")
-        yield page.paragraph("; ".join(filter(None, [text, hold])) + ".")
+        if held := wording.coverage(audit):
+            text += f"; {'it holds' if len(gaps) == 1 else 'they hold'} {held}"
+        yield page.paragraph(f"{text}.")
         yield page.table(*wording.gap_table(audit), words=True)
         yield page.paragraph(wording.upside(audit), kind="note")
         if sum(bool(gap.segment.bounds) for gap in gaps) > 1:

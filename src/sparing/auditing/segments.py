@@ -204,18 +204,27 @@ class Binned:
 
 
 def leaves_of(
-    binned: Binned, actions: Sequence[int], hits: Hits, *, smallest: int, bar: float
+    binned: Binned,
+    actions: Sequence[int],
+    hits: Hits,
+    *,
+    smallest: int,
+    bar: float,
+    threads: int | None = None,
 ) -> list[list[Leaf]]:
     """The leaves of each action's tree."""
     if len(actions) * binned.codes.size < COMPILED_CELLS:
         return [binned.leaves(hits(action), smallest=smallest, bar=bar) for action in actions]
     from sparing.auditing.trees import grown_leaves
 
-    return grown_leaves(binned, actions, hits, smallest=smallest, bar=bar)
+    return grown_leaves(binned, actions, hits, smallest=smallest, bar=bar, threads=threads)
 
 
 def counted(
-    leaves: Sequence[Sequence[Leaf]], contexts: np.ndarray, actions: np.ndarray
+    leaves: Sequence[Sequence[Leaf]],
+    contexts: np.ndarray,
+    actions: np.ndarray,
+    threads: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of rows with contexts (n, d) and actions (n,), those of its tree's action in each leaf, and all in it; both (G,).
 
@@ -227,7 +236,7 @@ def counted(
     if sum(map(len, leaves)) * len(contexts) >= COMPILED_PAIRS:
         from sparing.auditing.trees import counted_leaves
 
-        return counted_leaves(leaves, columns, runs)
+        return counted_leaves(leaves, columns, runs, threads)
     hits, sizes = [], []
     for tree, (start, stop) in zip(leaves, runs, strict=True):
         for leaf in tree:

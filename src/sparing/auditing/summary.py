@@ -261,7 +261,13 @@ def audit(
     notes += linear_notes(seen.sample, seen.sums if seen.whole else Statistics.of(seen.sample), ridge)
     looked, estimate, more = _supported(seen, rare=rare, confidence=confidence, seed=seed)
     found = search_gaps(
-        looked, seen.sums.counts, ellipsoids, reward_range=reward_range, limit=gaps, seed=seed
+        looked,
+        seen.sums.counts,
+        ellipsoids,
+        reward_range=reward_range,
+        limit=gaps,
+        seed=seed,
+        threads=rows.threads,
     )
     gap_map, doing = measure(seen, looked, found, policy)
     return _described(
@@ -349,7 +355,9 @@ def _supported(
     if sample.support.known or not sample.n_rows:
         return sample, None, []
     try:
-        looked, estimate = estimate_support(sample, rare=rare, confidence=confidence, seed=seed)
+        looked, estimate = estimate_support(
+            sample, rare=rare, confidence=confidence, seed=seed, threads=seen.rows.threads
+        )
     except LogError as reason:
         return sample, None, [f"The support is unknown: {reason}"]
     both = sample.propensities is None and looked.propensities is not None

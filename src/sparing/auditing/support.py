@@ -104,13 +104,19 @@ def support_bar(rare: float, n_actions: int) -> float:
 
 
 def estimate_support(
-    log: AnyLog, *, rare: float = 0.01, confidence: float = 0.95, folds: int = 5, seed: int = 0
+    log: AnyLog,
+    *,
+    rare: float = 0.01,
+    confidence: float = 0.95,
+    folds: int = 5,
+    seed: int = 0,
+    threads: int | None = None,
 ) -> tuple[Log, SupportEstimate]:
     """A log with estimated support, and estimated propensities where none were logged; and the estimate.
 
     One half of the contexts finds segments, by a shallow tree for each action on whether it was tried;
     the other half counts the tries in them, so that the counts are not chosen by their luck. A logged
-    action is always supported in its own row.
+    action is always supported in its own row. `threads` are by default one a core.
     """
     if not isinstance(log, Log):
         raise LogError(
@@ -128,7 +134,7 @@ def estimate_support(
             f"an action without a try is below a share of {bar:.3g} at {confidence:.0%} confidence"
         )
     blind, unsupported, undecided = _blind_segments(
-        log, first, second, bar=bar, confidence=confidence, needed=needed
+        log, first, second, bar=bar, confidence=confidence, needed=needed, threads=threads
     )
     whole = replace(log, support=_support(log, blind))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
@@ -163,16 +169,28 @@ def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _blind_segments(
-    log: Log, first: np.ndarray, second: np.ndarray, *, bar: float, confidence: float, needed: int
+    log: Log,
+    first: np.ndarray,
+    second: np.ndarray,
+    *,
+    bar: float,
+    confidence: float,
+    needed: int,
+    threads: int | None,
 ) -> tuple[list[tuple[int, Segment]], np.ndarray, np.ndarray]:
     """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
     binned = Binned(log.contexts[first])
     actions = log.actions[first]
     smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
     trees = leaves_of(
-        binned, range(log.n_actions), lambda action: actions == action, smallest=smallest, bar=bar
+        binned,
+        range(log.n_actions),
+        lambda action: actions == action,
+        smallest=smallest,
+        bar=bar,
+        threads=threads,
     )
-    hits, sizes = counted(trees, log.contexts[second], log.actions[second])
+    hits, sizes = counted(trees, log.contexts[second], log.actions[second], threads)
     low, high = share_limits(hits, sizes, confidence)
     blind: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)

@@ -18,13 +18,20 @@ TOGETHER = 16
 
 
 def grown_leaves(
-    binned: Binned, actions: Sequence[int], hits: Hits, *, smallest: int, bar: float, depth: int = DEPTH
+    binned: Binned,
+    actions: Sequence[int],
+    hits: Hits,
+    *,
+    smallest: int,
+    bar: float,
+    depth: int = DEPTH,
+    threads: int | None = None,
 ) -> list[list[Leaf]]:
     """The leaves of each action's tree."""
     table = table_of(binned.contexts, binned.codes, binned.cuts, binned.width)
     work = partial(_grown, table, hits, smallest=smallest, bar=bar, depth=depth)
     parts = [actions[start : start + TOGETHER] for start in range(0, len(actions), TOGETHER)]
-    return [_leaves(tree) for part in local().map(work, parts) for tree in part]
+    return [_leaves(tree) for part in local(threads).map(work, parts) for tree in part]
 
 
 def _grown(
@@ -54,7 +61,10 @@ def _leaves(tree: Nodes) -> list[Leaf]:
 
 
 def counted_leaves(
-    leaves: Sequence[Sequence[Leaf]], columns: np.ndarray, runs: Sequence[tuple[int, int]]
+    leaves: Sequence[Sequence[Leaf]],
+    columns: np.ndarray,
+    runs: Sequence[tuple[int, int]],
+    threads: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of its tree's action in each leaf, and all in it, both (G,); columns (d, n) have each action's rows in one run."""
 
@@ -65,7 +75,7 @@ def counted_leaves(
         return hits, count_boxes(columns, 0, columns.shape[1], *together)
 
     parts = [slice(start, start + TOGETHER) for start in range(0, len(leaves), TOGETHER)]
-    found = local().map(work, parts)
+    found = local(threads).map(work, parts)
     hits = np.concatenate([each for some, _ in found for each in some])
     return hits, np.concatenate([sizes for _, sizes in found])
 

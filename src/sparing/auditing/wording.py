@@ -216,14 +216,15 @@ def coverage(audit: "Audit") -> str:
     share = audit.gap_map.coverage
     if share is None or not audit.gap_map.gaps or audit.support == "unknown":
         return ""
-    return f"they hold {percent(share)} of the pairs that could not be, or never were, tried"
+    return f"{percent(share)} of the pairs that could not be, or never were, tried"
 
 
 def _gaps(audit: "Audit") -> Iterator[str]:
     gaps = audit.gap_map.gaps
     if gaps:
         order = "largest first" if gaps[0].upside is None else "largest upside first"
-        yield "; ".join(filter(None, [f"gaps, {order}", coverage(audit)])) + ":"
+        held = coverage(audit)
+        yield f"gaps, {order}{f'; they hold {held}' if held else ''}:"
         for gap in gaps[:SHOWN_GAPS]:
             yield f"  {gap}" + ("" if gap.upside is None else f"; upside at most {gap.upside:.3g}")
         rest = audit.gap_map.found - len(gaps[:SHOWN_GAPS])

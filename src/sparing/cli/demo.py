@@ -1,17 +1,13 @@
 """`sparing demo`: see the point in under a minute, in money, on a made-up log; or on a real data set."""
 
-import shlex
-import shutil
-import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sparing.cli import reading, terminal
-from sparing.errors import MissingExtraError, SettingError
+from sparing.errors import SettingError
 
 
 def demo(
@@ -76,8 +72,8 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     tell("{}\n".format("\n  ".join(showing.blind(begun))))
     with terminal.progress_bar("learning live") as progress:
         result = money.go_live(begun, progress=progress)
-    after = [f"{_program()} {command}" for command in showing.commands(setting, log)]
-    written = _written(lambda: showing.write(result, out, after))
+    after = [f"{terminal.program()} {command}" for command in showing.commands(setting, log)]
+    written = terminal.drawn(lambda: showing.write(result, out, after))
     if as_json:
         terminal.print_json({**result.to_dict(), "verdict": showing.verdict(result), "next": after})
         terminal.say(f"Log:    {log}\n{written}")
@@ -100,7 +96,7 @@ def _classes(
     setting = report.DemoSetting(data, never, **settings)
     with terminal.progress_bar("learning live") as progress:
         result = report.demonstrate(setting, dataset, progress=progress)
-    written = _written(lambda: report.write(result, out))
+    written = terminal.drawn(lambda: report.write(result, out))
     if as_json:
         terminal.print_json(result.to_dict())
         terminal.say(written)
@@ -109,23 +105,3 @@ def _classes(
     terminal.tell(f"A log of {result.dataset}, its first seed:\n{audit}\n")
     terminal.print_table("Going live", report.HEADER, report.rows(result))
     terminal.tell(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
-
-
-def _written(write: Callable[[], tuple[Path, Path]]) -> str:
-    """Write the figure and the page and say where; or why there are none."""
-    try:
-        return "Figure: {}\nPage:   {}".format(*write())
-    except MissingExtraError as error:
-        return f"No figure and no page: {error}"
-
-
-def _program() -> str:
-    """How this program is called from here."""
-    if shutil.which("sparing"):
-        return "sparing"
-    started = Path(sys.argv[0])
-    return (
-        shlex.quote(str(started))
-        if started.name == "sparing"
-        else f"{shlex.quote(sys.executable)} -m sparing"
-    )

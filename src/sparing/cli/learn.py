@@ -51,7 +51,7 @@ def learn(
     import numpy as np
 
     from sparing.learning import learn as learn_policy
-    from sparing.policies.playing import shares_of
+    from sparing.policies.policy import shares_of
     from sparing.policies.saving import save_policy
 
     table, settings = log.open(), reading.settings(option)

@@ -57,6 +57,7 @@ def plan(
     Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
     """
     from sparing.archive import check_folder
+    from sparing.planning import page as report
     from sparing.planning.planning import COMPARED
     from sparing.planning.planning import plan as make_plan
 
@@ -69,7 +70,7 @@ def plan(
     with reading.walking("simulating worlds", rows) as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
         found = make_plan(rows, **said, **settings, progress=progress)
-    files = "" if out is None else terminal.drawn(lambda: _pages(found, out))
+    files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
     if as_json:
         terminal.print_json(found.to_dict())
     else:
@@ -90,9 +91,3 @@ def _print(found: "Plan") -> None:
     terminal.print_table(wording.table(found)[0], wording.header(found), wording.rows(found))
     for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
         terminal.tell(text)
-
-
-def _pages(found: "Plan", out: Path) -> str:
-    from sparing.planning import page as report
-
-    return "Figure: {}\nPage:   {}".format(*report.write(found, out))

@@ -9,10 +9,12 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -185,13 +187,22 @@ def say(text: str) -> None:
 
 def tell_next(why: str, words: Sequence[str]) -> None:
     """Say which command to run next; where it is long, on several lines as a shell reads them."""
-    lines = ["  sparing"]
+    lines = [f"  {program()}"]
     for word in words:
         if len(lines[-1]) + len(word) > COMMAND_WIDTH and lines[-1].strip():
             lines[-1] += " \\"
             lines.append("   ")
         lines[-1] += f" {shown(word)}"
     print("\n".join([f"Next, {why}:", *lines]))
+
+
+def program() -> str:
+    """How this program is called from here: `sparing`, unless it was started in a way that only a path repeats."""
+    started = Path(sys.argv[0])
+    as_module = started.parts[-2:] == ("sparing", "__main__.py")
+    if shutil.which("sparing") or not (as_module or started.stem == "sparing"):
+        return "sparing"
+    return f"{shlex.quote(sys.executable)} -m sparing" if as_module else shlex.quote(str(started))
 
 
 def _wrapped(line: str) -> str:
@@ -247,12 +258,12 @@ def _cell(text: str) -> "Text":
     return Text(shown(text))
 
 
-def drawn(write: Callable[[], str]) -> str:
-    """Write a page, and say where it is; where nothing can be drawn, say what to install for it, which is no failure."""
+def drawn(write: Callable[[], tuple[Path, Path]]) -> str:
+    """Write a figure and a page, and say where; where nothing can be drawn, say what to install for it, which is no failure."""
     try:
-        return write()
+        return "Figure: {}\nPage:   {}".format(*write())
     except MissingExtraError as error:
-        return f"sparing: no page was written: {error}"
+        return f"No figure and no page: {error}"
 
 
 @contextlib.contextmanager

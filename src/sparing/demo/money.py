@@ -28,7 +28,7 @@ ECONOMICAL = "economical"
 ORDER = (ALONE, COLD, WARM, CONFIDENT, ECONOMICAL, TRUTH)
 
 FEW = 1500
-"""Rounds in which everything is compiled: with 1 % spot checks, some occur."""
+"""Rounds in which everything is compiled: with 1 % spot checks, some occur. `warm_up` compiles more than they need."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,10 @@ def first_table(setting: DeskSetting) -> dict[str, list[Any]]:
 
 def begin(setting: DeskSetting, table: Mapping[str, list[Any]]) -> Begun:
     """Read the table and look it over; what has to be compiled is compiled here, in a few rounds that do not count."""
-    begun = Begun(setting, table, _read(table), audit(_read(table)))
-    for learner in setting.learners(begun.log, seed=0).values():
-        play(learner, _stream(setting, begun.log, seed=0, rounds=FEW))
-    return begun
+    log = _read(table)
+    for learner in setting.learners(log, seed=0).values():
+        play(learner, _stream(setting, log, seed=0, rounds=FEW))
+    return Begun(setting, table, log, audit(log))
 
 
 def go_live(begun: Begun, *, progress: Progress | None = None) -> DeskResult:

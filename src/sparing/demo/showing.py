@@ -188,26 +188,9 @@ def draw(result: DeskResult) -> "Figure":
 def _name_lines(axes: "Axes", names: Sequence[tuple[float, str, str]]) -> None:
     """Write each name beside its line's end, no two on top of one another."""
     low, high = axes.get_ylim()
-    heights = spread_out(np.array([(end - low) / (high - low) for end, _, _ in names]), APART)
+    heights = figures.spread_out(np.array([(end - low) / (high - low) for end, _, _ in names]), APART)
     for height, (_, text, colour) in zip(heights, names, strict=True):
         axes.annotate(text, (1.02, height), xycoords="axes fraction", va="center", color=colour)
-
-
-def spread_out(places: np.ndarray, least: float) -> np.ndarray:
-    """Places (n,) moved as little as it takes to be `least` apart, in the same order."""
-    order = np.argsort(places, kind="stable")
-    blocks: list[tuple[float, int]] = []  # the middle and the size of places that touch
-    for place in places[order].tolist():
-        middle, size = place, 1
-        while blocks and blocks[-1][0] + least * (blocks[-1][1] + size) / 2 > middle:
-            other, many = blocks.pop()
-            middle, size = (other * many + middle * size) / (many + size), many + size
-        blocks.append((middle, size))
-    found = np.empty(len(places))
-    found[order] = [
-        middle + least * (number - (size - 1) / 2) for middle, size in blocks for number in range(size)
-    ]
-    return found
 
 
 def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[str]) -> tuple[Path, Path]:

@@ -23,6 +23,11 @@ class Dask(Engine):
         """Threads of all workers that are there now."""
         return sum(self.client.nthreads().values()) or 1
 
+    @property
+    def threads(self) -> int | None:
+        """The cluster's are elsewhere."""
+        return None
+
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """In order."""
         futures = self._submit(work, items)

@@ -48,6 +48,11 @@ class Engine(ABC):
     def workers(self) -> int:
         """How many work at once."""
 
+    @property
+    def threads(self) -> int | None:
+        """How many threads of this process what is done here may take; None: one a core."""
+        return self.workers
+
     @abstractmethod
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """What the work makes of each item, in their order; few are kept before they are asked for."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from sparing.errors import SparingError
-from sparing.evaluation.ingredients import Ingredients, Model
+from sparing.evaluation.ingredients import Ingredients, Model, Settings
 from sparing.log import Log
 from sparing.model.crossfitting import PropensityFit, block_folds
 from sparing.model.ellipsoids import Ellipsoids
@@ -25,9 +25,7 @@ class Shared:
     """
 
     reward_range: tuple[float, float]
-    band: str
-    folds: int
-    seed: int
+    given: Settings
     cap: float | SparingError | None = None
     theta: np.ndarray | None = None
     fold_theta: np.ndarray | SparingError | None = None
@@ -49,15 +47,7 @@ class Block(Ingredients):
     """The ingredients of a block's rows."""
 
     def __init__(self, log: Log, policy: Policy, shared: Shared, first_row: int) -> None:
-        super().__init__(
-            log,
-            policy,
-            shared.reward_range,
-            band=shared.band,
-            folds=shared.folds,
-            seed=shared.seed,
-            first_row=first_row,
-        )
+        super().__init__(log, policy, shared.reward_range, shared.given, first_row=first_row)
         self.shared = shared
 
     def let_go(self) -> None:
@@ -77,7 +67,7 @@ class Block(Ingredients):
     @cached_property
     def fold_of(self) -> np.ndarray:
         """The fold of each row, by its context alone."""
-        return block_folds(self.log, self.folds, self.seed, whole=False)
+        return block_folds(self.log, self.given.folds, self.given.seed, whole=False)
 
     @cached_property
     def cross_fitted(self) -> Model:

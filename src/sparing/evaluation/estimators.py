@@ -43,7 +43,7 @@ class Parts:
 
 def dm(of: Ingredients) -> Parts:
     """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval; and that of the model, where DR can tell."""
-    if of.reward_model == "boosted":
+    if of.given.reward_model == "boosted":
         found = _modelled(of, of.model, lambda base, within: Terms(base), np.ones(of.log.n_rows))
         return replace(found, notes=("the interval leaves out the boosted model's own error; aipw's has it",))
 

@@ -9,14 +9,13 @@ from scipy.special import stdtrit
 from sparing.errors import MissingExtraError, SettingError, SparingError
 from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, widened
 from sparing.evaluation.estimators import ESTIMATORS
-from sparing.evaluation.figures import AtOnce, Figures, Material, Settings, Steps
-from sparing.evaluation.ingredients import Ingredients
+from sparing.evaluation.figures import AtOnce, Figures, Material, Steps, reward_bounds
+from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.evaluation.intervals import INTERVALS, Limits
 from sparing.evaluation.result import Estimate, Evaluation
-from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
 from sparing.log import Log
-from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.rows import AnyLog, Rows, rewards_of, rows_of
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import Policy
 from sparing.settings import among, share
@@ -69,9 +68,11 @@ def evaluate(
     chosen = _methods(methods)
     everything = _at_hand(log, policy, reward_model)
     judging = judging_rows(everything, policy, taught)
-    settings = Settings(chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta)
+    settings = Settings(
+        chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta, reward_model
+    )
     steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
-    material = _material(everything, judging, policy, settings, reward_range, reward_model, steps)
+    material = _material(everything, judging, policy, settings, reward_range, steps)
     limits = material.limits(confidence)
     pending, unusable = _pending_all(material, judging, limits, flag_mass, steps, strict=methods is not None)
     seen, known = material.reward_range, material.range_known
@@ -117,13 +118,12 @@ def _material(
     policy: Policy | np.ndarray,
     given: Settings,
     reward_range: tuple[float, float] | None,
-    reward_model: str,
     steps: Steps,
 ) -> Material:
     """What the estimates are made of: of all rows at once, or of several passes over them."""
     log = judging.log
     if isinstance(log, Log) and everything is not log:
-        log = _at_hand(log, policy, reward_model)
+        log = _at_hand(log, policy, given.reward_model)
     if not isinstance(log, Log):
         from sparing.evaluation.walked import Walked
 
@@ -133,21 +133,13 @@ def _material(
     of = Ingredients(
         log,
         policy,
-        rewards.bounds(reward_range, given.interval),
-        band=given.band,
-        clip=given.clip,
-        ridge=given.ridge,
-        folds=given.folds,
-        seed=given.seed,
-        noise=given.noise,
-        theta_bound=given.theta_bound,
-        delta=given.delta,
-        reward_model=reward_model,
+        reward_bounds(rewards, reward_range, given.interval),
+        given,
         range_known=reward_range is not None or rewards.binary,
         progress=steps.fold,
     )
     _ = of.target  # a policy that is no policy is refused, whatever the methods
-    return AtOnce(of, given)
+    return AtOnce(of)
 
 
 @dataclass(frozen=True)

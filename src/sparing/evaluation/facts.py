@@ -1,5 +1,6 @@
 """What `evaluate` must know of a whole log before it weighs a single row, gathered block by block."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from sparing.policies.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Sums over all rows: counts (K,) N_a, rewards, logged propensities, and what the policy adds to them.
+    """Sums over all rows: counts (K,) N_a, logged propensities, and what the policy adds to them.
 
     supported (K,): Σ π(a|x_i) over rows that support a. missing: Σ of the mass outside the support, or of 1 − w_i where
     that is unknown. pulls: `Ingredients.pull` (K, d), of all pairs and, where the support is known, of those supported.
@@ -28,61 +29,40 @@ class Facts:
 
     rows: int
     counts: np.ndarray
-    rewards: float
     propensities: Values
     supported: np.ndarray
     missing: float
     pulls: tuple[np.ndarray, ...]
 
+    @classmethod
+    def of(cls, block: Log, first_row: int, *, policy: Policy, quantiles: bool, pulls: bool) -> "Facts":
+        """Those of a block; propensities and pulls only where they are asked for. A policy that is none is refused here."""
+        of = Ingredients(block, policy, (0.0, 0.0), first_row=first_row)
+        outside, weighed = of.unsupported, block.propensities is not None
+        missing = 1 - of.weights if outside is None and weighed else np.zeros(0)
+        supported = np.zeros(block.n_actions)
+        for rows, chances in of.blocks():
+            if block.support.known:
+                supported += np.where(block.support.mask(rows), chances, 0.0).sum(axis=0)
+        pairs = (False, True) if block.support.known else (False,)
+        return cls(
+            block.n_rows,
+            block.counts,
+            Values() if block.propensities is None or not quantiles else Values.of(block.propensities),
+            supported,
+            float(missing.sum() if outside is None else outside.mass.sum()),
+            tuple(of.pull(within_support=within) for within in pairs) if pulls else (),
+        )
+
     def __add__(self, other: "Facts") -> "Facts":
         return Facts(
             self.rows + other.rows,
             self.counts + other.counts,
-            self.rewards + other.rewards,
             self.propensities + other.propensities,
             self.supported + other.supported,
             self.missing + other.missing,
             tuple(one + two for one, two in zip(self.pulls, other.pulls, strict=True)),
         )
-
-
-class FactsGathered(Statistic[Log, Facts]):
-    """Gathers `Facts`, propensities and pulls only where they are asked for; a policy that is none is refused here."""
-
-    def __init__(self, header: Log, policy: Policy, *, quantiles: bool, pulls: bool) -> None:
-        self.n_actions, self.n_features, self.policy = header.n_actions, header.n_features, policy
-        self.quantiles = quantiles
-        self.pulls = (1 + header.support.known) * pulls
-
-    def zero(self) -> Facts:
-        """No rows."""
-        pull = np.zeros((self.n_actions, self.n_features))
-        nothing = np.zeros(self.n_actions)
-        counts = np.zeros(self.n_actions, dtype=np.int64)
-        return Facts(0, counts, 0.0, Values(), nothing, 0.0, (pull,) * self.pulls)
-
-    def update(self, state: Facts, block: Log, first_row: int) -> Facts:
-        """The block's rows too."""
-        of = Ingredients(block, self.policy, (0.0, 0.0), first_row=first_row)
-        outside, weighed = of.unsupported, block.propensities is not None
-        missing = 1 - of.weights if outside is None and weighed else np.zeros(0)
-        supported = np.zeros(self.n_actions)
-        for rows, chances in of.blocks():
-            if block.support.known:
-                supported += np.where(block.support.mask(rows), chances, 0.0).sum(axis=0)
-        return state + Facts(
-            block.n_rows,
-            block.counts,
-            float(block.rewards.sum()),
-            Values() if block.propensities is None or not self.quantiles else Values.of(block.propensities),
-            supported,
-            float(missing.sum() if outside is None else outside.mass.sum()),
-            tuple(of.pull(within_support=within) for within in (False, True)[: self.pulls]),
-        )
-
-    def merge(self, one: Facts, other: Facts) -> Facts:
-        """Those of both."""
-        return one + other
 
 
 class FoldSums(Statistic[Log, tuple[Any, ...]]):
@@ -97,6 +77,8 @@ class FoldSums(Statistic[Log, tuple[Any, ...]]):
 
     def update(self, state: tuple[Any, ...], block: Log, first_row: int) -> tuple[Any, ...]:
         """Each fold has its rows of the block."""
+        if self.folds == 1:
+            return (self.sums.update(state[0], block, first_row),)
         fold_of = block_folds(block, self.folds, self.seed, whole=False)
         plain = replace(block, support=Support.unknown(block.n_rows, block.n_actions), context_ids=None)
         return tuple(
@@ -112,28 +94,14 @@ class FoldSums(Statistic[Log, tuple[Any, ...]]):
         return tuple(self.sums.merge(*parts) for parts in zip(one, other, strict=True))
 
 
-class BandWorth(Statistic[Log, np.ndarray]):
+def band_worth(policy: Policy, shared: Shared, block: Log, first_row: int) -> np.ndarray:
     """What the policy's unsupported mass may be worth by the linear model's band: Σ of the least and of the most, (2,)."""
-
-    def __init__(self, policy: Policy, shared: Shared) -> None:
-        self.policy, self.shared = policy, shared
-
-    def zero(self) -> np.ndarray:
-        """Nothing."""
-        return np.zeros(2)
-
-    def update(self, state: np.ndarray, block: Log, first_row: int) -> np.ndarray:
-        """What the block's rows may be worth too."""
-        outside = Block(block, self.policy, self.shared, first_row).unsupported
-        assert outside is not None
-        return state + np.array([outside.low.sum(), outside.high.sum()])
-
-    def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Of both."""
-        return one + other
+    outside = Block(block, policy, shared, first_row).unsupported
+    assert outside is not None
+    return np.array([outside.low.sum(), outside.high.sum()])
 
 
-def others(sums: tuple[Statistics, ...]) -> list[Statistics]:
+def others(sums: Sequence[Statistics]) -> list[Statistics]:
     """For each fold the sums of all rows outside it."""
     zero = Statistics.zero(sums[0].n_actions, sums[0].n_features)
     return [sum((*sums[:fold], *sums[fold + 1 :]), zero) for fold in range(len(sums))]

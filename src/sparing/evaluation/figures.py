@@ -6,31 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparing.errors import SettingError
 from sparing.evaluation.caution import Lack
 from sparing.evaluation.estimators import ESTIMATORS, Parts
-from sparing.evaluation.ingredients import Ingredients
+from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.evaluation.intervals import Limits, Summed, Terms
 from sparing.log import Log
+from sparing.log.rows import Rewards
 from sparing.model.crossfitting import effective_sample_size
+from sparing.settings import meets_rewards, reward_range
 
 Told = Terms | Summed
 """A statistic, with its rows or without."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Those of `evaluate`."""
-
-    methods: tuple[str, ...]
-    interval: str
-    band: str
-    clip: float | str
-    ridge: float
-    folds: int
-    seed: int
-    noise: float | None
-    theta_bound: float | None
-    delta: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +106,8 @@ class Material(ABC):
 class AtOnce(Material):
     """A log whose rows are all looked at at once."""
 
-    def __init__(self, of: Ingredients, given: Settings) -> None:
-        self.of, self.log, self.given = of, of.log, given
+    def __init__(self, of: Ingredients) -> None:
+        self.of, self.log, self.given = of, of.log, of.given
         self.reward_range, self.range_known = of.reward_range, of.range_known
         self.logged_mean = float(of.log.rewards.mean())
 
@@ -141,6 +128,18 @@ class AtOnce(Material):
     def limits(self, confidence: float) -> Limits:
         """By the rows."""
         return Limits(self.given.interval, confidence, self.luck)
+
+
+def reward_bounds(rewards: Rewards, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
+    """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
+    low, high = reward_range(given) or ((0.0, 1.0) if rewards.binary else (rewards.low, rewards.high))
+    meets_rewards((low, high), rewards.low, rewards.high)
+    if interval == "bernstein" and (rewards.low < low or rewards.high > high):
+        raise SettingError(
+            f"interval='bernstein' needs every reward inside reward_range={given}; the log has "
+            f"{rewards.low:.4g} to {rewards.high:.4g}"
+        )
+    return low, high
 
 
 @dataclass

@@ -21,6 +21,33 @@ KEPT_CELLS = 2**25
 """(row, action) pairs of a policy that are kept: a quarter of a gigabyte."""
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Those of `evaluate`."""
+
+    methods: tuple[str, ...] = ()
+    interval: str = "normal"
+    band: str = "range"
+    clip: float | str = "percentile-ratio"
+    ridge: float = 1.0
+    folds: int = 5
+    seed: int = 0
+    noise: float | None = None
+    theta_bound: float | None = None
+    delta: float = 0.05
+    reward_model: str = "linear"
+
+    def ellipsoids(self, sums: Statistics) -> Ellipsoids:
+        """The linear model's confidence band."""
+        assumptions = Assumptions.resolve(
+            sums, ridge=self.ridge, noise=self.noise, theta_bound=self.theta_bound, delta=self.delta
+        )
+        return Ellipsoids(sums, assumptions)
+
+
+USUAL = Settings()
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """A part of a policy, for each row: its mass (n,), and what that may be worth at least and at most, (n,).
@@ -38,22 +65,14 @@ class Part:
 class Ingredients:
     """Lazily computed per-row quantities of a policy on a log; all (n,) unless said otherwise.
 
-    The settings are those of `evaluate`; range_known is False where the reward range is that of the rewards seen. What is of the whole
+    range_known is False where the reward range is that of the rewards seen. What is of the whole
     log, not of its rows, is a method or a property of its own: of a block of a longer log it is another (`block.py`).
     """
 
     log: Log
     policy: Policy | np.ndarray
     reward_range: tuple[float, float]
-    band: str = "range"
-    clip: float | str = "percentile-ratio"
-    ridge: float = 1.0
-    folds: int = 5
-    seed: int = 0
-    noise: float | None = None
-    theta_bound: float | None = None
-    delta: float = 0.05
-    reward_model: str = "linear"
+    given: Settings = USUAL
     range_known: bool = True
     progress: Callable[[int, int], None] | None = None
     first_row: int = 0
@@ -79,7 +98,7 @@ class Ingredients:
     @cached_property
     def cap(self) -> float:
         """M, at which weights are clipped."""
-        return clip_constant(self.log, self.clip)
+        return clip_constant(self.log, self.given.clip)
 
     @cached_property
     def sums(self) -> Statistics:
@@ -118,7 +137,9 @@ class Ingredients:
     @cached_property
     def propensity_fit(self) -> PropensityFit:
         """Propensities fitted to the log, each row's by a model that has not seen its context."""
-        return fit_propensities(self.log, folds=self.folds, seed=self.seed, progress=self.progress)
+        return fit_propensities(
+            self.log, folds=self.given.folds, seed=self.given.seed, progress=self.progress
+        )
 
     @property
     def fit_error(self) -> tuple[float, float]:
@@ -128,17 +149,17 @@ class Ingredients:
     @cached_property
     def linear_notes(self) -> tuple[str, ...]:
         """What speaks against a linear reward model."""
-        return tuple(linear_notes(self.log, self.sums, self.ridge))
+        return tuple(linear_notes(self.log, self.sums, self.given.ridge))
 
     @cached_property
     def theta(self) -> np.ndarray:
         """The linear reward model fitted to all rows, (K, d)."""
-        return ridge_regression(self.sums, self.ridge)
+        return ridge_regression(self.sums, self.given.ridge)
 
     @cached_property
     def model(self) -> "Model":
         """The reward model fitted to all rows; a boosted one is cross-fitted always, since it knows its rows by heart."""
-        if self.reward_model == "boosted":
+        if self.given.reward_model == "boosted":
             return self.cross_fitted
         return Model(self, lambda rows: self.log.contexts[rows] @ self.theta.T)
 
@@ -146,11 +167,13 @@ class Ingredients:
     def cross_fitted(self) -> "Model":
         """The reward model of each row's own fold."""
         contexts = self.log.contexts
-        if self.reward_model == "boosted":
-            trees = boost(self.log, folds=self.folds, seed=self.seed, purpose="reward_model='boosted'")
+        if self.given.reward_model == "boosted":
+            trees = boost(
+                self.log, folds=self.given.folds, seed=self.given.seed, purpose="reward_model='boosted'"
+            )
             return Model(self, lambda rows: trees.held_out(contexts, rows))
-        fold_of, others = held_out_sums(self.log, self.folds, self.seed)
-        theta = np.array([ridge_regression(sums, self.ridge) for sums in others])
+        fold_of, others = held_out_sums(self.log, self.given.folds, self.given.seed)
+        theta = np.array([ridge_regression(sums, self.given.ridge) for sums in others])
         return Model(self, lambda rows: np.einsum("ij,ikj->ik", contexts[rows], theta[fold_of[rows]]))
 
     @cached_property
@@ -186,7 +209,7 @@ class Ingredients:
             if not part.any():  # most often: the policy stays where the log has been
                 continue
             mass[rows] = part.sum(axis=1)
-            if self.band == "range":
+            if self.given.band == "range":
                 low[rows], high[rows] = (mass[rows] * end for end in self.reward_range)
             else:
                 ends = self._ellipsoids.limits(self.log.contexts[rows])
@@ -195,11 +218,7 @@ class Ingredients:
 
     @cached_property
     def _ellipsoids(self) -> Ellipsoids:
-        """The linear model's confidence band."""
-        assumptions = Assumptions.resolve(
-            self.sums, ridge=self.ridge, noise=self.noise, theta_bound=self.theta_bound, delta=self.delta
-        )
-        return Ellipsoids(self.sums, assumptions)
+        return self.given.ellipsoids(self.sums)
 
     def mean_of(self, name: str, rows: np.ndarray) -> float:
         """The mean over all rows of the log of what is given (n,) for the rows here, by name."""
@@ -216,7 +235,7 @@ class Ingredients:
 
     def lever(self, *, within_support: bool) -> np.ndarray:
         """V_a⁻¹ times the pull of the whole log, (K, d)."""
-        return times_inverse(self.sums, self.ridge, self.pull(within_support=within_support))
+        return times_inverse(self.sums, self.given.ridge, self.pull(within_support=within_support))
 
     def influence(self, *, within_support: bool) -> np.ndarray:
         """What a row's residual adds to the direct method through the fit, centred: n·g_aᵀV_a⁻¹x_i·e_i.

@@ -10,8 +10,8 @@ from sparing.errors import SparingError
 from sparing.evaluation.block import Block, Shared
 from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.intervals import BLOCKS, Terms, poisson
-from sparing.evaluation.powers import Powers
 from sparing.log import Log
+from sparing.log.moments import Powers
 from sparing.log.reservoir import keys_of
 from sparing.log.walking import Statistic
 from sparing.policies.policy import Policy
@@ -227,9 +227,11 @@ class SpreadGathered(Statistic[Log, Spread]):
             return np.empty((0, 0)), np.empty(0)
         kept, places = _told_apart(columns)
         if self.interval == "bootstrap":
-            sums, taken = poisson(np.array(kept), np.random.default_rng([self.shared.seed, 22, first_row]))
+            sums, taken = poisson(
+                np.array(kept), np.random.default_rng([self.shared.given.seed, 22, first_row])
+            )
             return sums[places], taken
-        salt = keys_of(np.array([self.shared.seed], dtype=np.uint64))
+        salt = keys_of(np.array([self.shared.given.seed], dtype=np.uint64))
         numbers = keys_of(np.arange(first_row, first_row + rows, dtype=np.uint64))
         block_of_row = (keys_of(numbers ^ salt) % np.uint64(BLOCKS)).astype(np.int64)
         sums = np.array([np.bincount(block_of_row, values, BLOCKS) for values in kept])

@@ -7,7 +7,8 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.evaluation.caution import Lack
 from sparing.evaluation.estimators import Parts
-from sparing.evaluation.figures import Figures, Material, Settings, Steps
+from sparing.evaluation.figures import Figures, Material, Steps, reward_bounds
+from sparing.evaluation.ingredients import Settings
 from sparing.evaluation.intervals import Limits, Recipe, Summed, resampled
 from sparing.evaluation.passes import (
     Centre,
@@ -18,10 +19,9 @@ from sparing.evaluation.passes import (
     columns_of,
     terms_of,
 )
-from sparing.evaluation.powers import Powers
-from sparing.evaluation.rewards import rewards_of
 from sparing.evaluation.whole import Gathered
-from sparing.log.rows import AnyLog, Rows
+from sparing.log.moments import Powers
+from sparing.log.rows import AnyLog, Rows, rewards_of
 from sparing.policies.policy import Policy
 
 LACKS = ("lack", "whole lack")
@@ -75,8 +75,8 @@ class Walked(Material):
         rewards = gathered.rewards if everything is rows else rewards_of(everything)
         self.log, self.given = rows.header, given
         self.range_known = reward_range is not None or rewards.binary
-        self.reward_range = rewards.bounds(reward_range, given.interval)
-        self.logged_mean = gathered.facts.rewards / gathered.facts.rows
+        self.reward_range = reward_bounds(rewards, reward_range, given.interval)
+        self.logged_mean = gathered.rewards.total / gathered.facts.rows
         shared = gathered.shared(self.reward_range, steps.fold)
         levels = rows.fold(LevelsGathered(policy, shared, given.methods))
         steps.step()

@@ -2,21 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sparing.errors import SettingError, SparingError
 from sparing.evaluation.block import Shared
-from sparing.evaluation.facts import BandWorth, Facts, FactsGathered, FoldSums, others
-from sparing.evaluation.figures import Settings
-from sparing.evaluation.ingredients import Ingredients
-from sparing.evaluation.rewards import Rewards, RewardsSeen
+from sparing.evaluation.facts import Facts, FoldSums, band_worth, others
+from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.log import Log
-from sparing.log.rows import Rows, Sample
-from sparing.log.walking import Statistic, Together
-from sparing.model.assumptions import Assumptions
+from sparing.log.rows import Rewards, Rows, Sample
+from sparing.log.walking import Statistic, Together, Total
 from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
@@ -53,10 +50,12 @@ class Gathered:
         """Walk the rows once."""
         asked = set(given.methods)
         wanted: dict[str, Statistic[Log, Any]] = {
-            "facts": FactsGathered(
-                rows.header, policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
+            "facts": Total(
+                partial(
+                    Facts.of, policy=policy, quantiles=given.clip == "percentile-ratio", pulls="dm" in asked
+                )
             ),
-            "rewards": RewardsSeen(),
+            "rewards": Total(Rewards.of),
         }
         if asked & set(MODELLED) or given.band == "model":
             wanted["sums"] = Sums(rows)
@@ -108,9 +107,7 @@ class Gathered:
         given, asked = self.given, set(self.given.methods)
         shared = Shared(
             reward_range,
-            given.band,
-            given.folds,
-            given.seed,
+            given,
             cap=None if self.log.propensities is None else self._cap(),
             fold_theta=_tried(self._fold_theta) if "aipw" in asked else None,
             ellipsoids=_tried(self._ellipsoids) if given.band == "model" else None,
@@ -138,7 +135,7 @@ class Gathered:
         """Where the band is the model's, another pass tells what the unsupported mass may be worth."""
         known = isinstance(shared.ellipsoids, Ellipsoids) and self.log.support.known
         if known and "snips" in self.given.methods:
-            low, high = self.rows.fold(BandWorth(self.policy, shared)) / self.facts.rows
+            low, high = self.rows.fold(Total(partial(band_worth, self.policy, shared))) / self.facts.rows
             shared.means.update(low=float(low), high=float(high))
         return shared
 
@@ -150,11 +147,7 @@ class Gathered:
 
     def _ellipsoids(self) -> Ellipsoids:
         assert self.sums is not None
-        given = self.given
-        assumptions = Assumptions.resolve(
-            self.sums, ridge=given.ridge, noise=given.noise, theta_bound=given.theta_bound, delta=given.delta
-        )
-        return Ellipsoids(self.sums, assumptions)
+        return self.given.ellipsoids(self.sums)
 
     def _fold_theta(self) -> np.ndarray:
         whole("folds", self.folds, least=2)

@@ -6,16 +6,18 @@ ridge on it, and a third, where two ridges compete, how sure the one is to be be
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparing.errors import SettingError
+from sparing.evaluation.facts import FoldSums, others
 from sparing.learning.choosing import RIDGES, Setting, chosen_by, grid, said
 from sparing.learning.material import ROUNDING, Request, never
 from sparing.log import Log
-from sparing.log.rows import Rows
-from sparing.log.walking import Statistic, Together
+from sparing.log.rows import Rewards, Rows
+from sparing.log.walking import Statistic, Together, Total
 from sparing.model.assumptions import Assumptions
 from sparing.model.crossfitting import block_folds, reward_parameters
 from sparing.model.ellipsoids import Ellipsoids
@@ -36,15 +38,15 @@ def greedy(
     request.progress.total = 2 + (len(settings) > 1)
     folds = request.folds if len(settings) > 1 else 1
     light = rows.lean()
-    wanted = Together(FoldSums(light, folds, request.seed), Sketch(rows.action_names), _Rewards())
-    parts, taught, total = light.fold(wanted)
+    wanted = Together(FoldSums(light, folds, request.seed), Sketch(rows.action_names), Total(Rewards.of))
+    parts, taught, rewards = light.fold(wanted)
     request.progress.step()
     sums = sum(parts[1:], parts[0])
     model, notes = _allowed(rows, request, sums.counts)
     chosen: Setting = settings[0]
     how: tuple[str, ...] = ()
     if len(settings) > 1:
-        middle = total / rows.n_rows
+        middle = rewards.total / rows.n_rows
         chosen, how = _chosen_ridge(light, request, settings, parts, middle, to_rank=score == "argmax")
         request.progress.step()
     theta, priority = reward_parameters(sums, chosen["ridge"]), request.priority
@@ -83,47 +85,6 @@ def lower_limits(
     )
 
 
-class FoldSums(Statistic[Log, list[Any]]):
-    """The sums of each fold of contexts of a log of several blocks, in order."""
-
-    def __init__(self, rows: Rows, folds: int, seed: int) -> None:
-        self.sums, self.folds, self.seed = Sums(rows), folds, seed
-
-    def zero(self) -> list[Any]:
-        """No rows in any."""
-        return [self.sums.zero() for _ in range(self.folds)]
-
-    def update(self, state: list[Any], block: Log, first_row: int) -> list[Any]:
-        """Each fold gets its own rows of the block."""
-        if self.folds == 1:
-            return [self.sums.update(state[0], block, first_row)]
-        fold_of = block_folds(block, self.folds, self.seed, whole=False)
-        return [
-            self.sums.update(part, block.take(fold_of == fold), first_row) for fold, part in enumerate(state)
-        ]
-
-    def finish(self, state: list[Any]) -> list[Any]:
-        """The sums of a leaf."""
-        return [self.sums.finish(part) for part in state]
-
-    def merge(self, one: list[Any], other: list[Any]) -> list[Any]:
-        """Fold by fold."""
-        return [self.sums.merge(*parts) for parts in zip(one, other, strict=True)]
-
-
-class _Rewards(Statistic[Log, float]):
-    """Σ r."""
-
-    def zero(self) -> float:
-        return 0.0
-
-    def update(self, state: float, block: Log, first_row: int) -> float:
-        return state + float(block.rewards.sum())
-
-    def merge(self, one: float, other: float) -> float:
-        return one + other
-
-
 class _Models(NamedTuple):
     """Parameters by setting and held-out fold, (settings, folds, K, d), and the seed that made the folds."""
 
@@ -137,25 +98,15 @@ class _Models(NamedTuple):
         return np.array([np.einsum("nd,nd->n", theta, block.contexts) for theta in each])
 
 
-class _Errors(Statistic[Log, np.ndarray]):
+def _errors(models: _Models, middle: float, block: Log, first_row: int) -> np.ndarray:
     """For each setting (settings, 6): Σ(r − p)², and of p and r less a `middle`: Σp, Σr, Σp², Σpr, Σr²."""
-
-    def __init__(self, models: _Models, middle: float) -> None:
-        self.models, self.middle = models, middle
-
-    def zero(self) -> np.ndarray:
-        return np.zeros((len(self.models.theta), 6))
-
-    def update(self, state: np.ndarray, block: Log, first_row: int) -> np.ndarray:
-        r = block.rewards - self.middle
-        found = [
+    r = block.rewards - middle
+    return np.array(
+        [
             [((r - p) ** 2).sum(), p.sum(), r.sum(), (p * p).sum(), (p * r).sum(), (r * r).sum()]
-            for p in self.models.predicted(block) - self.middle
+            for p in models.predicted(block) - middle
         ]
-        return state + np.array(found)
-
-    def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return one + other
+    )
 
 
 class _Line(NamedTuple):
@@ -220,11 +171,9 @@ def _chosen_ridge(
         return settings[0], (
             f"all contexts are in one fold, none to hold out: {said(settings[0])} taken unseen",
         )
-    nothing = Statistics.zero(rows.n_actions, rows.n_features)
-    others = [sum((*parts[:fold], *parts[fold + 1 :]), nothing) for fold in range(len(parts))]
-    theta = [[reward_parameters(sums, setting["ridge"]) for sums in others] for setting in settings]
+    theta = [[reward_parameters(sums, setting["ridge"]) for sums in others(parts)] for setting in settings]
     models = _Models(np.array(theta), request.seed)
-    sums = rows.fold(_Errors(models, middle))
+    sums = rows.fold(Total(partial(_errors, models, middle)))
     best, how = int(np.argmin(sums[:, 0])), "squared error"
     lines = [_Line.of(each, rows.n_rows, middle) for each in sums]
     first = int(np.argmin([line.error for line in lines]))

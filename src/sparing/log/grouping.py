@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from sparing.log.hashing import MULTIPLIER
 from sparing.native.compiling import compiled
-
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""
 
 _START, _AHEAD, _FEW = 1024, 64, 2**16
 _FOLD = np.uint64(32)

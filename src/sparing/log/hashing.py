@@ -4,9 +4,11 @@ import numpy as np
 
 from sparing.log.log import Log
 
-_MULTIPLIER, _ONE, _TWO = (
+MULTIPLIER, _ONE, _TWO = (
     np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
+"""The first is odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""
+
 _ROWS = 4096
 
 
@@ -14,7 +16,7 @@ def context_hashes(contexts: np.ndarray, *, many: bool = False) -> np.ndarray:
     """Of each context's bytes, −0.0 taken as 0.0; by a compiled kernel where they are many, here or in other parts."""
     if not many:
         return plain_hashes(contexts)
-    from sparing.log.grouping import MULTIPLIER, hash_rows
+    from sparing.log.grouping import hash_rows
 
     return hash_rows(np.ascontiguousarray(contexts).view(np.uint64), MULTIPLIER)
 
@@ -46,7 +48,7 @@ def group_hashes(log: Log, *, many: bool = False) -> np.ndarray:
 
 def folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:
     """One more word of 64 bits in each hash."""
-    state = (state ^ words) * _MULTIPLIER
+    state = (state ^ words) * MULTIPLIER
     return state ^ (state >> np.uint64(32))
 
 

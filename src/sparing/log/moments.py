@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHORT = 10_000
-"""Numbers of one product: longer ones are cut by BLAS as there are threads, which would show in the last digits."""
-
 
 @dataclass(frozen=True)
 class Moments:
@@ -58,35 +55,63 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Weights of 0 or more: the largest, the sum, and the sum of squares, both in units of the largest and its square."""
+class Powers:
+    """Of so many numbers: the largest |v|, and Σv, Σv², Σv⁴ of what is left of v when it is divided by that; none overflows."""
 
+    rows: int = 0
     largest: float = 0.0
-    total: float = 0.0
-    squares: float = 0.0
+    one: float = 0.0
+    two: float = 0.0
+    four: float = 0.0
 
     @classmethod
-    def of(cls, weights: np.ndarray) -> "Weights":
+    def of(cls, values: np.ndarray) -> "Powers":
         """Those of an array (n,)."""
-        largest = float(weights.max(initial=0))
+        largest = float(np.abs(values).max(initial=0))
         if largest == 0:
-            return cls()
-        scaled = weights / largest
-        pieces = (scaled[start : start + SHORT] for start in range(0, len(scaled), SHORT))
-        return cls(largest, float(scaled.sum()), sum(float(piece @ piece) for piece in pieces))
-
-    def __add__(self, other: "Weights") -> "Weights":
-        largest = max(self.largest, other.largest)
-        if largest == 0:
-            return self
-        one, two = self.largest / largest, other.largest / largest
-        return Weights(
+            return cls(len(values))
+        scaled = values / largest
+        squares = scaled * scaled
+        return cls(
+            len(values),
             largest,
-            self.total * one + other.total * two,
-            self.squares * one * one + other.squares * two * two,
+            float(scaled.sum()),
+            float(squares.sum()),
+            float((squares * squares).sum()),
+        )
+
+    def __add__(self, other: "Powers") -> "Powers":
+        largest = max(self.largest, other.largest)
+        rows = self.rows + other.rows
+        if largest == 0:
+            return Powers(rows)
+        here, there = self.largest / largest, other.largest / largest
+        return Powers(
+            rows,
+            largest,
+            self.one * here + other.one * there,
+            self.two * here**2 + other.two * there**2,
+            self.four * here**4 + other.four * there**4,
         )
 
     @property
-    def effective_sample_size(self) -> float:
-        """(Σw)²/Σw²; 0 where all weights are 0."""
-        return self.total**2 / self.squares if self.squares > 0 else 0.0
+    def mean(self) -> float:
+        """Σv/n."""
+        return self.one / self.rows * self.largest
+
+    @property
+    def effective(self) -> float:
+        """(Σv)²/Σv², the effective sample size of weights; 0 where all are 0."""
+        return self.one**2 / self.two if self.two > 0 else 0.0
+
+    @property
+    def variance(self) -> float:
+        """Σv²/(n − 1), the variance where v are deviations from a mean; NaN of a single row."""
+        return self.two / (self.rows - 1) * self.largest**2 if self.rows > 1 else float("nan")
+
+    @property
+    def freedom(self) -> float:
+        """(Σv²)²/Σv⁴ − 1, as `Terms.freedom` of deviations v; 1 or more."""
+        if self.largest == 0:
+            return max(float(self.rows) - 1, 1.0)
+        return max(self.two**2 / self.four - 1, 1.0)

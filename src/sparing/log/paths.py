@@ -4,8 +4,8 @@ import codecs
 import contextlib
 import csv
 import gzip
-import io
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -116,6 +116,7 @@ def kind_of(path: Path, ending: str) -> str:
 
 MARKS = (",", ";", "\t")
 TAB = {"tab": "\t", "\\t": "\t"}
+LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
 
 
 @dataclass(frozen=True)
@@ -155,4 +156,5 @@ class Dialect:
 
 
 def _names(text: str, mark: str) -> list[str]:
-    return next(csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True), [])
+    lines = (found[0] for found in LINE.finditer(text))
+    return next(csv.reader(lines, delimiter=mark, strict=True), [])

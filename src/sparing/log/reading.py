@@ -20,7 +20,7 @@ from sparing.log.labels import DIGITS, brief, whole_numbers
 from sparing.log.log import Log
 from sparing.log.sources import Source
 from sparing.log.support import SupportBuilder
-from sparing.log.walking import Statistic, Together, walk
+from sparing.log.walking import Statistic, Together, Total, walk
 
 Wanted = Features | Encoder | str | None
 """What a table's columns are to become: `auto`, `raw`, as said by `sparing.features(...)`, or by an encoder."""
@@ -151,7 +151,7 @@ def look_over(
     if plan is not None or names is None or rows is None:
         used = arrays.distinct(*surveys.columns, labelled.action or found.action, labelled.eligible or None)
         cut = None if rows is None else Cut.of_table(rows, len(used))
-        both = Together(surveys, labelled, _Count())
+        both = Together(surveys, labelled, Total(_count))
         columns, seen, rows = walk(source, used, both, as_it_is, cut=cut, engine=engine, progress=progress)
         if plan is not None and rows:
             fixed = plan.fitted(source, columns, engine)
@@ -213,17 +213,8 @@ class _Labels(Statistic[pa.RecordBatch, "set[Hashable]"]):
         return one | other
 
 
-class _Count(Statistic[pa.RecordBatch, int]):
-    """How many rows there are."""
-
-    def zero(self) -> int:
-        return 0
-
-    def update(self, state: int, block: pa.RecordBatch, first_row: int) -> int:
-        return state + block.num_rows
-
-    def merge(self, one: int, other: int) -> int:
-        return one + other
+def _count(batch: pa.RecordBatch, first_row: int) -> int:
+    return int(batch.num_rows)
 
 
 def columns_of(

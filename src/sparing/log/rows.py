@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from sparing.log.items import Items
 from sparing.log.log import Log
 from sparing.log.reservoir import keys_of
 from sparing.log.support import SupportBuilder
-from sparing.log.walking import Leaves, Statistic
+from sparing.log.walking import Leaves, Statistic, Total
 
 State = TypeVar("State")
 
@@ -24,16 +25,22 @@ class Rows(ABC):
     """A log by its header and a way to walk it.
 
     `header` is the log without its rows: names, encoder, items, of which kind the support is, whether there are propensities
-    and ids.
+    and ids; `threads` are those that what is made of its rows here may take, None for one a core.
     """
 
     header: Log
     n_rows: int
     progress: Progress | None = None
+    threads: int | None = None
 
-    @abstractmethod
     def fold(self, statistic: Statistic[Log, State]) -> State:
-        """Walk all rows once, and give what the statistic gathers."""
+        """Walk all rows once, in this thread, and give what the statistic gathers."""
+        leaves = Leaves(statistic, self.cut.leaf)
+        for first, block in self.blocks():
+            leaves.add(block, first)
+            if self.progress is not None:
+                self.progress(first + block.n_rows, self.n_rows)
+        return leaves.total()
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[int, Log]]:
@@ -118,13 +125,6 @@ class Memory(Rows):
     def __init__(self, log: Log) -> None:
         self.log, self.header, self.n_rows = log, log.part(slice(0, 0)), log.n_rows
 
-    def fold(self, statistic: Statistic[Log, State]) -> State:
-        """In this thread."""
-        leaves = Leaves(statistic, self.cut.leaf)
-        for first, block in self.blocks():
-            leaves.add(block, first)
-        return leaves.total()
-
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Without a copy."""
         for rows in Blocks(0, self.n_rows, self.cut.block):
@@ -156,9 +156,10 @@ class Filtered(Rows):
     """
 
     def __init__(self, rows: Rows, keep: Keep, n_rows: int | None = None) -> None:
-        self.rows, self.keep, self.header, self.progress = rows, keep, rows.header, rows.progress
+        self.rows, self.keep, self.header = rows, keep, rows.header
+        self.progress, self.threads = rows.progress, rows.threads
         light = rows if keep.ids else rows.narrowed()
-        self.n_rows = light.fold(Kept(keep)) if n_rows is None else n_rows
+        self.n_rows = (light.fold(kept(keep)) or 0) if n_rows is None else n_rows
 
     @property
     def cut(self) -> Cut:
@@ -181,23 +182,13 @@ class Filtered(Rows):
         return self if self.keep.ids else Filtered(self.rows.narrowed(), self.keep, self.n_rows)
 
 
-class Kept(Statistic[Log, int]):
-    """How many rows are kept."""
+def kept(keep: Keep) -> Total[Log]:
+    """Counts the rows that are kept."""
+    return Total(partial(_count, keep))
 
-    def __init__(self, keep: Keep) -> None:
-        self.keep = keep
 
-    def zero(self) -> int:
-        """None."""
-        return 0
-
-    def update(self, state: int, block: Log, first_row: int) -> int:
-        """Those of one more block."""
-        return state + int(self.keep(block, first_row).sum())
-
-    def merge(self, one: int, other: int) -> int:
-        """Both."""
-        return one + other
+def _count(keep: Keep, block: Log, first_row: int) -> int:
+    return int(keep(block, first_row).sum())
 
 
 class _Sifted(Statistic[Log, State]):
@@ -258,6 +249,31 @@ def joined(header: Log, parts: Sequence[Log]) -> Log:
         else header.support.unknown(sum(map(len, parts)), header.n_actions),
         context_ids=of("context_ids"),
     )
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Their sum, the least and the largest, and whether each is 0 or 1."""
+
+    total: float
+    low: float
+    high: float
+    binary: bool
+
+    @classmethod
+    def of(cls, block: Log, first_row: int = 0) -> "Rewards":
+        """Those of a log with rows."""
+        rewards = block.rewards
+        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
+
+    def __add__(self, other: "Rewards") -> "Rewards":
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Rewards(self.total + other.total, low, high, self.binary and other.binary)
+
+
+def rewards_of(log: AnyLog) -> Rewards:
+    """Those of a log with rows, in memory or walked."""
+    return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(Total(Rewards.of))
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ class Scan(Rows):
     ) -> None:
         self.source = source.coding((*reading.columns.contexts, reading.columns.action))
         self.reading, self.engine, self.progress = reading, engine, progress
-        self.n_rows = reading.rows
+        self.n_rows, self.threads = reading.rows, engine.threads
         _, first = next(source.blocks(reading.columns.all, step=1, stop=1))
         self.header = reading.log(first).part(slice(0, 0))
 

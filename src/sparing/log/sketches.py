@@ -31,7 +31,8 @@ class Values:
         """Those of an array (n,); `many`: it is one of many, and compiled code counts them where few differ."""
         bits = (values + 0.0).view(np.uint64)
         if many:
-            from sparing.log.grouping import MULTIPLIER, few_words
+            from sparing.log.grouping import few_words
+            from sparing.log.hashing import MULTIPLIER
 
             keys, counts = few_words(bits, MULTIPLIER)
             if len(keys):

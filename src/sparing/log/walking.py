@@ -40,6 +40,25 @@ class Statistic(ABC, Generic[Block, State]):
         """What two leaves, or runs of them, tell together; neither is changed."""
 
 
+class Total(Statistic[Block, Any]):
+    """The sum of what `of` makes of each block and the number of its first row; None where there are no rows."""
+
+    def __init__(self, of: Callable[[Block, int], Any]) -> None:
+        self.of = of
+
+    def zero(self) -> Any:
+        """Nothing to add to."""
+        return None
+
+    def update(self, state: Any, block: Block, first_row: int) -> Any:
+        """With one more block."""
+        return self.merge(state, self.of(block, first_row))
+
+    def merge(self, one: Any, other: Any) -> Any:
+        """Of both."""
+        return other if one is None else one if other is None else one + other
+
+
 class Together(Statistic[Block, tuple[Any, ...]]):
     """Several statistics in one walk; its states are tuples."""
 

@@ -68,9 +68,10 @@ COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2
 """As figures.COLOURS, dark enough for words on white."""
 
 
-def draw(plan: Plan, size: tuple[float, float] = BROAD) -> "Figure":
+def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
     """Mean regret against mean calls, a line for each learner through its prices or tolerances, each point named on the spot."""
-    figure = figures.blank(width=size[0], height=size[1])
+    width, height = NARROW if narrow else BROAD
+    figure = figures.blank(width=width, height=height)
     with figures.styled():
         axes = figure.add_subplot()
         for place, options in enumerate(series(plan).values()):
@@ -83,7 +84,7 @@ def draw(plan: Plan, size: tuple[float, float] = BROAD) -> "Figure":
         top = [mean + error for mean, error in zip(regret, errors, strict=True)]
         _scale(axes, "y", regret, top, "regret, in the reward's unit")
         figure.draw_without_rendering()  # places the axes, so that sizes are known
-        _name_points(axes, plan, all_of_them=size >= BROAD)
+        _name_points(axes, plan, all_of_them=not narrow)
     return figure
 
 
@@ -152,7 +153,7 @@ class _Room:
 def _name_points(axes: "Axes", plan: Plan, *, all_of_them: bool) -> None:
     """Write beside each point what it is: the learner's name at the freest of its points, and the settings at all, or where there is room."""
     low, shares, high = _bars(axes, plan)
-    point = POINT / 72 * 100 / np.array([axes.bbox.width, axes.bbox.height])
+    point = POINT / 72 * axes.figure.dpi / np.array([axes.bbox.width, axes.bbox.height])
     middles, bars = (low + high) / 2, np.maximum((high - low) / 2, point)
     names = [option.name for option in plan.options]
     ends = [place for place in range(1, len(names)) if names[place] == names[place - 1]]
@@ -214,7 +215,7 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
         + (" The ring is what is advised." if plan.chosen else "")
     )
     spoken = f"Regret against rewards asked for: {'; '.join(map(str, plan.options))}."
-    narrow = figures.to_svg(draw(plan, NARROW), spoken)
+    narrow = figures.to_svg(draw(plan, narrow=True), spoken)
     parts = [
         page.paragraph(plan.sentence, kind="headline"),
         page.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from sparing.auditing.wording import counted
+
 if TYPE_CHECKING:
     from sparing.planning.result import Option, Plan
 
@@ -14,11 +16,6 @@ def number(value: float) -> str:
     if value.is_integer() or abs(value) >= 9.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
-
-
-def counted(count: int, thing: str) -> str:
-    """So many things."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def lived(plan: "Plan") -> str:

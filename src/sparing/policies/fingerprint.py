@@ -16,7 +16,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.log.hashing import context_hashes, folded, group_hashes, id_hashes, mixed
 from sparing.log.labels import as_text
-from sparing.log.rows import AnyLog, Filtered, Kept, Rows, rows_of
+from sparing.log.rows import AnyLog, Filtered, Rows, kept, rows_of
 from sparing.log.sketches import Distinct
 from sparing.log.walking import Statistic, Together
 from sparing.settings import among, share, whole
@@ -67,7 +67,7 @@ class Split:
         """The split of a log of several blocks, in one walk, and how many rows it holds out."""
         by = "context" if rows.header.context_ids is None else "context_id"
         splits = cls(share, seed, by), cls(share, seed, "place")
-        held = [Kept(Part(split)) for split in splits]
+        held = [kept(Part(split)) for split in splits]
         contexts, *counts = rows.lean().fold(Together(_Contexts(), *held))
         chosen = int(len(contexts) < FEWEST_CONTEXTS)
         return splits[chosen], counts[chosen]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -11,8 +12,9 @@ from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.features.encoder import Encoder
-from sparing.log.rows import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.support import SUM_TOLERANCE
+from sparing.log.walking import Total
 from sparing.model.ellipsoids import widths
 from sparing.policies.fingerprint import Fingerprint
 
@@ -350,3 +352,15 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
     if encoder is None:
         return (lambda rows: policy.probabilities(log.contexts[rows])), places
     return (lambda rows: policy.probabilities(encoder.aligned(log.encoder, log.contexts[rows]))), places
+
+
+def shares_of(policy: Policy, log: AnyLog) -> np.ndarray:
+    """The share of a log's rows that the policy gives to each action, (K,)."""
+    rows = rows_of(log)
+    shares: np.ndarray = rows.fold(Total(partial(_played, policy))) / rows.n_rows
+    return shares
+
+
+def _played(policy: Policy, block: Log, first_row: int) -> np.ndarray:
+    """Σ π(a|x), (K,)."""
+    return policy.probabilities(block.contexts).sum(axis=0)

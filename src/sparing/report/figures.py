@@ -4,9 +4,11 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sparing.archive import replacing
 from sparing.errors import require
@@ -59,17 +61,41 @@ def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Fig
         return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def save_png(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Write a figure as PNG, whole or not at all; a palette of 256 colours makes it a third of the size."""
-    from PIL import Image
+def spread_out(places: np.ndarray, least: float) -> np.ndarray:
+    """Places (n,) moved as little as it takes to be `least` apart, in the same order."""
+    order = np.argsort(places, kind="stable")
+    blocks: list[tuple[float, int]] = []  # the middle and the size of places that touch
+    for place in places[order].tolist():
+        middle, size = place, 1
+        while blocks and blocks[-1][0] + least * (blocks[-1][1] + size) / 2 > middle:
+            other, many = blocks.pop()
+            middle, size = (other * many + middle * size) / (many + size), many + size
+        blocks.append((middle, size))
+    found = np.empty(len(places))
+    found[order] = [
+        middle + least * (number - (size - 1) / 2) for middle, size in blocks for number in range(size)
+    ]
+    return found
 
-    with replacing(path) as part:
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=144)
-        with Image.open(buffer) as drawn:
-            drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-                part, format="png", optimize=True
-            )
+
+def save_png(
+    figure: "Figure",
+    path: str | os.PathLike[str],
+    *,
+    dpi: int = 144,
+    entries: Mapping[str, str] | None = None,
+) -> None:
+    """Write a figure as PNG with text entries, whole or not at all; a palette of 256 colours makes it a third of the size."""
+    from PIL import Image, PngImagePlugin
+
+    told = PngImagePlugin.PngInfo()
+    for name, text in (entries or {}).items():
+        told.add_text(name, text)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    with replacing(path) as part, Image.open(buffer) as drawn:
+        few = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        few.save(part, format="png", optimize=True, pnginfo=told)
 
 
 def to_svg(figure: "Figure", alternative: str = "") -> str:
@@ -79,7 +105,7 @@ def to_svg(figure: "Figure", alternative: str = "") -> str:
     """
     with styled():
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none")
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     own = f"f{zlib.crc32(text.encode()):08x}-"

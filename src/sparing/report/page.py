@@ -72,7 +72,7 @@ def folded(summary: str, html: str) -> str:
 
 
 def paragraph(text: str, *, kind: str = "", commands: Iterable[str] = ()) -> str:
-    """A paragraph; kind is `headline`, `lead`, `note`, `warning` or nothing. The commands in it are set as such."""
+    """A paragraph; kind is its class in the style sheet: `lead`, `note`, `warning`, `headline` or one with a verdict, `headline full`. The commands in it are set as such."""
     mark, html = f' class="{kind}"' if kind else "", escape(text)
     for command in commands:
         html = html.replace(escape(command), f"<code>{escape(command)}</code>")

@@ -4,7 +4,10 @@ DARK = {
     "#000000": "#e6e6e6",
     "#ffffff": "#16181b",
     "#e4e4e4": "#35393f",
+    "#f4f4f4": "#212429",
+    "#777777": "#9a9a9a",
     "#7f7f7f": "#9a9a9a",
+    "#332288": "#a99cff",
     "#0072b2": "#4c9fe6",
     "#d55e00": "#ff8a4c",
     "#e69f00": "#ffc04d",
@@ -22,11 +25,12 @@ DARK = {
 
 def variable(colour: str) -> str:
     """A colour of the palette that follows the scheme of the page; elsewhere, or if it is not of the palette, it is itself."""
-    return f"var(--c{colour[1:]}, {colour})" if colour in DARK else colour
+    return f"var(--c{colour[1:]},{colour})" if colour in DARK else colour
 
 
-def _dark() -> str:
-    return " ".join(f"--c{light[1:]}: {dark};" for light, dark in DARK.items())
+def scheme() -> str:
+    """The dark scheme: what each colour of the palette becomes."""
+    return "".join(f"--c{light[1:]}:{dark};" for light, dark in DARK.items())
 
 
 CSS = f"""
@@ -34,7 +38,7 @@ CSS = f"""
         --blue: #0072b2; --blue-rgb: 0 114 178; --orange: #c44e00; --amber: #b87d00; --green: #00805d; --grey: #767676; }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --paper: #16181b; --ink: #e6e6e6; --soft: #b4b4b4; --line: #3a3d42; --panel: #22252a;
-          --blue: #4c9fe6; --blue-rgb: 76 159 230; --orange: #ff8a4c; --amber: #e0b040; --green: #3fcfa4; --grey: #8d9299; {_dark()} }}
+          --blue: #4c9fe6; --blue-rgb: 76 159 230; --orange: #ff8a4c; --amber: #e0b040; --green: #3fcfa4; --grey: #8d9299; {scheme()} }}
   figure img {{ background: #fff; border-radius: .4rem; }}
 }}
 """

@@ -17,8 +17,8 @@ from sparing.online.warming import LEARNERS
 from sparing.service import arms, events
 from sparing.service.book import Experiment, keep
 from sparing.service.events import Change
+from sparing.service.gapmap import described
 from sparing.service.ledger import Ledger
-from sparing.service.logged import described
 from sparing.service.messages import NAME, RESERVED, Options
 from sparing.service.model import Model
 from sparing.service.problems import conflict

@@ -1,4 +1,5 @@
-"""The gap map: where the log is blind, kept when an experiment is made, and how many live calls there have been since."""
+"""What the page must know of the log that an experiment began from, long after the log itself is gone: above all the gap map, where
+the log is blind, and how many live calls there have been there since."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,28 @@ EVENTS, CALLS = 20_000, 2_000
 """Events that are looked through, and calls that are counted, for one page; the rest with the next ones."""
 
 
-def mapped(log: Log, *, seed: int = 0) -> tuple[dict[str, Any] | None, np.ndarray]:
+def described(log: Log) -> dict[str, Any]:
+    """A log in a few numbers, as JSON can hold them: its rows, its mean context, its gap map, and which actions it tried in
+    some contexts only (bits over their numbers, in hexadecimal)."""
+    gaps, partly = _mapped(log)
+    return {
+        "rows": log.n_rows,
+        "center": log.contexts.mean(axis=0).tolist() if log.n_rows else None,
+        "gaps": gaps,
+        "partly": np.packbits(partly).tobytes().hex() if partly.any() else "",
+    }
+
+
+def tried_partly(about: dict[str, Any], n_actions: int) -> np.ndarray:
+    """Which actions the log tried in some contexts only, (K,); those that were added since are not among them."""
+    bits = np.frombuffer(bytes.fromhex(about.get("partly", "")), dtype=np.uint8)
+    found = np.zeros(n_actions, dtype=np.bool_)
+    known = np.unpackbits(bits)[:n_actions]
+    found[: len(known)] = known
+    return found
+
+
+def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
     """The map of a log as JSON can hold it, None where there are no gaps or too many actions to search for them; and
     which actions some segment of contexts has never, or hardly ever, seen, (K,).
 
@@ -38,7 +60,7 @@ def mapped(log: Log, *, seed: int = 0) -> tuple[dict[str, Any] | None, np.ndarra
     partly = np.zeros(log.n_actions, dtype=np.bool_)
     if not log.n_rows or log.n_actions > MOST_ACTIONS:
         return None, partly
-    gaps = _gaps(log, seed)
+    gaps = _gaps(log)
     index = {name: number for number, name in enumerate(log.action_names)}
     often = np.where(log.counts == 0, len(gaps) + 1, 0)
     for gap in gaps:
@@ -65,17 +87,17 @@ def mapped(log: Log, *, seed: int = 0) -> tuple[dict[str, Any] | None, np.ndarra
     return {"actions": order.tolist(), "rows": rows, "left_out": left_out}, partly
 
 
-def _gaps(log: Log, seed: int) -> list[Gap]:
+def _gaps(log: Log) -> list[Gap]:
     """The gaps that have bounds; actions without a row are gaps everywhere, and need no search."""
-    rng = np.random.default_rng([seed, 22])
+    rng = np.random.default_rng([0, 22])
     looked = _sampled(log, MOST_ROWS, rng)
     if not looked.support.known:
         try:
-            looked, _ = estimate_support(looked, rare=0.01, confidence=0.95, seed=seed)
+            looked, _ = estimate_support(looked)
         except LogError:
             return []  # too few rows to tell luck from a gap
     looked = _sampled(looked, MOST_CELLS // log.n_actions, rng)
-    return [gap for gap in find_gaps(looked, None, limit=FOUND, seed=seed).gaps if gap.segment.bounds]
+    return [gap for gap in find_gaps(looked, None, limit=FOUND).gaps if gap.segment.bounds]
 
 
 def _sampled(log: Log, most: int, rng: np.random.Generator) -> Log:

@@ -20,8 +20,8 @@ from sparing.service import store as stores
 from sparing.service.book import Experiment
 from sparing.service.creating import check_options, make_learner
 from sparing.service.events import Change
+from sparing.service.gapmap import described
 from sparing.service.ledger import Ledger
-from sparing.service.logged import described
 from sparing.service.messages import ImportAnswer
 from sparing.service.model import Model
 from sparing.service.problems import ServiceError, conflict, unfit

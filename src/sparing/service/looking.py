@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
+from sparing.auditing.wording import counted
 from sparing.log.labels import as_text, cut
 from sparing.service import events
 from sparing.service.model import Model
@@ -70,7 +69,7 @@ def _surprise(model: Model) -> Iterator[Look]:
     monitor = model.learner.monitor
     if monitor is None or not monitor.calls:
         return
-    how = f"mean squared surprise {monitor.surprise:.2f} over {_counted(monitor.calls, 'live reward')}, 1 expected"
+    how = f"mean squared surprise {monitor.surprise:.2f} over {counted(monitor.calls, 'live reward')}, 1 expected"
     if monitor.inflation > 1:
         yield Look(
             "alarm",
@@ -83,7 +82,7 @@ def _surprise(model: Model) -> Iterator[Look]:
 def _budget(facts: Facts) -> Iterator[Look]:
     spend = facts.spend
     if spend.budget_calls is not None:
-        used = f"{spend.period_calls:,} of {_counted(spend.budget_calls, 'call')} of this period are used"
+        used = f"{spend.period_calls:,} of {counted(spend.budget_calls, 'call')} of this period are used"
         if spend.period_calls >= spend.budget_calls:
             yield Look("alarm", f"{used} up: nothing is asked for, nor measured, until {spend.period_ends}")
         elif spend.runs_out is not None:
@@ -100,20 +99,20 @@ def _budget(facts: Facts) -> Iterator[Look]:
     if facts.left_out:
         yield Look(
             "warning",
-            f"The comparison leaves out {_counted(facts.left_out, 'hour')} in which the budget was used up or too much was open",
+            f"The comparison leaves out {counted(facts.left_out, 'hour')} in which the budget was used up or too much was open",
         )
 
 
 def _rewards(facts: Facts) -> Iterator[Look]:
     """Rewards that are awaited, and how many of the last ones never came."""
-    awaited = f"{_counted(facts.spend.open, 'reward')} awaited"
+    awaited = f"{counted(facts.spend.open, 'reward')} awaited"
     closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
     if not closed:
         if facts.spend.open >= ENOUGH and not facts.rewarded:
             yield Look("warning", f"{awaited}, and none has come yet: are they sent?")
         return
     text = (
-        f"{awaited}; of the last {_counted(closed, 'closed call')} {expired / closed:.0%} expired without one"
+        f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without one"
     )
     level: Level = "good"
     if closed >= ENOUGH and expired > MANY_EXPIRED * closed:
@@ -133,7 +132,7 @@ def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
         yield Look("good", f"Every action that the log never tried has had {enough} live rewards or more")
         return
     named = ", ".join(
-        f"{cut(as_text(one.label))} ({_counted(one.live, 'live reward')} so far)" for one in few[:NAMED]
+        f"{cut(as_text(one.label))} ({counted(one.live, 'live reward')} so far)" for one in few[:NAMED]
     )
     more = f" and {len(few) - NAMED:,} more" if len(few) > NAMED else ""
     yield Look("warning", f"Never tried by the log, and little known yet: {named}{more}")
@@ -158,7 +157,3 @@ def disagreeing(workers: Sequence[tuple[str, int, bytes]]) -> list[str]:
         for seq, digests in sorted(states.items())
         if len(digests) > 1
     ]
-
-
-def _counted(number: float, noun: str) -> str:
-    return f"{np.int64(number):,} {noun}{'' if number == 1 else 's'}"

@@ -10,7 +10,7 @@ from sparing.errors import DecisionError
 from sparing.online.rules import Economical
 from sparing.service import events, headline, looking
 from sparing.service.book import Experiment
-from sparing.service.logged import tried_partly
+from sparing.service.gapmap import tried_partly
 from sparing.service.messages import About
 from sparing.service.model import Model
 from sparing.service.overview import (

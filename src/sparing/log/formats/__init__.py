@@ -32,7 +32,7 @@ from sparing.log.formats import (
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, WRITTEN, ending_of, is_path, readable, unpacked
+from sparing.log.paths import KINDS, WRITTEN, Dialect, ending_of, is_path, readable, unpacked
 from sparing.log.reading import Wanted
 from sparing.log.rows import AnyLog, Rows
 
@@ -284,14 +284,14 @@ def read_log(
     named as the log's action column; its other columns, or what `item_features` says of them, are features of
     the actions. Items that were never logged become actions too.
     """
-    told: Any = {**columns, "delimiter": delimiter, "decimal": decimal}
-    log = _read(source, actions, format, features, told)
+    roles, dialect = arrays.roles_of(columns), Dialect(delimiter, decimal)
+    log = _read(source, actions, format, features, roles, dialect)
     if items is None:
         return log
     about = ItemTable(items, columns.get("action", "action"), item_features)
     new = [label for label in about.labels(log.action_names) if label not in set(log.action_names)]
     if new and actions is None:
-        log = _read(source, [*log.action_names, *labels.in_order(new)], format, log.encoder, told)
+        log = _read(source, [*log.action_names, *labels.in_order(new)], format, log.encoder, roles, dialect)
     return replace(log, items=about.items(log.action_names))
 
 
@@ -300,15 +300,14 @@ def _read(
     actions: Sequence[Hashable] | None,
     format: str | None,
     features: Wanted,
-    told: dict[str, Any],
+    roles: Columns,
+    dialect: Dialect,
 ) -> Log:
-    """Read a log in whatever format, without its items; `told` are the columns by their roles, and how text is written."""
-    columns: Any = {name: value for name, value in told.items() if name not in ("delimiter", "decimal")}
-    roles = arrays.roles_of(columns)
+    """Read a log in whatever format, without its items."""
     found = named(format) if format else detect(source)
     if found is TABLE:
-        return table.read(source, actions=actions, features=features, **told)[0]
-    if replace(roles, context_id="context_id") != Columns() or told["delimiter"] or told["decimal"]:
+        return table.load(source, roles, dialect, actions=actions, features=features)[0]
+    if replace(roles, context_id="context_id") != Columns() or dialect != Dialect():
         raise LogError(
             f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
         )

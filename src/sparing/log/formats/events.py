@@ -14,7 +14,7 @@ from sparing.engines import Progress
 from sparing.log.blocks import Blocks
 from sparing.log.columns import keywords_of
 from sparing.log.formats.records import Naming, by_label
-from sparing.log.formats.streams import Stream, changed
+from sparing.log.formats.streams import changed
 from sparing.log.formats.vocabulary import CONSTANT, MAX_FEATURES, Event, Numbered, Vocabulary
 from sparing.log.log import Log
 from sparing.log.rows import Rows
@@ -223,7 +223,7 @@ class Gathered:
         return replace(builder.build(), from_probabilities=whole)
 
 
-class EventRows(Stream):
+class EventRows(Rows):
     """A log whose events are read anew in every walk; what they name is known from the first."""
 
     def __init__(

@@ -15,7 +15,7 @@ from sparing.log import labels
 from sparing.log.blocks import Blocks
 from sparing.log.formats.obp_members import Member, Path, members_of, opened, rows_of_members, whole
 from sparing.log.formats.records import EXACT
-from sparing.log.formats.streams import Stream, cut_anew
+from sparing.log.formats.streams import cut_anew
 from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
@@ -117,7 +117,7 @@ def _fit(members: Mapping[str, Member], n: int, n_actions: int, slot: int | None
     )
 
 
-class Rounds(Stream):
+class Rounds(Rows):
     """The rounds of an .npz at one position, read some at a time."""
 
     def __init__(

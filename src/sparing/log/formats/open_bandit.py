@@ -29,10 +29,10 @@ from sparing.log.formats.open_bandit_table import (
     features,
 )
 from sparing.log.formats.records import numbered
-from sparing.log.formats.streams import Stream, cut_anew
+from sparing.log.formats.streams import cut_anew
 from sparing.log.labels import WHOLE_NUMBER
 from sparing.log.log import Log
-from sparing.log.rows import AnyLog
+from sparing.log.rows import AnyLog, Rows
 from sparing.log.walking import Statistic
 
 MAX_CATEGORIES = 1000
@@ -90,7 +90,7 @@ def scan(
     return Rounds(table, columns, names, np.array(known, dtype=np.int64), progress), notes
 
 
-class Rounds(Stream):
+class Rounds(Rows):
     """The rows of a table; `known` (K,) are the actions' items, in rising order."""
 
     def __init__(

@@ -40,8 +40,16 @@ def read(
     **columns: Unpack[ColumnNames],
 ) -> tuple[Log, list[str]]:
     """Read a table batch by batch, in memory proportional to the log itself, and say what its columns were taken for."""
-    table = open_files(source, Dialect(delimiter, decimal))
-    reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features)
+    roles = arrays.roles_of(columns)
+    return load(source, roles, Dialect(delimiter, decimal), actions=actions, features=features)
+
+
+def load(
+    source: Any, roles: Columns, dialect: Dialect, *, actions: Sequence[Hashable] | None, features: Wanted
+) -> tuple[Log, list[str]]:
+    """The same of columns by their roles, where text is written so."""
+    table = open_files(source, dialect)
+    reading = look_over(table, roles, actions=actions, features=features)
     parts, support = defaultdict[str, list[np.ndarray]](list), reading.support()
     for row, batch in table.blocks(reading.columns.all):
         for what, array in reading.parts(batch, row, support).items():
@@ -64,12 +72,12 @@ def scan(
     **columns: Unpack[ColumnNames],
 ) -> tuple[Rows, list[str]]:
     """The same log as one that is walked; also of a folder, a pattern or a URI, by one worker."""
+    roles, dialect = arrays.roles_of(columns), Dialect(delimiter, decimal)
     if isinstance(features, Encoder):  # which may have the columns in another order
-        told: Any = {"delimiter": delimiter, "decimal": decimal, **columns}
-        log, notes = read(source, actions=actions, features=features, **told)
+        log, notes = load(source, roles, dialect, actions=actions, features=features)
         return rows_of(log), notes
-    table, engine = open_files(source, Dialect(delimiter, decimal)), local(1)
-    reading = look_over(table, arrays.roles_of(columns), actions=actions, features=features, engine=engine)
+    table, engine = open_files(source, dialect), local(1)
+    reading = look_over(table, roles, actions=actions, features=features, engine=engine)
     return Scan(table, reading, engine, progress), _assumed(reading)
 
 

@@ -16,7 +16,7 @@ from sparing.log.blocks import Blocks
 from sparing.log.labels import brief, whole_numbers
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, rows_of
-from sparing.log.walking import Statistic
+from sparing.log.walking import Total
 
 KEPT = "the set and the logged action's probability are kept"
 """What most formats keep of a full distribution."""
@@ -30,34 +30,23 @@ class Told:
     listed: np.ndarray
     smallest: int
 
-
-class Tally(Statistic[Log, Told]):
-    """Gathers it."""
-
-    def __init__(self, n_actions: int) -> None:
-        self.n_actions = n_actions
-
-    def zero(self) -> Told:
-        """No row, no action."""
-        none = np.zeros(self.n_actions, dtype=bool)
-        return Told(none, none, sys.maxsize)
-
-    def update(self, state: Told, block: Log, first_row: int) -> Told:
-        """Equal sets are looked at once."""
-        logged = state.logged | (block.counts > 0)
+    @classmethod
+    def of(cls, block: Log, first_row: int = 0) -> "Told":
+        """What a block tells; equal sets are looked at once."""
+        logged = block.counts > 0
         if not has_sets(block):
-            return Told(logged, state.listed, state.smallest)
+            return cls(logged, np.zeros_like(logged), sys.maxsize)
         support = block.support
         assert support.table is not None
         places = slice(None) if support.index is None else np.unique(support.index)
         sets = support.table[places]
-        listed = np.unpackbits(np.bitwise_or.reduce(sets, axis=0), count=self.n_actions).astype(bool)
+        listed = np.unpackbits(np.bitwise_or.reduce(sets, axis=0), count=block.n_actions).astype(bool)
         smallest = int(np.bitwise_count(sets).sum(axis=1, dtype=np.int64).min(initial=sys.maxsize))
-        return Told(logged, state.listed | listed, min(state.smallest, smallest))
+        return cls(logged, listed, smallest)
 
-    def merge(self, one: Told, other: Told) -> Told:
-        """What either has."""
-        return Told(one.logged | other.logged, one.listed | other.listed, min(one.smallest, other.smallest))
+    def __add__(self, other: "Told") -> "Told":
+        smallest = min(self.smallest, other.smallest)
+        return Told(self.logged | other.logged, self.listed | other.listed, smallest)
 
 
 class Passing:
@@ -66,20 +55,19 @@ class Passing:
     def __init__(self, log: AnyLog) -> None:
         self.rows = rows_of(log)
         self.header = self.rows.header
-        self._tally = Tally(self.header.n_actions)
-        self.told = self._tally.zero()
+        self.told = Told.of(self.header)
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """The rows in order, a block at a time, each with its first row."""
         for first, block in self.rows.blocks():
-            self.told = self._tally.update(self.told, block, first)
+            self.told += Told.of(block)
             yield first, block
             if self.rows.progress is not None:
                 self.rows.progress(first + block.n_rows, self.rows.n_rows)
 
     def beforehand(self) -> Told:
         """What all blocks tell, from a walk of its own."""
-        return self.rows.fold(self._tally)
+        return self.rows.fold(Total(Told.of)) or self.told
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,7 @@ def _told() -> Iterator[None]:
     """Say in our own words what the database could not do."""
     try:
         yield
-    except (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.LockedError) as error:
-        raise StoreError(str(error)) from error
-    except apsw.IOError as error:
+    except (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.LockedError, apsw.IOError) as error:
         raise StoreError(str(error)) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise LostError(str(error)) from error
