@@ -60,7 +60,7 @@ def test_every_interval_holds_its_value_and_lies_in_the_wider_one(kind, interval
     for seed in range(2):
         for support in (False, True):
             log, policy = adversarial(kind, seed, support=support)
-            for given in (None, (-1.0, 2.0)):
+            for given in (None, (4.0, 5.5) if kind == "positive" else (-1.0, 2.0)):
                 options = {"reward_range": given, "clip": 1.0 + 2 * (seed % 2)}
                 found = evaluate(log, policy, interval=interval, band=band, **options)
                 assert len(found.estimates) >= (0 if (kind, band) == ("zeros", "model") else 5)

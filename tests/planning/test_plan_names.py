@@ -7,8 +7,10 @@ import pytest
 
 from sparing.planning.page import draw
 from sparing.planning.result import Option, Plan
+from sparing.planning.slices import Slices
 
 WORLDS = 40
+ALIKE = Slices(np.arange(WORLDS), np.full(WORLDS, 10**9), WORLDS, 2)
 FOUND = [
     ("the log alone", None, None, 0, 489, 69),
     ("economical", 0.5, None, 14, 223, 15),
@@ -22,11 +24,10 @@ FOUND = [
 
 
 def option(name, price, tolerance, calls, regret, error):
-    luck = np.linspace(-1, 1, WORLDS)
-    luck *= np.sqrt(WORLDS) / luck.std(ddof=1)
-    return Option(
-        name, price, tolerance, "", np.full((WORLDS, 1), float(calls)), (regret + error * luck)[:, None], 2
-    )
+    luck = np.tile([-1.0, 1.0], WORLDS // 2)
+    luck /= ALIKE.error(luck)
+    calls = np.full((WORLDS, 1), float(calls))
+    return Option(name, price, tolerance, "", calls, (regret + error * luck)[:, None], ALIKE)
 
 
 @pytest.mark.parametrize("narrow", [False, True])

@@ -1,7 +1,7 @@
 """A table's columns: which plays which role, and what they hold as arrays; what does not fit is named with its row."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.columns import ColumnNames, Columns
+from sparing.log.columns import Columns
 from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json, number
 from sparing.log.sources import Source
 from sparing.log.support import EligibleSets
@@ -56,16 +56,6 @@ class Found:
 def distinct(*names: str | None) -> tuple[str, ...]:
     """The names that are given, once each."""
     return tuple(dict.fromkeys(name for name in names if name is not None))
-
-
-def roles_of(names: ColumnNames) -> Columns:
-    """The roles from a function's keywords; a keyword that is none of them is refused."""
-    roles = [role.name for role in fields(Columns)]
-    if unknown := sorted(set(names) - set(roles)):
-        raise TypeError(
-            f"unexpected keyword argument {unknown[0]!r}; columns are named by {', '.join(roles)}"
-        )
-    return Columns(**names)
 
 
 def find_columns(

@@ -5,7 +5,7 @@ Nothing heavy is imported here: the commands' help is made from it.
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -56,3 +56,13 @@ def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]
         return function
 
     return shown
+
+
+def roles_of(names: ColumnNames) -> Columns:
+    """The roles from a function's keywords; a keyword that is none of them is refused."""
+    roles = [role.name for role in fields(Columns)]
+    if unknown := sorted(set(names) - set(roles)):
+        raise TypeError(
+            f"unexpected keyword argument {unknown[0]!r}; columns are named by {', '.join(roles)}"
+        )
+    return Columns(**names)

@@ -8,8 +8,8 @@ import numpy as np
 
 from sparing.engines import Engine, Progress, engine_of
 from sparing.errors import LogError
-from sparing.log import arrays, labels
-from sparing.log.columns import ColumnNames, Columns, keywords_of
+from sparing.log import labels
+from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
 from sparing.log.features import Encoder
 from sparing.log.files import open_files
 from sparing.log.items import ItemTable
@@ -89,7 +89,7 @@ def scan(
     `engine` says where: `local` threads, `processes`, a Dask scheduler's address or client; see `sparing.engines`.
     `progress(done, total)` is told of every walk. The other keywords are those of `read_log`.
     """
-    roles, chosen = arrays.roles_of(columns), engine_of(engine, workers)
+    roles, chosen = roles_of(columns), engine_of(engine, workers)
     _check_table(source)
     table = open_files(source, Dialect(delimiter, decimal))
     reading = look_over(table, roles, actions=actions, features=features, engine=chosen, progress=progress)

@@ -15,8 +15,8 @@ from typing import Any, Unpack
 
 from sparing.engines import Progress
 from sparing.errors import LogError
-from sparing.log import arrays, labels
-from sparing.log.columns import ColumnNames, Columns, keywords_of
+from sparing.log import labels
+from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
 from sparing.log.features import Encoder
 from sparing.log.formats import (
     dsjson,
@@ -284,7 +284,7 @@ def read_log(
     named as the log's action column; its other columns, or what `item_features` says of them, are features of
     the actions. Items that were never logged become actions too.
     """
-    roles, dialect = arrays.roles_of(columns), Dialect(delimiter, decimal)
+    roles, dialect = roles_of(columns), Dialect(delimiter, decimal)
     log = _read(source, actions, format, features, roles, dialect)
     if items is None:
         return log

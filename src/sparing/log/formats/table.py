@@ -14,9 +14,9 @@ import pyarrow as pa
 from sparing.archive import replacing
 from sparing.engines import Progress, local
 from sparing.errors import LogError
-from sparing.log import arrays, checksums, labels
+from sparing.log import checksums, labels
 from sparing.log.blocks import Blocks
-from sparing.log.columns import ColumnNames, Columns, keywords_of
+from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
 from sparing.log.features import Encoder
 from sparing.log.files import open_files
 from sparing.log.formats.writing import Passing
@@ -40,7 +40,7 @@ def read(
     **columns: Unpack[ColumnNames],
 ) -> tuple[Log, list[str]]:
     """Read a table batch by batch, in memory proportional to the log itself, and say what its columns were taken for."""
-    roles = arrays.roles_of(columns)
+    roles = roles_of(columns)
     return load(source, roles, Dialect(delimiter, decimal), actions=actions, features=features)
 
 
@@ -72,7 +72,7 @@ def scan(
     **columns: Unpack[ColumnNames],
 ) -> tuple[Rows, list[str]]:
     """The same log as one that is walked; also of a folder, a pattern or a URI, by one worker."""
-    roles, dialect = arrays.roles_of(columns), Dialect(delimiter, decimal)
+    roles, dialect = roles_of(columns), Dialect(delimiter, decimal)
     if isinstance(features, Encoder):  # which may have the columns in another order
         log, notes = load(source, roles, dialect, actions=actions, features=features)
         return rows_of(log), notes
