@@ -1,7 +1,5 @@
 """How large a log's parts may be: numbers, which compiled code has built in."""
 
-from typing import Any
-
 MAX_ACTIONS = 1_000_000
 """Actions a log may have: everything that is kept for each of them must fit in memory."""
 
@@ -16,8 +14,3 @@ DEEPEST_LABEL = 16
 
 LONGEST_NUMBER = 100
 """Digits of a whole number; longer runs of digits are text."""
-
-
-def all_fit(values: Any) -> bool:
-    """Whether an array has no number that is too large, or missing; without a copy."""
-    return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)

@@ -11,9 +11,10 @@ from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.context_index import groups_of
 from sparing.log.features.encoder import Encoder
+from sparing.log.features.kinds import all_fit
 from sparing.log.items import Items
 from sparing.log.labels import brief
-from sparing.log.limits import LARGEST, all_fit
+from sparing.log.limits import LARGEST
 from sparing.log.support import EligibleSets, Support
 
 CONTRADICTION = 1e-4

@@ -13,7 +13,7 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log.features import cells
 from sparing.log.labels import brief, cut
-from sparing.log.limits import LARGEST, all_fit
+from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -339,3 +339,8 @@ class Bool(Column):
         """A range of a coordinate in words."""
         other = "not true" if self.gap else "false"
         return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")
+
+
+def all_fit(values: np.ndarray) -> bool:
+    """Whether an array has no number that is too large, or missing; without a copy."""
+    return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
