@@ -37,8 +37,8 @@ def changed(fault: Fault, source: Path) -> None:
     path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
 
 
-def killer(fault: Fault | None, place: Path) -> str:
-    """The first test that fails on the fault; nothing if it survives. Without a fault, all must pass."""
+def killer(fault: Fault | None, first: tuple[str, ...], place: Path) -> str:
+    """The first test that fails on the fault, those named first; nothing if it survives. Without a fault, all must pass."""
     source = place / "src"
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(HOUSE / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -49,7 +49,7 @@ def killer(fault: Fault | None, place: Path) -> str:
         "NUMBA_CACHE_DIR": str(place / "kernels"),
         "SPARING_STEPS": "1500",
     }
-    tests = [str(HOUSE / "tests" / name) for name in (*(fault.first if fault else ()), *KILLERS)]
+    tests = [str(HOUSE / "tests" / name) for name in (*first, *KILLERS)]
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "interpreted", "-W", "ignore", "-k", QUICK]
     command = [sys.executable, "-m", "pytest", *options, *dict.fromkeys(tests)]
     done = subprocess.run(command, cwd=HOUSE, env=environment, capture_output=True, text=True, check=False)
@@ -66,7 +66,7 @@ def main(words: list[str]) -> int:
     def tried(fault: Fault) -> tuple[Fault, str, float]:
         began, place = time.monotonic(), places.get()
         try:
-            return fault, killer(fault, place), time.monotonic() - began
+            return fault, killer(fault, fault.first, place), time.monotonic() - began
         finally:
             places.put(place)
 
@@ -74,7 +74,8 @@ def main(words: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         for number in range(AT_ONCE):
             places.put(Path(folder) / str(number))
-        if broken := killer(None, Path(folder) / "whole"):
+        every = tuple(name for fault in chosen for name in fault.first)
+        if broken := killer(None, every, Path(folder) / "whole"):
             raise SystemExit(f"without any fault: {broken}")
         for fault, found, seconds in pool.map(tried, chosen):
             if not found and not fault.equivalent:

@@ -34,7 +34,7 @@ class Fault:
 
 
 CHOOSING, SEARCH, DOUBTING = "engine/choosing.py", "engine/search.py", "engine/doubting.py"
-WORTH, RUNNING = "engine/worth.py", "engine/running.py"
+FORESEEING, WORTH, RUNNING = "engine/foreseeing.py", "engine/worth.py", "engine/running.py"
 SAMPLING, LEARNING, OPENING = "engine/sampling.py", "engine/learning.py", "engine/opening.py"
 
 FAULTS = (
@@ -502,15 +502,32 @@ FAULTS = (
     ),
     # What a call is worth.
     *(
-        Fault(f"worth: {name}", file, right, wrong, first=(ECONOMICAL,))
+        Fault(f"worth: {name}", file, right, wrong, first=(ECONOMICAL, "online/test_worth_bounds.py"))
         for name, file, right, wrong in (
             ("the price forgotten", WORTH, "enough) - t.price - loss", "enough) - loss"),
             ("the loss forgotten", WORTH, "enough) - t.price - loss", "enough) - t.price"),
             ("one call ahead", WORTH, "AHEAD = 128", "AHEAD = 1"),
             ("calls of the past", WORTH, "(left - n + 1) * (total / m) / n", "left * (total / m) / n"),
             ("its own rival", WORTH, "rival[j] if who[j] == slot else best[j]", "best[j]"),
-            ("untried actions without rivals", WORTH, "if blanks > 1 else", "if False else"),
-            ("means stand still", WORTH, "t.drift += moved / m", "pass"),
+            ("untried actions without rivals", FORESEEING, "if t.blanks > 1 else", "if False else"),
+            ("means stand still", FORESEEING, "t.hope[slot] += more", "pass"),
+            ("a gap that closes costs nothing", FORESEEING, "t.base[slot] += more", "pass"),
+            ("forms stand still", FORESEEING, "t.floor[slot] += more", "pass"),
+            (
+                "one who falls behind stays",
+                FORESEEING,
+                "who[j] == slot and mine >= rival[j]",
+                "who[j] == slot",
+            ),
+            ("a runner-up who falls stays", FORESEEING, "rival[j] <= mine <= best[j]", "mine <= best[j]"),
+            (
+                "noise that grows is not seen",
+                FORESEEING,
+                "t.unit * CRAMPED <= t.common <= t.unit",
+                "t.unit > 0.0",
+            ),
+            ("fewer calls bounded too low", WORTH, "curved * slower) /", "curved) /"),
+            ("slight contexts left out", WORTH, "form[i] = unit * rest * inverse[i]", "form[i] = 0.0"),
             (
                 "a chord too low",
                 WORTH,
@@ -524,7 +541,12 @@ FAULTS = (
                 "noise = t.common * t.common + t.misfit * t.misfit\n    n = 1",
                 "noise = t.common * t.common\n    n = 1",
             ),
-            ("retired actions count", WORTH, "(len(t.everyone) and not t.everyone[t.action[slot]])", "False"),
+            (
+                "retired actions count",
+                FORESEEING,
+                "(len(t.everyone) == 0 or t.everyone[t.action[slot]])",
+                "True",
+            ),
             ("never spent", CHOOSING, "if t.purse > 0 and t.left > 0.0:", "if t.left > 0.0:"),
             ("time stands still", RUNNING, "t.left -= t.passing", "t.left -= 0.0"),
         )

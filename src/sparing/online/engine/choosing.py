@@ -13,6 +13,7 @@ from sparing.log.limits import LARGEST
 from sparing.native.compiling import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.doubting import all_doubts, apart, doubt, plain_sum, sure
+from sparing.online.engine.foreseeing import catch_up
 from sparing.online.engine.learning import CONDITION, bound_after
 from sparing.online.engine.luck import WHO, uniform
 from sparing.online.engine.memory import Table
@@ -27,7 +28,7 @@ from sparing.online.engine.search import (
     mean_and_spread,
     untouched,
 )
-from sparing.online.engine.worth import catch_up, worth
+from sparing.online.engine.worth import worth
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)
 """Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""
@@ -208,13 +209,13 @@ def by_worth(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> C
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
-    if t.known != t.changes or t.unit != t.common:
+    if t.known != t.changes or t.common > t.unit:
         catch_up(t)
     norm = look_at_means(t, x, eligible, bounds)
     best, top = best_mean(t, x, norm, eligible)
     found, most, reason = NOBODY, 0.0, NOT_WORTH if t.purse > 0 else SPENT
     if t.purse > 0 and t.left > 0.0:
-        cut = (1.0 - 1e-12) * t.price / t.left - (0.5 + 1e-12) * t.drift
+        cut = (1.0 - 1e-12) * t.price / t.left
         first = untouched(t, eligible, NOBODY)
         for slot in range(t.used):
             if t.hope[slot] <= cut or (t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)):

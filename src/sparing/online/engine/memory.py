@@ -109,28 +109,30 @@ SCRATCH: Fields = {
 
 FORESIGHT: Fields = {
     # What is kept of the contexts x_j of the reservoir in one view, where calls are weighed by them; W slots, else 0.
-    "foreseen": (DOUBLE, "Wm"),  # x_j·θ̂
-    "reach": (DOUBLE, "Wm"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
-    "hope": (DOUBLE, "W"),  # no call is worth more a round to come, in any context; less half of `drift`
+    "foreseen": (DOUBLE, "mW"),  # x_j·θ̂
+    "reach": (DOUBLE, "mW"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
+    "hope": (DOUBLE, "W"),  # no call is worth more a round to come, in any context
     "base": (DOUBLE, "W"),  # nor more than this and mean_j slope_j·(x_jᵀΣx)²/σ² in x
     "slope": (DOUBLE, "Wm"),
     "form": (DOUBLE, "WP"),  # nor more than `floor` + xᵀQx, Q packed
     "floor": (DOUBLE, "W"),
-    "since": (DOUBLE, "W"),  # `drift` when Q was found
+    "due": (DOUBLE, "W"),  # what another action's reward adds to them
+    "owed": (DOUBLE, "W"),  # and what such rewards have added since they were found
     "reached": (WHOLE, "W"),  # the change after which `reach` was found
     "hoped": (WHOLE, "W"),  # and `hope`, `base` and `slope`
     "formed": (WHOLE, "W"),  # and Q
-    "weighed": (WHOLE, "W"),  # and an action was last looked at closely
-    "looks": (WHOLE, "W"),  # how often since then
+    "looks": (WHOLE, "W"),  # how often an action was looked at closely since then
+    "ranked": (WHOLE, "W"),  # whether a slot is among those that `best` and `rival` are of
     "best": (DOUBLE, "m"),  # the largest mean at x_j
     "rival": (DOUBLE, "m"),  # and the largest of all others
     "who": (WHOLE, "m"),  # whose slot has the largest
-    "whose": (WHOLE, "m"),  # and will have
+    "runner": (WHOLE, "m"),  # and whose the next
     "gap": (DOUBLE, "m"),  # how far an action's mean at x_j lies from mattering
     "move": (DOUBLE, "m"),  # how far a call may move it, but for a factor
+    "former": (WHOLE, "m"),  # `who` as it was
     "known": (WHOLE, ""),  # the number of changes that all this knows of
+    "blanks": (WHOLE, ""),  # how many untouched actions are ranked: none, one, or two for more
     "unit": (DOUBLE, ""),  # σ that it was found with
-    "drift": (DOUBLE, ""),  # how far `best` and `rival` have moved so far, in the mean over x_j
     "worth": (DOUBLE, ""),  # of the call that was chosen last, 0 for none
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 from sparing.native.compiling import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.algebra import times
+from sparing.online.engine.foreseeing import ROUGHLY
 from sparing.online.engine.memory import Table
 from sparing.online.engine.search import ABOVE
 
@@ -32,10 +33,13 @@ BLURRED = 1.0 + 1e-4
 """Half-widths are exact to this factor at least (learning.EXACT)."""
 
 PATIENCE = 16
-"""Looks at an action, while nothing changes, after which a form pays: finding it costs as much as so many."""
+"""Looks at an action after which a form pays: finding it costs as much as so many."""
 
-ROUGHLY = 1.0 + 1e-6
-"""Covers the rounding of the sums behind a form."""
+LASTING = 4
+"""Looks at an action after which bounds that were found before the last change are found anew."""
+
+SLIGHT = 1e-4
+"""Share of a form below which a context is not looked at closely."""
 
 
 @compiled
@@ -58,87 +62,30 @@ def psi_at_most(gap: float, s: float) -> float:
 
 
 @compiled
-def catch_up(t: Table) -> None:
-    """Bring what is foreseen up to what was learnt since: means at every x_j, and the best two of them."""
-    rows, fresh = t.reservoir, t.known < 0
-    rescaled = t.unit != t.common
-    for slot in range(t.used):
-        if fresh or t.changed[slot] > t.known:
-            for j in range(len(rows)):
-                t.foreseen[slot, j] = dot(t.theta[slot], rows[j])
-        if fresh or rescaled or t.changed[slot] > t.known:
-            forget(t, slot)
-    t.unit = t.common
-    _rank(t, fresh)
-    t.known = t.changes
-
-
-@compiled
-def untouched_actions(t: Table) -> int:
-    """How many actions share slot 0, retired ones apart."""
-    if len(t.everyone) == 0:
-        return len(t.slot) - t.touched[t.which]
-    many = 0
-    for action in range(len(t.slot)):
-        many += t.slot[action] == 0 and t.everyone[action]
-    return many
-
-
-@compiled
-def _rank(t: Table, fresh: bool) -> None:
-    """Find the best two means at every x_j, and note how far they moved."""
-    m, unseen, blanks = len(t.best), 1 + t.which, untouched_actions(t)
-    best, rival, who = t.gap, t.move, t.whose
-    for j in range(m):
-        best[j] = t.foreseen[0, j] if blanks > 0 else -math.inf
-        rival[j] = t.foreseen[0, j] if blanks > 1 else -math.inf
-        who[j] = 0
-    for slot in range(1, t.used):
-        if t.hidden[slot] & unseen or (len(t.everyone) and not t.everyone[t.action[slot]]):
-            continue
-        mine = t.foreseen[slot]
-        for j in range(m):
-            if mine[j] > best[j]:
-                best[j], rival[j], who[j] = mine[j], best[j], slot
-            elif mine[j] > rival[j]:
-                rival[j] = mine[j]
-    moved = 0.0
-    for j in range(m):
-        step = max(abs(best[j] - t.best[j]), abs(rival[j] - t.rival[j]))
-        if who[j] != t.who[j]:
-            step = max(step, abs(best[j] - t.rival[j]), abs(rival[j] - t.best[j]))
-        moved += step
-        t.best[j], t.rival[j], t.who[j] = best[j], rival[j], who[j]
-    if not fresh and moved < math.inf:
-        t.drift += moved / m
-        return
-    for slot in range(t.used):  # nothing is known of before, or only one action is left
-        forget(t, slot)
-
-
-@compiled
-def forget(t: Table, slot: int) -> None:
-    """What bounded the worth of an action does not any more."""
-    t.hope[slot], t.hoped[slot], t.formed[slot], t.weighed[slot] = math.inf, -1, -1, -1
+def aged(t: Table, slot: int, enough: float) -> bool:
+    """Whether what bounds an action's worth is best found anew: it may rule the action out, or was of no use for a while."""
+    if t.hoped[slot] < 0 or t.hoped[slot] == t.known:
+        return t.hoped[slot] < 0
+    return t.looks[slot] % LASTING == 0 or t.left * (t.hope[slot] - t.owed[slot]) <= enough
 
 
 @compiled
 def find_gaps(t: Table, slot: int) -> None:
     """Write `gap`: how far an action's mean at each x_j lies from that of the best other one."""
-    best, rival, who, gap, mine = t.best, t.rival, t.who, t.gap, t.foreseen[slot]
+    best, rival, who, gap, means = t.best, t.rival, t.who, t.gap, t.foreseen
     for j in range(len(gap)):
-        gap[j] = abs((rival[j] if who[j] == slot else best[j]) - mine[j])
+        gap[j] = abs((rival[j] if who[j] == slot else best[j]) - means[j, slot])
 
 
 @compiled
 def find_reach(t: Table, slot: int) -> float:
     """Write `reach`, sqrt(x_jᵀV⁻¹x_j), where the slot has changed; its root mean square."""
-    rows, reach, z, total = t.reservoir, t.reach[slot], t.vectors[0], 0.0
+    rows, reach, z, total = t.reservoir, t.reach, t.vectors[0], 0.0
     for j in range(len(reach)):
         if t.reached[slot] < t.changed[slot]:
             times(t.inverse[slot], rows[j], z)
-            reach[j] = BLURRED * math.sqrt(max(dot(z, rows[j]), 0.0))
-        total += reach[j] * reach[j]
+            reach[j, slot] = BLURRED * math.sqrt(max(dot(z, rows[j]), 0.0))
+        total += reach[j, slot] * reach[j, slot]
     t.reached[slot] = t.known
     return math.sqrt(total / len(reach))
 
@@ -151,11 +98,11 @@ def find_hope(t: Table, slot: int) -> float:
     a chord where s stays below g/u*, else a tangent at about what one call moves. As s_j(n)² ≤ n·(x_jᵀΣx)²/σ², that bounds
     ψ(g_j, s_j(n))/n for every n.
     """
-    reach, slope, m, base, total = t.reach[slot], t.slope[slot], len(t.gap), 0.0, 0.0
+    reach, slope, m, base, total = t.reach, t.slope[slot], len(t.gap), 0.0, 0.0
     usual = 0.5 * find_reach(t, slot)
     find_gaps(t, slot)
     for j in range(m):
-        gap, widest, slope[j] = t.gap[j], t.common * reach[j], 0.0
+        gap, widest, slope[j] = t.gap[j], t.unit * reach[j, slot], 0.0
         if not widest > 0.0:
             continue
         most = psi_at_most(gap, widest)
@@ -169,35 +116,44 @@ def find_hope(t: Table, slot: int) -> float:
             slope[j] = math.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi) / (2.0 * s)
             base += max(psi(gap, s) - slope[j] * s * s, 0.0)
     hope = ABOVE * total / m
-    t.hope[slot], t.hoped[slot] = hope - 0.5 * t.drift, t.known
+    t.hope[slot], t.hoped[slot], t.owed[slot] = hope, t.known, 0.0
     t.base[slot] = ROUGHLY * base / m + 1e-6 * hope
     return hope
 
 
 @compiled
 def find_form(t: Table, slot: int) -> None:
-    """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `hope` must be up to date."""
+    """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `hope` must have been found.
+
+    Where it counts for little, (z_jᵀx)² ≤ (x_jᵀV⁻¹x_j)·xᵀV⁻¹x is enough.
+    """
     rows, form, m, d = t.reservoir, t.form[slot], len(t.gap), t.theta.shape[1]
-    z, slope, noise = t.vectors[0], t.slope[slot], t.common * t.common
-    for i in range(len(form)):
-        form[i] = 0.0
+    inverse, z, slope, reach = t.inverse[slot], t.vectors[0], t.slope[slot], t.reach
+    unit, total, rest = ROUGHLY * t.unit * t.unit * thinned(t) / m, 0.0, 0.0
     for j in range(m):
-        weight, k = ROUGHLY * slope[j] * noise * thinned(t) / m, 0
-        if not weight > 0.0:
+        total += slope[j] * reach[j, slot] * reach[j, slot]
+    for j in range(m):
+        size = slope[j] * reach[j, slot] * reach[j, slot]
+        rest += size if size <= SLIGHT * total else 0.0
+    for i in range(len(form)):
+        form[i] = unit * rest * inverse[i]
+    for j in range(m):
+        if slope[j] * reach[j, slot] * reach[j, slot] <= SLIGHT * total:
             continue
-        times(t.inverse[slot], rows[j], z)
+        times(inverse, rows[j], z)
+        k = 0
         for i in range(d):
-            scaled = weight * z[i]
+            scaled = unit * slope[j] * z[i]
             for more in range(d - i):
                 form[k + more] += scaled * z[i + more]
             k += d - i
-    t.floor[slot], t.since[slot], t.formed[slot] = t.base[slot], t.drift, t.known
+    t.floor[slot], t.formed[slot], t.looks[slot] = t.base[slot], t.known, 0
 
 
 @compiled
 def thinned(t: Table) -> float:
-    """The share of a reward's variance that is not misfit."""
-    noise = t.common * t.common
+    """The share of a reward's variance that is not misfit, at most."""
+    noise = t.unit * t.unit
     return noise / (noise + t.misfit * t.misfit)
 
 
@@ -239,21 +195,25 @@ def gain(t: Table, square: float, enough: float) -> float:
     """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: what a call betters the rounds to come by.
 
     s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. Exact where it is
-    above `enough`, else some number that is not. ψ grows with n, so that the mean for n bounds those for fewer.
+    above `enough`, else some number that is not. ψ grows with n, and no faster than s² where s ≤ g/u*: that bounds the means for
+    fewer calls.
     """
     gap, move, m, left = t.gap, t.move, len(t.gap), t.left
     noise = t.common * t.common + t.misfit * t.misfit
     n = 1
     while 2 * n <= AHEAD and 2 * n <= left / 2:
         n *= 2
-    most, bound = -math.inf, math.inf
+    most, last, total, curved = -math.inf, n, math.inf, 0.0
     while n >= 1:
-        if (left - n + 1) * bound / n > max(most, enough):
-            factor, total = math.sqrt(n / (noise + n * square)), 0.0
+        slower = 1.0 - (n / last) * (noise + last * square) / (noise + n * square)
+        if (left - n + 1) * ABOVE * (total - curved * slower) / (m * n) > max(most, enough):
+            factor, last, total, curved = math.sqrt(n / (noise + n * square)), n, 0.0, 0.0
             for j in range(m):
-                total += psi(gap[j], move[j] * factor)
+                s = move[j] * factor
+                value = psi(gap[j], s)
+                total += value
+                curved += value if s * STEEPEST <= gap[j] else 0.0
             most = max(most, (left - n + 1) * (total / m) / n)
-            bound = ABOVE * total / m
         n //= 2
     return most
 
@@ -265,26 +225,22 @@ def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> flo
     `products` must hold those of x.
     """
     enough = (t.price + loss + beaten) * (1.0 - 1e-12)
-    if t.left * (t.hope[slot] + 0.5 * t.drift) <= enough:
+    if t.left * t.hope[slot] <= enough:
         return -math.inf
     if t.formed[slot] >= 0:
-        shape, floor = (
-            max(dot(t.form[slot], t.products), 0.0),
-            t.floor[slot] + 0.5 * (t.drift - t.since[slot]),
-        )
+        floor, shape = t.floor[slot], max(dot(t.form[slot], t.products), 0.0)
         if t.left * ABOVE * (floor + shape) <= enough:
             return -math.inf
         square = max(dot(t.inverse[slot], t.products), 0.0) / BLURRED
         if t.left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
             return -math.inf
-    if t.hoped[slot] < t.known and t.left * find_hope(t, slot) <= enough:
+    if aged(t, slot, enough) and t.left * find_hope(t, slot) <= enough:
         return -math.inf
+    t.looks[slot] += 1
+    if t.looks[slot] > PATIENCE and t.formed[slot] < t.hoped[slot]:
+        find_form(t, slot)
     square, total = find_moves(t, slot, x)
     share = ROUGHLY / ((t.common * t.common + t.misfit * t.misfit + square / BLURRED) * len(t.move))
-    t.looks[slot] = t.looks[slot] + 1 if t.weighed[slot] == t.known else 1
-    t.weighed[slot] = t.known
-    if t.looks[slot] > PATIENCE and t.formed[slot] < t.known:
-        find_form(t, slot)
     if t.left * ABOVE * (t.base[slot] + total * share) <= enough:
         return -math.inf
     find_gaps(t, slot)
