@@ -65,6 +65,14 @@ CASES = [
     (5, 3, 100, 0.05, 0.4, {"calls": 40}),
     (12, 3, 100, 0.02, 0.5, {}),
     (8, 2, 30, 0.01, 0.4, {"noise": 0.2, "prior_scale": 3.0}),  # a call can tell nearly all
+    (
+        6,
+        3,
+        60,
+        0.01,
+        0.7,
+        {"noise": 0.7, "prior_scale": 1.0, "prior_mean": [1.0, 1.0, 1.0]},
+    ),  # untried ones seem best
 ]
 
 

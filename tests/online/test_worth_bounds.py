@@ -21,6 +21,11 @@ def visible(learner, ahead):
     return slots[learner.active()]
 
 
+def means_of(learner):
+    """x_j·θ̂_a, in the mean over the reservoir (K,)."""
+    return (learner.sets.arrays.reservoir @ learner.sets.theta.T).mean(axis=0)
+
+
 def check(learner, rng, ahead=False):
     """Compare with plain NumPy; the largest share of a bound that the truth took, of `hope` and of the forms."""
     sets, slots = learner.sets, visible(learner, ahead)
@@ -50,6 +55,9 @@ def check(learner, rng, ahead=False):
         assert truth <= line * (1 + 1e-9)
         if kept(learner, "formed", ahead)[slot] >= 0:
             form = unpacked(kept(learner, "form", ahead)[slot], learner.n_features)
+            if kept(learner, "hoped", ahead)[slot] <= kept(learner, "formed", ahead)[slot]:
+                moves = sigma**2 * (reservoir @ inverse @ x) ** 2 * sigma**2 / (sigma**2 + misfit**2)
+                assert x @ form @ x >= (slope * moves).mean()
             bound = kept(learner, "floor", ahead)[slot] + x @ form @ x
             assert truth <= bound * (1 + 1e-9)
             shares[1] = max(shares[1], truth / bound)
@@ -69,10 +77,10 @@ def test_what_is_kept_holds_while_others_learn(more):
     learner = sparing.economical(log, call_cost=0.005, horizon=4000, seed=2, **more)
     truth = np.vstack([world.theta, world.theta[3] + 0.2])
     found, forms, waiting, calls = 0.0, 0.0, [], 0
-    for t in range(300):
-        if t == 100:
-            learner.retire(learner.action_names[2])
-        if t == 150:
+    for t in range(150):
+        if t == 50:
+            learner.retire(learner.action_names[means_of(learner).argmax()])
+        if t == 80:
             learner.add_action("new")
         x = rng.random(3)
         decision = learner.decide(x)
@@ -85,7 +93,7 @@ def test_what_is_kept_holds_while_others_learn(more):
             action = learner.index(decision.action)
             waiting.append((decision, truth[action] @ x + 0.8 * rng.standard_normal()))
             rng.shuffle(waiting)
-        while len(waiting) > 3 * (t % 50 < 25):
+        while len(waiting) > 3 * (t % 40 < 20):
             learner.update(*waiting.pop())
     assert calls > 20
     assert found > 0.5  # bounds that say something
