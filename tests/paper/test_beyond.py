@@ -22,6 +22,7 @@ SIZE = Size(20, 5, 6000)
 TINY = replace(
     QUICK,
     seeds=(100, 101, 102, 103),
+    further=(),
     sizes=(SIZE,),
     supports=("per-context", "never-logged", "sharpened"),
     rounds=500,
@@ -88,6 +89,34 @@ def test_totals_and_their_differences_by_hand(found):
             and row["name"] == "economical"
         )
         assert row["total"] == pytest.approx(mine.mean())
+
+
+def test_on_further_seeds_ours_meet_the_log_alone_and_nobody_else(found):
+    setting = replace(TINY, further=(2000, 2001))
+    more = replace(setting, seeds=(), variants=(), budget_supports=())
+    units = EXPERIMENT.units(more)
+    assert {record["name"] for unit in units for record in unit["learners"]} == {"log_alone", "economical"}
+    assert {unit["seed"] for unit in units} == {2000, 2001}
+    pairs = [*found, *((unit, EXPERIMENT.run(unit)) for unit in units)]
+    analysis, before = EXPERIMENT.analyse(setting, pairs), EXPERIMENT.analyse(TINY, found)
+    assert analysis.tables == before.tables, "means stand side by side on the seeds that all have"
+    mine, theirs = (
+        over_seeds(pairs, "never-logged", name, "regret", **at)
+        + 0.2 * 2.0 * over_seeds(pairs, "never-logged", name, "calls", **at)
+        for name, at in (("economical", {"price": 0.2}), ("log_alone", {}))
+    )
+    assert len(mine) == 6
+    was, now = (
+        {
+            row["other"]: row["value"]
+            for row in rows(numbers["differences"]["totals"])
+            if (row["kind"], row["place"], row["price"]) == ("world", "never-logged", 0.2)
+        }
+        for numbers in (before.numbers, analysis.numbers)
+    )
+    assert now["log_alone"] == pytest.approx((mine - theirs).mean())
+    assert {**was, "log_alone": 0} == {**now, "log_alone": 0}
+    assert any("on 6 seeds, the others on 4" in note for note in analysis.numbers["notes"])
 
 
 def test_the_sentences_say_where_ours_lose_and_only_there(found):
@@ -301,7 +330,7 @@ def test_the_settings_in_use_stand_in_the_grid_and_its_seeds_stand_in_no_compari
     for where, chosen in vars(TUNED).items():
         for one in chosen:
             assert one in list(tuning.grid(where, one.algorithm))
-    assert not set(tuning.SEEDS) & set(FULL.seeds)
+    assert not set(tuning.SEEDS) & {*FULL.seeds, *FULL.further}
     assert 0 <= tuning.regret(SQUARE, Synthetic(features=3, rows=3000, rounds=30)) < 30
 
 

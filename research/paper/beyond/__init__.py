@@ -16,7 +16,8 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
     """Means over seeds, totals at each price, paired differences, and what they say in words, losses included."""
     runs = comparing.gather(results)
     found = comparing.differences(setting, runs)
-    sharpened = comparing.sharpened(setting, runs)
+    shared = runs.among("seed", setting.seeds)  # means stand side by side: on seeds that all have
+    sharpened = comparing.sharpened(setting, shared)
     numbers = {
         "outside": _versions(results),
         "data": {
@@ -30,9 +31,9 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
         "notes": telling.notes(setting, found, sharpened),
     }
     tables = {
-        "totals": comparing.totals(comparing.priced(setting, runs)),
-        "budgets": comparing.budgets(runs),
-        **{kind: comparing.points(runs, kind) for kind in (WORLD, CLASSES, ROUTING)},
+        "totals": comparing.totals(comparing.priced(setting, shared)),
+        "budgets": comparing.budgets(shared),
+        **{kind: comparing.points(shared, kind) for kind in (WORLD, CLASSES, ROUTING)},
     }
     return Analysis(numbers, tables)
 

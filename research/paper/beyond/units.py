@@ -28,6 +28,8 @@ def units(setting: Setting) -> list[Record]:
 def _worlds(setting: Setting) -> Iterator[Record]:
     for size, support, seed in itertools.product(setting.sizes, setting.supports, setting.seeds):
         yield _world(setting, size, support, seed, _live(setting))
+    for size, support, seed in itertools.product(setting.sizes, setting.supports, setting.further):
+        yield _world(setting, size, support, seed, [{"name": "log_alone"}, *_priced(setting)])
 
 
 def _budgets(setting: Setting) -> Iterator[Record]:
@@ -127,8 +129,11 @@ def _live(setting: Setting) -> list[Record]:
 def _compared(setting: Setting, others: list[Record]) -> list[Record]:
     """The log alone and who calls every round, `others`, and `economical` at each price."""
     always = {"name": "warm_started", "radius_scale": setting.radius_scale}
-    prices = ({"name": "economical", "price": price} for price in setting.prices)
-    return [{"name": "log_alone"}, {"name": "greedy"}, always, *others, *prices]
+    return [{"name": "log_alone"}, {"name": "greedy"}, always, *others, *_priced(setting)]
+
+
+def _priced(setting: Setting) -> Iterator[Record]:
+    return ({"name": "economical", "price": price} for price in setting.prices)
 
 
 def _tolerant(name: str, tolerances: tuple[float, ...], **more: float) -> Iterator[Record]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from research.learners import LEARNERS
 from research.paper.beyond.comparing import ALONE, OURS
 from research.paper.beyond.setting import SHIFT, Setting, Size
-from research.paper.beyond.telling import CHANCE, told
+from research.paper.beyond.telling import CHANCE, further, told
 from research.paper.beyond.tuning import DATA, WEIGHT
 from research.paper.beyond.units import CLASSES, ROBUST, ROUTING, WORLD
 from research.paper.beyond.vowpal import Tuned
@@ -122,7 +122,8 @@ def _totals(setting: Setting, analysis: Analysis) -> Plate:
         panels,
         see="Across: the price of one call, in deviations of the noise. Up: regret + price·calls, as a share of what never calling "
         "(the log alone) costs; below 1 calls repaid themselves. Lower is better; both axes logarithmic.",
-        lost=f"{analysis.numbers['losses']['totals']} {CHANCE}",
+        lost=f"{analysis.numbers['losses']['totals']} {CHANCE}"
+        + (f" {further(setting)}" if setting.further else ""),
         regime=f"{_logging(setting)}; {'; '.join(size.text for size in setting.sizes)}; T = {setting.rounds:,}, otherwise as in the "
         f"frontiers (radius_scale {setting.radius_scale:g}, no guarantee). Economical was told the price and the horizon, the others run the same at every "
         f"price. Means over {_seeds(rows.where(name=OURS))} seeds with 95 % bars of the paired difference. {MEANT}",
