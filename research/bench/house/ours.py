@@ -79,6 +79,10 @@ REGIMES: dict[str, tuple[str, dict[str, Any]]] = {
         "confident",
         {"tolerance": 6.0, "noise": 2.0, "prior_scale": 1.0, "spot_check": 0.0},
     ),
+    "confident, a run": (
+        "confident",
+        {"tolerance": 1.0, "noise": 2.0, "prior_scale": 1.0, "spot_check": 0.0},
+    ),
     "economical, skipping": ("economical", {**PRICED, "call_cost": 0.2, "horizon": 10_000}),
 }
 """Which learner, and how: `cold` has seen nothing, the others a log with `rows_an_action` rows of every action.

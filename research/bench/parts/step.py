@@ -13,6 +13,7 @@ COMPILED = "ours, worst regime, compiled part"
 CERTIFIED, CONFIDENT, UNCHECKED = "ours, certified", "ours, confident", "ours, confident without spot checks"
 ECONOMICAL = "ours, economical"
 SURE, THRIFTY = "ours, confident, skipping", "ours, economical, skipping"
+SURE_RUN, THRIFTY_RUN = "ours, confident, a run", "ours, economical, a run"
 OBP, SQUARE_CB = "OBP LinUCB", "VW SquareCB"
 NUMPY, NUMBA = "NumPy, one product", "Numba, all arms"
 SCAN, PACKED = "limit: read every θ once", "limit: read every V⁻¹ once"
@@ -43,6 +44,9 @@ CHECK_TARGET = 1.5
 
 SKIP_TARGET, LIVED, WEIGHED = 2.0, 3000, 1000
 """Times the cost of a skipped round that weighing may bring it to; rounds lived through before; and the most actions tried with."""
+
+RUN_PATIENCE = 20.0
+"""Times the patience of a round that a run has."""
 
 COLD_TARGETS = {NUMPY: {"10000 × 64": 1000.0}}
 WORST_TARGETS = {NUMBA: {"20 × 10": 1.0, "26 × 17": 1.0, "1000 × 32": 2.0, "10000 × 64": 1.0}}
@@ -113,17 +117,27 @@ def _ours(setting: BenchmarkSetting, spec: dict[str, Any]) -> list[Entry]:
 
 
 def _weighing(spec: dict[str, Any], patience: float, log: str) -> list[Entry]:
-    """`economical` in rounds that it asks about and in rounds that it does not, these beside `confident`."""
+    """`economical` in rounds that it asks about and, beside `confident`, in rounds that it does not and in a run's first rounds."""
+    run = {**spec, "fresh": True}
     lived = f"{log}, σ = 2; {LIVED:,} rounds lived through before, no spot checks"
     asked = f"price 10⁻⁶, 10⁶ rounds to come: nearly every round called; {log}, σ = 2"
+    begun = f"{log}, σ = 2; its first {LIVED:,} rounds, asked about or not, no spot checks"
     skipping = {**spec, "lived": LIVED}
+    priced = "price .2, 10,000 rounds in all"
     return [
         ours(ECONOMICAL, "economical", asked, spec, patience, most=1000),
         *(
             Entry("ours", "skip", title, f"{told}; {lived}", {**skipping, "regime": regime}, patience, 4000)
             for title, regime, told in (
                 (SURE, "confident, skipping", "tolerance 6"),
-                (THRIFTY, "economical, skipping", "price .2, 10,000 rounds in all"),
+                (THRIFTY, "economical, skipping", priced),
+            )
+        ),
+        *(
+            ours(title, regime, f"{told}; {begun}", run, RUN_PATIENCE * patience, most=LIVED)
+            for title, regime, told in (
+                (SURE_RUN, "confident, a run", "tolerance 1"),
+                (THRIFTY_RUN, "economical, skipping", priced),
             )
         ),
     ]
@@ -138,24 +152,25 @@ def _peer_regime(child: str) -> str:
 def ratios(measured: Sequence[Measurement], size: str) -> list[Ratio]:
     """Everyone beside ours, in the regimes that compare."""
     regimes = {COLD: {**TARGETS, **COLD_TARGETS}, WARM: TARGETS, WORST: {}, COMPILED: WORST_TARGETS}
-    apart = (CERTIFIED, CONFIDENT, UNCHECKED, ECONOMICAL, SURE, THRIFTY)
+    apart = (CERTIFIED, CONFIDENT, UNCHECKED, ECONOMICAL, SURE, THRIFTY, SURE_RUN, THRIFTY_RUN)
     others = [m for m in measured if m.contender not in (*regimes, *apart)]
     found = []
-    checked, unchecked = shown(CONFIDENT, measured), shown(UNCHECKED, measured)
-    if checked is not None and unchecked is not None:
-        found.append(ratio(checked, unchecked, of=COST, target=CHECK_TARGET))
-    thrifty, sure = shown(THRIFTY, measured), shown(SURE, measured)
-    if thrifty is not None and sure is not None:
-        found.append(ratio(thrifty, sure, of=COST, target=SKIP_TARGET))
+    for dear, plain, most in (
+        (CONFIDENT, UNCHECKED, CHECK_TARGET),
+        (THRIFTY, SURE, SKIP_TARGET),
+        (THRIFTY_RUN, SURE_RUN, None),
+    ):
+        one, other = shown(dear, measured), shown(plain, measured)
+        if one is not None and other is not None:
+            found.append(ratio(one, other, of=COST, target=most))
     for mine, targets in regimes.items():
         ours = shown(mine, measured)
         if ours is None:
             continue
-        for other in others:
-            compared = _compared(mine, other.contender)
-            if compared:
-                goal = targets.get(other.contender, {}).get(size)
-                found.append(ratio(ours, other, target=goal))
+        for rival in others:
+            if _compared(mine, rival.contender):
+                goal = targets.get(rival.contender, {}).get(size)
+                found.append(ratio(ours, rival, target=goal))
     return found
 
 
