@@ -1,7 +1,8 @@
 """What a setting may be: one check and one wording for each kind, wherever it is set."""
 
+import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sparing.errors import SettingError
@@ -35,6 +36,14 @@ def among(name: str, value: Any, known: Iterable[str], *, hint: str = "") -> str
     if value not in listed:
         raise SettingError(f"{name}={value!r}; must be one of {', '.join(listed)}{hint}")
     return str(value)
+
+
+def known_name(name: str, known: Sequence[str]) -> None:
+    """Refuse a setting that is none of those known, with the one that may have been meant."""
+    if name not in known:
+        alike = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean {alike[0]}? K" if alike else "k"
+        raise SettingError(f"unknown setting {name!r}: {meant}nown are {', '.join(known)}")
 
 
 def reward_range(value: Any, *, apart: bool = False) -> tuple[float, float] | None:

@@ -63,3 +63,12 @@ def test_an_interrupted_command_leaves_nothing(source):
     assert (running.returncode, told) == (130, "")
     assert said == "sparing: interrupted; nothing half-written is left behind\n"
     assert list(source.parent.iterdir()) == [source]
+
+
+def test_a_text_file_with_decimal_commas_is_converted(tmp_path):
+    lines = (f"{i},5;{'ab'[i % 2]};0,{i % 10}\n" for i in range(30))
+    (tmp_path / "log.csv").write_text("price;action;reward\n" + "".join(lines))
+    words = ["--option", "decimal=,", "--option", "delimiter=;"]
+    told, wrong = sparing("convert", tmp_path / "log.csv", tmp_path / "log.parquet", *words).communicate()
+    assert told.startswith("Log(30 rows, 2 actions"), wrong
+    assert "price: number" in told

@@ -212,3 +212,10 @@ def test_learn_lists_what_is_played(tmp_path):
     assert " 0.0%" not in done.stdout
     wrong = run("learn", tmp_path / "log.parquet", "--holdout", "30", "--out", tmp_path / "p.sparing")
     assert "must be in (0, 1), such as 0.3; 0 holds nothing out" in str(wrong.exception)
+
+
+def test_no_workers_are_one_a_core_in_every_command(path):
+    short = ["--horizon", "5", "--worlds", "19", "--learners", "moful", "--json"]
+    some, none = (run("plan", path, *short, "--workers", count) for count in (1, 0))
+    assert none.exit_code == 0, none.exception
+    assert none.stdout == some.stdout

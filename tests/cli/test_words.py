@@ -83,6 +83,7 @@ WRONG = {
         ("--policy uniform --taught nix", "--taught nix"),
         ("--policy uniform --methods nix", "known are dm"),
         ("--policy action:nix", "unknown action 'nix'"),
+        ("--policy action:nix", "Name all that may be played with --actions"),
     ],
     "plan": [
         ("--worlds 3", "--worlds 3"),

@@ -82,3 +82,23 @@ def test_a_table_is_no_log(work):
         (LogError, SettingError), match=r"got a dict; expected a Log. Read one with sparing.read_log"
     ):
         work({"a": [1]})
+
+
+@pytest.mark.parametrize("walked", [False, True])
+def test_an_action_without_a_row_has_no_value_where_nothing_was_said_of_support(monkeypatch, walked):
+    if walked:
+        monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
+        monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 512)
+    log = logged()
+    found = evaluate(log, ConstantPolicy(log.action_names, "gold"))
+    assert {each.method for each in found.estimates} == {"dm", "mlips"}
+    for each in found.estimates:
+        assert each.untold, each
+        assert each.refused
+        assert each.cells[1].startswith("unknown")
+    part = evaluate(log, UniformPolicy(log.action_names), methods=["dm"])["dm"]
+    assert not part.untold
+    assert (
+        "33.3% of the policy's mass is on actions that have no row: no estimate here knows their rewards"
+        in part.notes
+    )

@@ -412,12 +412,24 @@ def test_frames_rows_and_mappings_are_one():
         encoder.named(frame.iloc[:2])
 
 
+@pytest.mark.parametrize("nothing", [pd.NA, pd.NaT, float("nan"), np.datetime64("NaT"), ""])
+@pytest.mark.parametrize("column", ["age", "country", "member", "seen_at"])
+def test_whatever_stands_for_a_missing_value_is_none(column, nothing):
+    table = raw_table(40)
+    encoder = fitted(table)
+    row = row_of(table, 1, encoder.by_column)
+    assert np.array_equal(encoder.encode({**row, column: nothing}), encoder.encode({**row, column: None}))
+
+
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
         ("age", "forty", "age is 'forty'; expected a finite number"),
         ("age", float("inf"), "age is inf; expected a finite number"),
         ("age", [1.0], "age is .* expected a finite number"),
+        ("age", np.array([1.0, 2.0]), "age is array.* expected a finite number"),
+        ("country", np.array(["NZ", "CH"]), "country is array.* expected a text"),
+        ("seen_at", np.array([1, 2]), "seen_at is array.* expected a date or moment"),
         ("country", [1], "country is .* expected a text"),
         ("country", {"a": 1}, "country is .* expected a text"),
         ("member", "perhaps", "member is 'perhaps'; expected true or false"),

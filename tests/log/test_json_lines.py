@@ -61,7 +61,6 @@ def test_it_is_read_as_the_frame_that_pandas_makes(tmp_path, name):
     [
         ([{"a": 1}, [2]], r"log\.jsonl, line 2: \[2\]; expected an object a line"),
         ([{"a.b": 1, "a": {"b": 2}}], r"line 1 names 'a\.b' twice"),
-        ([{"a": 1}, {"a": "x"}], r"'a' does not make a column"),
         ([{"model": "haiku", "a": 1}], "no reward column 'quality'"),
     ],
 )
@@ -83,3 +82,66 @@ def test_it_is_not_written(tmp_path):
         with pytest.raises(LogError, match=r"\.parquet, \.pq, \.csv"):
             write()
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_whole_numbers_beyond_64_bits_are_read(tmp_path):
+    lines = [
+        {**row, "id": 2**63 + i * 10**6, "size": [2**70, 0.5][i % 2], "model": 10**20 + i % 2}
+        for i, row in enumerate(rows())
+    ]
+    names = [str(10**20), str(10**20 + 1)]
+    log = sparing.read_log(written(tmp_path / "log.jsonl", lines), action="model", reward="quality")
+    assert log.action_names == tuple(names)
+    assert [log.action_names[a] for a in log.actions] == [names[i % 2] for i in range(N)]
+    assert "id: number" in log.encoder.described()
+    assert "size: number" in log.encoder.described()
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (
+            {3: "x", 9: 1},
+            r"log\.jsonl, line 13: 'odd' is 1, a number, but it is 'x', a text, at line 7; expected",
+        ),
+        (
+            {0: True, 1: 0},
+            r"line 5: 'odd' is 0, a number, but it is True, a truth value, at line 4; expected",
+        ),
+        ({0: [1.0], 1: 0}, r"line 5: 'odd' is 0, a number, but it is \[1\.0\], a list, at line 4; expected"),
+        ({0: [1.0, "x"]}, r"log\.jsonl: 'odd' does not make a column: .*\. Make it one kind"),
+    ],
+)
+def test_a_field_of_several_kinds_is_told_with_its_lines_where_it_is_used(tmp_path, odd, said):
+    lines = [{**row, "odd": odd.get(i)} for i, row in enumerate(rows())]
+    path = written(tmp_path / "log.jsonl", lines)
+    path.write_bytes(b"\n\n\n" + path.read_bytes())
+    for roles in (ROLES, {**ROLES, "reward": "odd"}, {**ROLES, "contexts": ["odd"]}):
+        with pytest.raises(LogError, match=said) as told:
+            sparing.read_log(path, **roles)
+        assert "contexts=[...]" in str(told.value)
+    log = sparing.read_log(path, **ROLES, contexts=["prompt.lang", "embedding"])
+    assert log.n_rows == N
+
+
+def test_lists_of_anything_but_numbers_are_left_out(tmp_path):
+    tags = ([], ["a"], ["a", "b"], None)
+    lines = [{**row, "tags": tags[i % 4], "none": [], "parts": [{"x": 1}]} for i, row in enumerate(rows())]
+    log = sparing.read_log(written(tmp_path / "log.jsonl", lines), **ROLES)
+    kinds = log.encoder.described()
+    assert all(f"{name}: left out, a column of list<" in kinds for name in ("tags", "none", "parts"))
+
+
+def test_vectors_of_several_lengths_are_told_with_what_to_do(tmp_path):
+    lines = [{**row, "embedding": [1.0] * (2 + (i > 4))} for i, row in enumerate(rows())]
+    with pytest.raises(
+        LogError, match=r"embedding at row 5 is .*; expected a list of 2 finite numbers.*contexts="
+    ):
+        sparing.read_log(written(tmp_path / "log.jsonl", lines), **ROLES)
+
+
+def test_what_json_does_not_have_is_told_with_null(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"model": "mini", "quality": NaN}\n')
+    with pytest.raises(LogError, match=r"line 1 is not whole JSON .NaN is not a number; write null"):
+        sparing.read_log(path, **ROLES)

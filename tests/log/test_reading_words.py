@@ -73,3 +73,12 @@ def test_a_header_alone(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("day,offer,sale\n")
     assert "has no rows with an action; expected a row for each decision" in refused(path)
+
+
+@pytest.mark.parametrize(("yes", "no"), [("True", "False"), ("yes", "no"), ("t", "f"), (" TRUE ", "false")])
+def test_a_reward_that_is_true_or_false_in_a_text_file_is_1_or_0_as_in_a_frame(tmp_path, yes, no):
+    path = tmp_path / "log.csv"
+    path.write_text(TABLE.replace(",1\n", f",{yes}\n").replace(",0\n", f",{no}\n"))
+    assert sparing.read_log(path, **ROLES).rewards.tolist() == [1.0, 0.0]
+    frame = pd.DataFrame({"day": [1, 2], "offer": ["a", "b"], "sale": [True, False]})
+    assert sparing.read_log(frame, **ROLES).rewards.tolist() == [1.0, 0.0]

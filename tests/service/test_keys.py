@@ -223,7 +223,8 @@ def opened(settings):
 def test_nothing_is_served_beyond_this_machine_without_a_key(tmp_path, host):
     settings = Settings(tmp_path / "store", host=host)
     with pytest.raises(SettingError, match="open to everyone"):
-        opened(settings)
+        asyncio.run(Service(settings).open())
+    assert not settings.folder.exists()
     added_key(settings, "gone", "admin", revoked=1)
     with pytest.raises(SettingError, match="sparing keys add"):
         opened(settings)

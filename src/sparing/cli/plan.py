@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     seed=(0, "Draws the worlds."),
-    workers=(int, "Threads; default: one a core."),
+    workers=(0, "Threads; 0: one a core."),
 )
 def plan(
     log: reading.GivenLog,
@@ -66,6 +66,7 @@ def plan(
     if tolerances:
         settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
     settings["learners"] = reading.words(learners) or COMPARED
+    settings["workers"] = settings["workers"] or None
     rows = log.open()
     with reading.walking("simulating worlds", rows) as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}

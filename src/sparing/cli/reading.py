@@ -298,7 +298,9 @@ def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
     for name in names:
         if as_text(name) == text:
             return name
-    raise SettingError(f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}")
+    raise SettingError(
+        f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}. Name all that may be played with --actions"
+    )
 
 
 def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
@@ -332,7 +334,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
 
 
 def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:
-    """Settings written as NAME=VALUE: numbers where they read as such, tuples where there are commas."""
+    """Settings written as NAME=VALUE: numbers where they read as such, tuples where commas part something."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")
@@ -344,7 +346,7 @@ def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = 
 
 def _value(text: str) -> Any:
     parts = text.split(",")
-    if len(parts) > 1:
+    if len(parts) > 1 and any(parts):
         return tuple(_value(part) for part in parts)
     from sparing.log.labels import WHOLE_NUMBER, number
 

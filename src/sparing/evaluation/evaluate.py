@@ -23,6 +23,9 @@ from sparing.settings import among, share
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
 
+ALL = 1 - 1e-9
+"""A share of the policy that is all of it, but for rounding."""
+
 UNSEEN = 0.005
 """A larger share of the policy that the weights miss beyond chance is told."""
 
@@ -260,8 +263,11 @@ def _pending(
 
 
 def _sample(figures: Figures, of: Material, confidence: float) -> Sample:
-    """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave."""
-    effective = figures.effective
+    """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave.
+
+    None is behind a policy that plays only what has no row, whatever a model makes of it.
+    """
+    effective = figures.effective if of.untried < ALL else 0.0
     expected = EXPECTED_OF_FEW if effective < FEW and not figures.model else EXPECTED
     unseen = 0.0 if figures.lack is None else figures.lack.beyond_chance(expected)
     error, lift = figures.fit
@@ -291,11 +297,13 @@ def _notes(figures: Figures, of: Material, sample: Sample, refusal: str) -> Iter
         yield "the support is unknown: what this leaves out cannot be bounded"
     if of.log.support.kind == "estimated":
         yield "support and propensities are estimated"
-    if of.untried > 0:
+    if of.untried > 0 and of.log.support.known:
         yield (
             f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
             "no estimate here knows their rewards, and no interval counts them"
         )
+    elif of.untried > 0:
+        yield f"{of.untried:.1%} of the policy's mass is on actions that have no row: no estimate here knows their rewards"
     if refusal:
         yield f"no interval: {refusal}"
     if sample.fit_error > 0:

@@ -23,7 +23,7 @@ from sparing.policies.policy import Policy
 class Facts:
     """Sums over all rows: counts (K,) N_a, logged propensities, and what the policy adds to them.
 
-    supported (K,): Σ π(a|x_i) over rows that support a. missing: Σ of the mass outside the support, or of 1 − w_i where
+    supported (K,): Σ π(a|x_i) over rows that support a, or of all where that is unknown. missing: Σ of the mass outside the support, or of 1 − w_i where
     that is unknown. pulls: `Ingredients.pull` (K, d), of all pairs and, where the support is known, of those supported.
     """
 
@@ -42,8 +42,8 @@ class Facts:
         missing = 1 - of.weights if outside is None and weighed else np.zeros(0)
         supported = np.zeros(block.n_actions)
         for rows, chances in of.blocks():
-            if block.support.known:
-                supported += np.where(block.support.mask(rows), chances, 0.0).sum(axis=0)
+            inside = np.where(block.support.mask(rows), chances, 0.0) if block.support.known else chances
+            supported += inside.sum(axis=0)
         pairs = (False, True) if block.support.known else (False,)
         return cls(
             block.n_rows,

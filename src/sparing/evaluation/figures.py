@@ -70,7 +70,7 @@ class Material(ABC):
     """A log and a policy, as estimates are made of them.
 
     `log` is the log, or where that is walked its header. range_known is False where the reward range is that of the rewards seen; untried is the
-    policy's mass on actions that the support allows but that have no row; linear_notes say what speaks against a linear reward model.
+    policy's mass on actions that the support allows, or is not known to forbid, but that have no row; linear_notes say what speaks against a linear reward model.
     """
 
     log: Log

@@ -115,11 +115,11 @@ class Ingredients:
 
     @cached_property
     def untried(self) -> float:
-        """The policy's mass on actions that the support allows but that have no row at all."""
-        never, mass = self.log.counts == 0, 0.0
-        if never.any() and self.log.support.known:
-            for rows, chances in self.blocks():
-                mass += float((chances * self.log.support.mask(rows))[:, never].sum())
+        """The policy's mass on actions that the support allows, or is not known to forbid, but that have no row at all."""
+        never, support, mass = self.log.counts == 0, self.log.support, 0.0
+        for rows, chances in self.blocks() if never.any() else ():
+            allowed = chances * support.mask(rows) if support.known else chances
+            mass += float(allowed[:, never].sum())
         return mass / self.log.n_rows
 
     @cached_property

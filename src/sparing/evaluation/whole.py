@@ -91,7 +91,7 @@ class Gathered:
 
     @property
     def untried(self) -> float:
-        """The policy's mass on actions that the support allows but that have no row at all."""
+        """The policy's mass on actions that the support allows, or is not known to forbid, but that have no row at all."""
         return float(self.facts.supported[self.facts.counts == 0].sum()) / self.facts.rows
 
     @cached_property

@@ -239,7 +239,7 @@ def _one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *,
     numbers = np.empty(len(values))
     for position, value in enumerate(values):
         try:
-            numbers[position] = np.nan if value is None else _number(value)
+            numbers[position] = np.nan if value is None else _number(value, truths=not feature)
         except (TypeError, ValueError, OverflowError):
             mend = "Write a number without signs of thousands, percent or money, or drop the row"
             if feature:
@@ -250,9 +250,14 @@ def _one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *,
     return numbers
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, *, truths: bool) -> float:
+    """A cell as a float; with `truths`, words for truth values are 1 and 0, as truth values of tables that have types are."""
+    from sparing.log.features.cells import TRUTHS
+
     if isinstance(value, bytes):
         raise TypeError(value)
+    if truths and isinstance(value, str) and value.lower() in TRUTHS:
+        return float(TRUTHS[value.lower()])
     return number(value) if isinstance(value, str) else float(value)
 
 

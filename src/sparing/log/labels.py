@@ -102,7 +102,7 @@ def first_repeated(names: Sequence[Hashable]) -> Hashable:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number")
+    raise ValueError(f"{constant} is not a number; write null where one is missing")
 
 
 def _too_deep(value: Any) -> bool:

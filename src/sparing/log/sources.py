@@ -156,17 +156,21 @@ def open_source(source: Any, dialect: Dialect = Dialect()) -> Source:  # noqa: B
     """A file path, an Arrow table, a pandas or polars frame, or a mapping of columns."""
     if is_path(source):
         return _open_file(Path(source), dialect)
-    table = _table(source)
-    return _Memory(name="the table", schema=table.schema, table=table, sizes=(table.num_rows,))
+    return _memory("the table", _table(source), {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Memory(Source):
+    """`unfit` says what is wrong with columns that could not be made; it is told where one of them is asked for."""
+
     table: "pa.Table"
+    unfit: dict[str, str]
 
     def batches(
         self, columns: list[str], step: int, parts: Sequence[int] | None
     ) -> "Iterator[pa.RecordBatch]":
+        for column in filter(self.unfit.get, columns):
+            raise LogError(self.unfit[column])
         table = self.table.select(columns)
         if parts is not None:
             ends = np.cumsum(self.sizes)
@@ -176,7 +180,11 @@ class _Memory(Source):
 
     def part(self, start: int, stop: int) -> tuple[Source, int]:
         table = self.table.slice(start, stop - start)
-        return _Memory(name=self.name, schema=self.schema, table=table, sizes=(table.num_rows,)), start
+        return replace(self, table=table, sizes=(table.num_rows,)), start
+
+
+def _memory(name: str, table: "pa.Table", unfit: dict[str, str]) -> Source:
+    return _Memory(name=name, schema=table.schema, table=table, sizes=(table.num_rows,), unfit=unfit)
 
 
 def _table(source: Any) -> "pa.Table":
@@ -229,17 +237,10 @@ def open_kind(kind: str, path: Path | str, dialect: Dialect, files: Any = None) 
     if kind == "csv":
         return open_csv(path, files, dialect=dialect)
     if kind == "json":
-        return _open_lines(path, files)
+        from sparing.log.lines import table_of
+
+        return _memory(str(path), *table_of(Path(path), files))
     return (open_parquet if kind == "parquet" else open_arrow)(path, files)
-
-
-def _open_lines(path: Path | str, files: Any) -> Source:
-    from sparing.log.lines import table_of
-
-    if files is not None:
-        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
-    table = table_of(Path(path))
-    return _Memory(name=str(path), schema=table.schema, table=table, sizes=(table.num_rows,))
 
 
 def open_parquet(path: Path | str, files: Any = None) -> Source:

@@ -1,6 +1,5 @@
 """What every algorithm begins with: a log or its sums, checked settings, and what was not given filled in."""
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Sequence
@@ -19,7 +18,7 @@ from sparing.online.engine.luck import seeded
 from sparing.online.learner import Learner
 from sparing.online.rules import SkipRule
 from sparing.online.sets import ConfidenceSets
-from sparing.settings import meets_rewards, reward_range, whole
+from sparing.settings import known_name, meets_rewards, reward_range, whole
 
 P = ParamSpec("P")
 
@@ -107,10 +106,8 @@ def of_settings(make: Callable[P, Learner]) -> Callable[P, Learner]:
     @functools.wraps(make)
     def checked(*log: P.args, **settings: P.kwargs) -> Learner:
         for name in settings:
-            if name not in known and name != own[0]:
-                alike = difflib.get_close_matches(name, known, 1)
-                meant = f"did you mean {alike[0]}? K" if alike else "k"
-                raise SettingError(f"unknown setting {name!r}: {meant}nown are {', '.join(known)}")
+            if name != own[0]:
+                known_name(name, known)
         return make(*log, **settings)
 
     return checked

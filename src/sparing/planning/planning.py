@@ -1,5 +1,6 @@
 """How many rewards are worth asking for? Simulate what the log leaves possible, count and weigh."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
 from sparing.planning.slices import Slices, draw_slices, draw_world, interval_rank, world_luck
-from sparing.settings import among, number, share, whole
+from sparing.settings import among, known_name, number, share, whole
 from sparing.simulation.loop import Progress, play
 from sparing.simulation.many import run_in_threads
 from sparing.simulation.worlds import LinearWorld
@@ -111,7 +112,7 @@ def plan(
     calls = None if budget is None else whole("budget", budget)
     levels = None if tolerances is None else _levels(tolerances)
     for name in settings:
-        among("setting", name, PlanSettings.__annotations__)
+        known_name(name, (*inspect.getfullargspec(plan).kwonlyargs, *PlanSettings.__annotations__))
     terms = {"call_cost": cost, "calls": calls, "horizon": length}
     starts = _starts(_known(log, names), names, settings, terms, levels)
     pool = _pool(log, seed)

@@ -93,7 +93,9 @@ class Service:
             raise unavailable("starting", "the service is starting; try again")
 
     async def open(self) -> None:
-        """Read the store's experiments."""
+        """Read the store's experiments; a store that is not there is made, unless it could not be served."""
+        if not self.shared and not self.settings.folder.exists():
+            self.guard.check_exposed()
         await self.store.open(create=True)
         await self.guard.refresh()
         self.guard.check_exposed()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.log import Log
+from sparing.log import Log, conversion
 from sparing.log.formats.named_columns import raw_columns
 
 N = 200
@@ -75,3 +75,18 @@ def test_what_is_no_word_stays_a_number():
     assert list(found) == ["tag=a", "tag=b", "share=x", "age"]  # two tags in a row; half of a word
     assert found["age"][0] == 3.0
     assert np.isnan(found["age"][1])
+
+
+def test_a_word_for_features_is_no_list_of_its_letters(tmp_path):
+    path = dsjson(tmp_path / "log.dsjson", people())
+    wanted = sparing.read_log(path, features="auto")
+    log, notes = conversion.read_any(path, features="auto")
+    assert np.array_equal(log.contexts, wanted.contexts)
+    assert f"Features: {wanted.encoder.described()}." in notes
+    assert conversion.scan_any(path, features="auto")[0].feature_names == wanted.feature_names
+    conversion.convert(path, tmp_path / "log.parquet", features="auto")
+    assert np.array_equal(sparing.read_log(tmp_path / "log.parquet").contexts, wanted.contexts)
+    raw = conversion.read_any(path, features="raw")[0]
+    assert raw.feature_names == sparing.read_log(path).feature_names
+    for read in (conversion.read_any, conversion.scan_any):
+        assert read(path, features="user.age")[0].feature_names == ("user.age",)

@@ -41,12 +41,14 @@ def is_missing(value: Any) -> bool:
     """None, NaN, pandas' NA and NaT, and text with nothing in it."""
     if value.__class__ is str:
         return not value
-    if value is None or value == "":
+    if value is None:
         return True
     try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas' NA does not say whether it is itself
+        return bool(value == "" or value != value)
+    except TypeError:  # pandas' NA does not say whether it is itself
         return labels.missing(value)
+    except ValueError:  # nor does an array, which is something
+        return False
 
 
 def as_number(value: Any) -> float:

@@ -158,7 +158,10 @@ class Survey:
             axes=tuple(map(tuple, np.eye(size).tolist())),
         )
         out = np.zeros((len(column), size + 1))
-        reader.fill(column, out, first_row=first_row)
+        try:
+            reader.fill(column, out, first_row=first_row)
+        except LogError as error:
+            raise LogError(f"{error}. Make them alike, or choose other columns with contexts=[...]") from None
         rows = out[out[:, -1] == 0, :-1]
         if self.vectors is None:
             self.vectors = [0, np.zeros(size), np.zeros((size, size))]
@@ -299,5 +302,5 @@ def _by_type(kind: pa.DataType) -> str | None:
     if types.is_timestamp(kind) or types.is_date(kind):
         return "time"
     if arrays.is_list(kind):
-        return "vector"
+        return "vector" if _by_type(kind.value_type) in ("number", "bool") else None
     return "text" if types.is_null(kind) else None

@@ -34,7 +34,7 @@ from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.paths import KINDS, WRITTEN, Dialect, ending_of, is_path, readable, unpacked
 from sparing.log.reading import Wanted
-from sparing.log.rows import AnyLog, Rows
+from sparing.log.rows import AnyLog, Rows, rows_of
 
 HEAD_BYTES = 2**16
 """How much of a file is looked at to tell its format."""
@@ -325,7 +325,12 @@ def _keeps_names(features: Wanted) -> bool:
 def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:
     """Read a log in any format, and what was assumed; `format` names it, else it is told by its content."""
     found = _fitting(source, format, options)
-    return found.read(source, **options)
+    word, others = _worded(found, options)
+    log, notes = found.read(source, **others)
+    if word != "auto":
+        return log, notes
+    encoded = named_columns.encoded(log, word)
+    return encoded, [*notes, f"Features: {encoded.encoder.described()}."]
 
 
 def scan_any(
@@ -333,10 +338,25 @@ def scan_any(
 ) -> tuple[Rows, list[str]]:
     """The same log as one that is walked, in memory that does not grow with its rows, and what was assumed.
 
-    `progress(done, total)` is told of every walk, how many of the rows or parts it has seen; the total is 0 until it is known.
+    `progress(done, total)` is told of every walk, how many of the rows or parts it has seen; the total is 0 until it is known. With
+    `features="auto"` another tool's log is read into memory first.
     """
     found = _fitting(source, format, options)
-    return found.scan(source, progress=progress, **options)
+    word, others = _worded(found, options)
+    if word == "auto":
+        log, notes = read_any(source, format, **options)
+        return rows_of(log), notes
+    return found.scan(source, progress=progress, **others)
+
+
+def _worded(found: Format, options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """What another tool's features are to become, where a word says it, and the other options; one name is a list of one."""
+    others = dict(options)
+    features = others.get("features")
+    if found is TABLE or not isinstance(features, str):
+        return None, others
+    del others["features"]
+    return (features, others) if features in ("auto", "raw") else (None, {**others, "features": [features]})
 
 
 def _fitting(source: Any, format: str | None, options: Mapping[str, Any]) -> Format:
