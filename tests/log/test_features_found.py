@@ -11,10 +11,10 @@ from sparing.log.features import cells
 N = 300
 
 
-def read(**columns):
+def read(features="auto", **columns):
     rng = np.random.default_rng(0)
     table = {**columns, "action": rng.choice(["a", "b"], N), "reward": rng.random(N)}
-    return sparing.read_log(table)
+    return sparing.read_log(table, features=features)
 
 
 def test_days_before_months_with_points():
@@ -68,3 +68,15 @@ def test_decimal_commas_are_told_to_both_sides():
         match=r"numbers with a decimal comma\? Then read the text file with decimal=','; if they are words",
     ):
         read(price=[f"{i},5" for i in range(N)])
+
+
+@pytest.mark.parametrize("word", ["NA", "nan", "N/A", "null", "inf", "-Infinity", "?"])
+def test_words_for_missing_numbers_do_not_make_categories_of_the_others(word):
+    ages = [word if i % 7 == 0 else str(20 + i % 40) for i in range(N)]
+    with pytest.raises(LogError, match=r"age holds '.*' beside numbers; .* Leave such cells empty, or say"):
+        read(age=ages)
+    empty = read(age=["" if age == word else age for age in ages])
+    assert empty.encoder.described() == "age: number, some missing"
+    codes = read(age=ages, features=sparing.features(age="category"))
+    assert "age: category" in codes.encoder.described()
+    assert read(age=["NA", "DE", "NZ"] * (N // 3)).encoder.described().startswith("age: category")

@@ -62,6 +62,15 @@ def as_number(value: Any) -> float:
     return found
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number as `as_number` has them."""
+    try:
+        as_number(text)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
 def as_word(value: Any) -> str:
     """A category as text: 5 and 5.0 are "5", true is "true"; a ValueError for what is none."""
     if isinstance(value, str):

@@ -36,6 +36,23 @@ INDEX = re.compile(r"__index_level_\d+__")
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
 """Text that looks like a date, in whatever order."""
 
+NO_NUMBERS = {
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "inf",
+    "+inf",
+    "-inf",
+    "infinity",
+    "-infinity",
+    "?",
+    "-",
+    ".",
+}
+"""Words, in small letters, that stand among numbers for those that are missing or without end."""
+
 LARGEST_VECTOR = 4096
 KEPT = 24
 """Components of a vector that are kept unless another number is asked for."""
@@ -120,11 +137,7 @@ class Survey:
     def _test(self, word: str) -> None:
         """Whether this value too could be a truth value, a number, a time."""
         self.tests["bool"] = self.tests["bool"] and word.strip().lower() in cells.TRUTHS
-        if self.tests["number"]:
-            try:
-                cells.as_number(word)
-            except (ValueError, OverflowError):
-                self.tests["number"] = False
+        self.tests["number"] = self.tests["number"] and cells.is_number(word)
         self.tests["time"] = self.tests["time"] and cells.is_time(word)
 
     def _sum_words(self, distinct: list[Any], counts: np.ndarray) -> None:
@@ -218,8 +231,8 @@ class Survey:
             return Raw(self.column, gap=False)
         if not gap and self._constant(kind):
             return "left out, the same in every row"
-        if self.wish.kind == "auto" and kind == "category":
-            self._refuse_commas()
+        if self.wish.kind == "auto" and kind == "category" and "number" in self.tests:
+            self._refuse_numbers()
         if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
             dates = all(map(DATE.fullmatch, self.counts))
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
@@ -233,9 +246,15 @@ class Survey:
             return Bool(self.column, gap)
         return self._category(kind, gap)
 
-    def _refuse_commas(self) -> None:
-        """Refuse numbers that a decimal comma makes words of."""
+    def _refuse_numbers(self) -> None:
+        """Refuse numbers that a decimal comma, or a word for a missing one, would make categories of."""
         words = list(self.counts)
+        odd = [word for word in words if not cells.is_number(word)]
+        if 0 < len(odd) < len(words) and all(word.strip().lower() in NO_NUMBERS for word in odd):
+            raise LogError(
+                f"{cut(self.column)} holds {brief(odd[0])} beside numbers; expected numbers, and nothing in the cell where one is missing. Leave "
+                "such cells empty, or say that the column is a category (sparing.features, or a file of --features)"
+            )
         first = next(filter(has_comma, words), None)
         if first is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
             raise LogError(
