@@ -8,7 +8,7 @@ import sparing
 from research.bench.house.data import Repeated, visits
 from research.learners import start
 from sparing.online.checking import EVERYONE
-from sparing.online.engine import bounding, choosing, opening
+from sparing.online.engine import entries
 
 VERSION = sparing.__version__
 
@@ -57,14 +57,15 @@ class CompiledStep:
 
     def __init__(self, rounds: Any) -> None:
         self.learner = _begin(rounds, "worst")
-        self.table = self.learner.sets.desk.settled
+        self.table, self.bounds = self.learner.sets.desk.settled, self.learner.sets.bounds
+        self.decide = entries.BY_LOG[self.bounds].call
 
     def step(self, x: Any, means: Any, noise: float) -> None:
         """Decide and learn."""
-        action, _, _, _ = choosing.by_log(self.table, x, EVERYONE, self.learner.sets.bounds)
-        slot = opening.absorb(self.table, action, x, means[action] + noise)
-        if self.learner.sets.bounds is not None:
-            bounding.keep_bounds(self.table, slot)
+        action, _, _, _ = self.decide(self.table, x, EVERYONE, self.bounds)
+        slot = entries.ABSORB.call(self.table, action, x, means[action] + noise)
+        if self.bounds is not None:
+            entries.KEEP_BOUNDS.call(self.table, slot)
 
 
 REGIMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.columns import Columns
-from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json, number
+from sparing.log.features.cells import one_by_one
+from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json
 from sparing.log.sources import Source
 from sparing.log.support import EligibleSets
 
@@ -20,6 +21,9 @@ ESTIMATED = "estimated_"
 
 CLOSE = 2**20
 """Whole numbers within a range of so many are looked up in a table."""
+
+TILE = 2**16
+"""Numbers that are turned from columns into rows at a time, so few that they stay near."""
 
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
@@ -231,34 +235,8 @@ def numbers(
             raise pa.ArrowNotImplementedError("bytes")
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException:  # one by one a little more is read, such as "+1", and the row is found
-        values = _one_by_one(column.to_pylist(), name, first_row, width, feature=feature)
+        values = one_by_one(column.to_pylist(), name, first_row, width, feature=feature)
     return np.asarray(values, dtype=np.float64)
-
-
-def _one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *, feature: bool) -> np.ndarray:
-    numbers = np.empty(len(values))
-    for position, value in enumerate(values):
-        try:
-            numbers[position] = np.nan if value is None else _number(value, truths=not feature)
-        except (TypeError, ValueError, OverflowError):
-            mend = "Write a number without signs of thousands, percent or money, or drop the row"
-            if feature:
-                mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
-            raise LogError(
-                f"{cut(name)} at row {first_row + position // width} is {brief(value)}, not a number{labels.comma_hint(value)}. {mend}"
-            ) from None
-    return numbers
-
-
-def _number(value: Any, *, truths: bool) -> float:
-    """A cell as a float; with `truths`, words for truth values are 1 and 0, as truth values of tables that have types are."""
-    from sparing.log.features.cells import TRUTHS
-
-    if isinstance(value, bytes):
-        raise TypeError(value)
-    if truths and isinstance(value, str) and value.lower() in TRUTHS:
-        return float(TRUTHS[value.lower()])
-    return number(value) if isinstance(value, str) else float(value)
 
 
 def features(
@@ -277,9 +255,12 @@ def features(
             )
         flat = numbers(column.flatten(), names[0], first_row=first_row, width=max(1, width))
         return flat.reshape(batch.num_rows, width)
+    columns = [numbers(batch.column(name), name, first_row=first_row) for name in names]
     table = np.empty((batch.num_rows, len(names)))
-    for j, name in enumerate(names):
-        table[:, j] = numbers(batch.column(name), name, first_row=first_row)
+    step = max(1, TILE // max(1, len(names)))
+    for start in range(0, len(table), step):
+        for j, column in enumerate(columns):
+            table[start : start + step, j] = column[start : start + step]
     return table
 
 

@@ -5,12 +5,14 @@ PyArrow is imported where columns are read: a live decision does without.
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.limits import LARGEST
 
@@ -69,6 +71,35 @@ def is_number(text: str) -> bool:
     except (ValueError, OverflowError):
         return False
     return True
+
+
+def one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *, feature: bool) -> np.ndarray:
+    """The cells of a column of numbers as floats, (n,), NaN where one is missing; `width` of them stand in one row of the table.
+
+    What is no `feature` may be a truth value, in words or not, as in tables that have types.
+    """
+    numbers = np.empty(len(values))
+    for position, value in enumerate(values):
+        try:
+            numbers[position] = math.nan if value is None else _number(value, truths=not feature)
+        except (TypeError, ValueError, OverflowError):
+            mend = "Write a number without signs of thousands, percent or money, or drop the row"
+            if feature:
+                mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
+            row, hint = first_row + position // width, labels.comma_hint(value)
+            raise LogError(
+                f"{labels.cut(name)} at row {row} is {labels.brief(value)}, not a number{hint}. {mend}"
+            ) from None
+    return numbers
+
+
+def _number(value: Any, *, truths: bool) -> float:
+    """A cell as a float; with `truths`, words for truth values are 1 and 0."""
+    if isinstance(value, bytes):
+        raise TypeError(value)
+    if truths and isinstance(value, str) and value.lower() in TRUTHS:
+        return float(TRUTHS[value.lower()])
+    return labels.number(value) if isinstance(value, str) else float(value)
 
 
 def as_word(value: Any) -> str:
