@@ -237,3 +237,12 @@ def test_column_names_do_not_fit_another_tool(tmp_path):
     with pytest.raises(LogError, match="names its own columns"):
         read_log(tmp_path / "log.vw", reward="r")
     assert read_log(tmp_path / "log.vw", actions=["x", "y"]).action_names == ("x", "y")
+
+
+@pytest.mark.parametrize("rows", [1, 5, 6, 23])
+def test_columns_become_rows_piece_by_piece(rows, monkeypatch):
+    """Pieces of a few rows, the last one shorter: every number stands where it stood."""
+    monkeypatch.setattr("sparing.log.arrays.TILE", 10)
+    contexts = np.random.default_rng(rows).normal(size=(rows, 2))
+    table = {"x_0": contexts[:, 0], "x_1": contexts[:, 1], "action": ["a"] * rows, "reward": [0.0] * rows}
+    assert np.array_equal(read_log(table, features="raw").contexts, contexts)
