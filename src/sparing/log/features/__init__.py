@@ -26,6 +26,8 @@ class _Make:
     ) -> Features:
         """Say what each column is: `number`, `category`, `bool`, `time`, `hashed`, `raw`, `auto`, or vector(size).
 
+        `time-day-first` and `time-month-first` are times whose dates 03/04/2026 do not tell their order.
+
         Only the columns named are taken, unless the first argument is "auto"; names that are no Python words go
         into a mapping. `kernel` = nystroem(128) adds kernel features; `constant` is the intercept. Nothing is
         fitted yet: read_log(..., features=...) does that.

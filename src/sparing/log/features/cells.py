@@ -4,7 +4,6 @@ PyArrow is imported where columns are read: a live decision does without.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from numbers import Real
@@ -14,6 +13,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.features.dates import as_moment
 from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ TRUTHS = {
     "n": False,
 }
 """Words for truth values, in small letters."""
-
-DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[ T](\d{1,2})(:\d\d(?::\d\d)?))?", re.ASCII)
-"""A date with points, which has its day first wherever it is written, and the time of the day, if there is one."""
 
 MICROSECOND = 1e-6
 EPOCH = datetime(1970, 1, 1)
@@ -125,11 +122,14 @@ def as_truth(value: Any) -> float:
     raise ValueError(value)
 
 
-def as_seconds(value: Any) -> float:
-    """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), a text of one, or seconds themselves."""
+def as_seconds(value: Any, first: str | None = None) -> float:
+    """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), a text of one, or seconds themselves.
+
+    `first` says whether the day or the month is first in a text that does not tell.
+    """
     if isinstance(value, str):
         try:
-            value = as_moment(value)
+            value = as_moment(value, first)
         except ValueError:
             return as_number(value)
     if value.__class__ is datetime and value.tzinfo is None:
@@ -141,28 +141,6 @@ def as_seconds(value: Any) -> float:
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64)) * MICROSECOND
     return as_number(value)
-
-
-def as_moment(text: str) -> datetime:
-    """A text in ISO 8601, or with the day first and points, 17.11.2026 08:30; a ValueError for others."""
-    try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        found = DAY_FIRST.fullmatch(text.strip())
-        if found is None:
-            raise
-    day, month, year, hour, rest = found.groups()
-    clock = "" if hour is None else f"T{hour:0>2}{rest}"
-    return datetime.fromisoformat(f"{year}-{month:0>2}-{day:0>2}{clock}")
-
-
-def is_time(text: str) -> bool:
-    """Whether a text is a date or a moment, and not just digits."""
-    try:
-        as_moment(text)
-    except ValueError:
-        return False
-    return "-" in text or ":" in text or DAY_FIRST.fullmatch(text.strip()) is not None
 
 
 def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sparing.errors import LogError
-from sparing.log.features import cells
+from sparing.log.features import cells, dates
 from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
 from sparing.log.labels import cut
 from sparing.log.limits import LARGEST
@@ -36,6 +36,7 @@ class Time(Column):
 
     kind = "time"
     wants = "a date or moment such as 2026-03-01T10:00 (ISO 8601) or 01.03.2026 10:00, or seconds since 1970"
+    order: ClassVar[str | None] = None
     first: float = 0.0
     last: float = 0.0
     mean: float = 0.0
@@ -60,15 +61,25 @@ class Time(Column):
     def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
         """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
         moments = cells.moments(column)
-        return self._mapped(column, cells.as_seconds, first_row=first_row) if moments is None else moments
+        return self._mapped(column, self.second, first_row=first_row) if moments is None else moments
+
+    def second(self, value: Any) -> float:
+        """Seconds since 1970 in UTC of a cell; a ValueError where it is no moment."""
+        return cells.as_seconds(value, self.order)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinates of a moment."""
-        moment = cells.as_seconds(value)
+        moment = cells.as_seconds(value, self.order)
         out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
         out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
         within = self.first if moment < self.first else moment
         out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
+
+    def _unfit_row(self, value: Any, row: int) -> LogError:
+        told = super()._unfit_row(value, row)
+        if self.order is None and isinstance(value, str) and dates.has_no_order(value):
+            return LogError(f"{told}. Of such dates the kinds {' and '.join(tuple(TIMES)[1:])} say the order")
+        return told
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
@@ -85,6 +96,34 @@ class Time(Column):
     def _when(self, end: float) -> str:
         moment = np.datetime64(int(end * self.scale + self.mean), "s")
         return f"{str(moment).replace('T', ' ')[:16]} UTC"
+
+
+@dataclass(frozen=True)
+class DayFirst(Time):
+    """A time in whose texts 03/04/2026 is the third of April."""
+
+    kind = "time-day-first"
+    wants = (
+        "a date or moment with the day first such as 17/03/2026 10:00, one in ISO 8601, or seconds since 1970"
+    )
+    order = dates.DAY
+
+    def described(self) -> str:
+        """What the column was taken for."""
+        return f"time, {self.order} first" + (", some missing" if self.gap else "")
+
+
+@dataclass(frozen=True)
+class MonthFirst(DayFirst):
+    """A time in whose texts 03/04/2026 is the fourth of March."""
+
+    kind = "time-month-first"
+    wants = "a date or moment with the month first such as 03/17/2026 10:00, one in ISO 8601, or seconds since 1970"
+    order = dates.MONTH
+
+
+TIMES: dict[str, type[Time]] = {kind.kind: kind for kind in (Time, DayFirst, MonthFirst)}
+"""The kinds that are moments by name; those after the first say the order of dates that do not tell it."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +202,8 @@ class Vector(Column):
 
 
 KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Number, Raw, Category, Hashed, Bool, Time, Vector)
+    **{kind.kind: kind for kind in (Number, Raw, Category, Hashed, Bool)},
+    **TIMES,
+    Vector.kind: Vector,
 }
 """The kinds of columns by name."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.errors import DecisionError, FileError, LogError
-from sparing.log.features.compound import KINDS
+from sparing.log.features.compound import KINDS, TIMES
 from sparing.log.features.kernel import Kernel
 from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
 from sparing.log.labels import brief, feature_names, first_repeated
@@ -28,7 +28,7 @@ MOST_BLOCKS = 8
 """Blocks of coordinates that a prior scales apart; with more columns, those of one kind share a block."""
 
 GROUPS = {"number": "numbers", "raw": "numbers", "category": "categories", "hashed": "categories"}
-GROUPS |= {"bool": "truth values", "time": "times", "vector": "vectors"}
+GROUPS |= {"bool": "truth values", "vector": "vectors", **dict.fromkeys(TIMES, "times")}
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sparing.errors import LogError
 from sparing.log import arrays
-from sparing.log.features import cells
-from sparing.log.features.compound import Time, Vector
+from sparing.log.features import cells, dates
+from sparing.log.features.compound import TIMES, Vector
 from sparing.log.features.fitting import Wish
 from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
 from sparing.log.labels import WHOLE_NUMBER, brief, cut, has_comma
@@ -75,7 +75,7 @@ class Survey:
     moments: dict[str, Moments] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     uncounted: bool = False
-    tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("bool", "number", "time"), True))
+    tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("bool", "number", *TIMES), True))
     vectors: Any = None
     odd: str | None = None
 
@@ -87,22 +87,21 @@ class Survey:
             self.odd = str(column.type)
         elif kind == "vector":
             self._add_vectors(column, first_row)
-        elif kind in ("number", "raw", "time"):
-            self._add_numbers(column, "time" if kind == "time" else "number", first_row)
+        elif kind in ("number", "raw") or kind in TIMES:
+            self._add_numbers(column, "number" if kind == "raw" else kind, first_row)
         else:
             if kind != "text":
                 self.tests = {"bool": kind == "bool"}
             self._add_words(column, told=kind != "text")
 
     def _add_numbers(self, column: pa.Array, kind: str, first_row: int) -> None:
-        self.tests = {"number": kind == "number", "time": kind == "time"}
+        self.tests = {kind: True}
         if kind == "number":
             out = np.zeros((len(column), 2))
             Number(self.column, gap=True).fill(column, out, first_row=first_row)
             there, values = out[:, -1] == 0, out[:, 0]
         else:
-            reader = Time(self.column, gap=True)
-            values = reader.seconds(column, first_row=first_row)
+            values = TIMES[kind](self.column, gap=True).seconds(column, first_row=first_row)
             there = ~np.isnan(values)
         self.gaps += int((~there).sum())
         self._sum(kind, values[there])
@@ -138,15 +137,24 @@ class Survey:
         """Whether this value too could be a truth value, a number, a time."""
         self.tests["bool"] = self.tests["bool"] and word.strip().lower() in cells.TRUTHS
         self.tests["number"] = self.tests["number"] and cells.is_number(word)
-        self.tests["time"] = self.tests["time"] and cells.is_time(word)
+        if any(self.tests[kind] for kind in TIMES):
+            told = dates.is_time(word)
+            for kind, time in TIMES.items():
+                passes = told or (time.order is not None and dates.is_written(word, time.order))
+                self.tests[kind] = self.tests[kind] and passes
 
     def _sum_words(self, distinct: list[Any], counts: np.ndarray) -> None:
         """As numbers and as times, as long as they may be either: which they are, the last cell may tell."""
         there = np.flatnonzero(counts)
-        for kind, convert in (("number", cells.as_number), ("time", cells.as_seconds)):
-            if self.tests[kind]:
-                values = np.array([convert(distinct[code]) for code in there.tolist()])
-                self._sum(kind, np.repeat(values, counts[there]))
+        words = [distinct[code] for code in there.tolist()]
+        if self.tests["number"]:
+            self._sum("number", np.repeat([cells.as_number(word) for word in words], counts[there]))
+        seconds: np.ndarray | None = None
+        for kind, time in TIMES.items():
+            if self.tests[kind] and (seconds is None or not self.tests["time"]):
+                seconds = np.repeat([cells.as_seconds(word, time.order) for word in words], counts[there])
+            if self.tests[kind] and seconds is not None:
+                self._sum(kind, seconds)
 
     def _add_vectors(self, column: pa.Array, first_row: int) -> None:
         if not arrays.is_list(column.type):
@@ -233,6 +241,8 @@ class Survey:
             return "left out, the same in every row"
         if self.wish.kind == "auto" and kind == "category" and "number" in self.tests:
             self._refuse_numbers()
+        if self.wish.kind == "auto" and kind not in ("bool", "number") and TIMES.keys() <= self.tests.keys():
+            self._refuse_dates()
         if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
             dates = all(map(DATE.fullmatch, self.counts))
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
@@ -240,8 +250,8 @@ class Survey:
         numbers = self.moments.get(kind, Moments())
         if kind == "number":
             return Number(self.column, gap, numbers.mean, scale_of(numbers))
-        if kind == "time":
-            return Time(self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
+        if kind in TIMES:
+            return TIMES[kind](self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
         if kind == "bool":
             return Bool(self.column, gap)
         return self._category(kind, gap)
@@ -261,6 +271,38 @@ class Survey:
                 f"{cut(self.column)} holds {brief(first)}: numbers with a decimal comma? Then read the text file with decimal=','; "
                 "if they are words, say that the column is a category (sparing.features, or a file of --features)"
             )
+
+    def _refuse_dates(self) -> None:
+        """Refuse dates that would be categories: none tells whether the day is first, or some contradict others."""
+        orders = [kind for kind in TIMES if self.tests[kind]]
+        words, name = list(self.counts), cut(self.column)
+        if "time" in orders or len(orders) == 1:
+            return
+        if all(map(dates.SHORT_YEAR.fullmatch, words)):
+            raise LogError(
+                f"{name} holds {brief(words[0])}: dates with two digits for the year? Write them as 2026-11-17 08:30; if they are words, "
+                "say that the column is a category (sparing.features, or a file of --features)"
+            )
+        if not all(dates.looks_like_one(word) or word.strip().lower() in NO_NUMBERS for word in words):
+            return
+        dated = [word for word in words if dates.looks_like_one(word)]
+        if 0 < len(dated) < len(words):
+            odd = next(word for word in words if not dates.looks_like_one(word))
+            raise LogError(
+                f"{name} holds {brief(odd)} beside dates; expected dates, and nothing in the cell where one is missing. Leave such cells "
+                "empty, or say that the column is a category (sparing.features, or a file of --features)"
+            )
+        if not dated:
+            return
+        found = f"holds {brief(dated[0])}, and no row tells whether the day or the month is first"
+        if not orders:
+            unfit = [dates.first_unfit(words, first) for first in (dates.DAY, dates.MONTH)]
+            both = " and ".join(map(brief, dict.fromkeys(unfit)))
+            found = f"holds {both}: the day is not first in all rows, nor is the month"
+        raise LogError(
+            f"{name} {found}. Write dates as 2026-11-17 08:30, or say what the column is: time-day-first, time-month-first or "
+            "category (sparing.features, or a file of --features)"
+        )
 
     @property
     def kind(self) -> str:
