@@ -14,7 +14,7 @@ from sparing.log.arrays import Found
 from sparing.log.blocks import Cut
 from sparing.log.columns import Columns
 from sparing.log.features import Encoder, Features
-from sparing.log.features.fitting import Surveys, as_it_is
+from sparing.log.features.fitting import Surveys, Wish, as_it_is
 from sparing.log.items import Items
 from sparing.log.labels import DIGITS, brief, whole_numbers
 from sparing.log.log import Log
@@ -249,7 +249,10 @@ def columns_of(
         found = arrays.find_columns(source, roles, raw=features == "raw" or isinstance(features, Encoder))
         if found.raw and features != "auto":
             return found, None, None
-    return found, features if isinstance(features, Features) else Features(others="auto"), None
+    if isinstance(features, Features):
+        return found, features, None
+    named = () if roles.contexts is None else found.contexts
+    return found, Features(tuple((name, Wish("auto")) for name in named), others="auto"), None
 
 
 def _known_names(

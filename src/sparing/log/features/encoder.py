@@ -320,7 +320,7 @@ class Encoder:
     def described(self) -> str:
         """In one line what each column was taken for."""
         took = [f"{column.column}: {column.described()}" for column in self.columns]
-        took += [f"{name}: {why}" for name, why in self.left_out]
+        took += [f"{name or repr(name)}: {why}" for name, why in self.left_out]
         if self.kernel is not None:
             took.append(f"{self.kernel.size} kernel features")
         return "; ".join(took)

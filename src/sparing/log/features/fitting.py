@@ -11,6 +11,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log.blocks import Cut
 from sparing.log.features.compound import KINDS
 from sparing.log.features.encoder import CONSTANT, Encoder
+from sparing.log.features.indexes import indexes
 from sparing.log.features.kernel import SAMPLE, Kernel, Nystroem
 from sparing.log.features.kinds import Column
 from sparing.log.labels import brief
@@ -61,7 +62,10 @@ class Features:
 
     def fitted(self, source: Source, surveys: Sequence["Survey"], engine: Engine) -> Encoder:
         """The encoder of columns of which all rows are surveyed."""
-        fitted = [(survey.column, survey.fitted()) for survey in surveys]
+        named = dict(self.wishes)
+        free = [survey.column for survey in surveys if survey.column not in named]
+        index = indexes(source.schema, free)
+        fitted = [(survey.column, index.get(survey.column) or survey.fitted()) for survey in surveys]
         kept = tuple(found for _, found in fitted if isinstance(found, Column))
         left_out = tuple((name, found) for name, found in fitted if isinstance(found, str))
         if not kept and not self.constant:

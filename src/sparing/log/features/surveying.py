@@ -30,9 +30,6 @@ COMMON = 10
 UNIQUE = 0.8
 """A column with more distinct values than this share of its rows tells rows apart, and nothing else."""
 
-INDEX = re.compile(r"__index_level_\d+__")
-"""What pandas calls an index without a name in a file."""
-
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
 """Text that looks like a date, in whatever order."""
 
@@ -226,8 +223,6 @@ class Survey:
 
     def fitted(self) -> Column | str:
         """The column as it is to be encoded, or why it is left out."""
-        if self.wish.kind == "auto" and INDEX.fullmatch(self.column):
-            return "left out, the row numbers that pandas wrote"
         if self.odd is not None:
             return f"left out, a column of {self.odd}"
         if self.gaps == self.rows:
