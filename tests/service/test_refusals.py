@@ -11,7 +11,7 @@ from sparing.cli import app, terminal
 from sparing.errors import SettingError
 from sparing.service import launching
 from sparing.service.http.routing import _decoded
-from sparing.service.messages import DecideRequest, Options, RewardRequest
+from sparing.service.messages import CreateRequest, DecideRequest, ModeRequest, Options, RewardRequest
 from sparing.service.problems import ServiceError
 
 RULES = {
@@ -19,6 +19,7 @@ RULES = {
     "holdout": ("viel", "--rule holdout=viel: expected a number, got a text"),
     "check": ("1.5", "--rule check=1.5: expected a number <= 1.0"),
     "aggregate": ("mean", "--rule aggregate=mean: 'mean' is not one of its values: first, sum"),
+    "learn_unasked": ("maybe", "--rule learn_unasked=maybe: expected true or false, got a text"),
     "budget_calls": ("1.5", "--rule budget_calls=1.5: expected a whole number, got a number"),
 }
 
@@ -72,12 +73,36 @@ def test_a_port_in_use_changes_nothing(tmp_path):
         (RewardRequest, {"reward": 1}, "unknown field `reward`; see", None),
         (DecideRequest, {}, "there is no field `context`; see", None),
         (DecideRequest, {"context": 3}, "expected an object or a list, got a whole number; see", "context"),
+        (
+            ModeRequest,
+            {"mode": "off"},
+            "'off' is not one of its values: fallback, live, paused, shadow; see",
+            "mode",
+        ),
+        (
+            ModeRequest,
+            {"mode": 3},
+            "expected one of fallback, live, paused, shadow, got a whole number; see",
+            "mode",
+        ),
+        (
+            CreateRequest,
+            {"options": {"aggregate": "mean"}},
+            "'mean' is not one of its values: first, sum; see",
+            "options.aggregate",
+        ),
+        (
+            list[ModeRequest],
+            [{"mode": "off"}],
+            "'off' is not one of its values: fallback, live",
+            "[0].mode",
+        ),
         (DecideRequest, {"context": {}, "eligible": []}, "expected a list of length >= 1; see", "eligible"),
     ],
 )
 def test_a_body_that_does_not_fit(kind, body, said, field):
     with pytest.raises(ServiceError) as refused:
-        _decoded(msgspec.json.Decoder(kind).decode, json.dumps(body).encode())
+        _decoded(msgspec.json.Decoder(kind), json.dumps(body).encode())
     assert refused.value.detail.startswith(said)
     assert refused.value.field == field
 
@@ -93,7 +118,7 @@ def test_a_body_that_does_not_fit(kind, body, said, field):
 )
 def test_a_body_that_is_no_json(body, said):
     with pytest.raises(ServiceError) as refused:
-        _decoded(msgspec.json.Decoder(DecideRequest).decode, body)
+        _decoded(msgspec.json.Decoder(DecideRequest), body)
     assert refused.value.status == 400
     assert refused.value.detail.endswith(said)
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -113,15 +113,9 @@ def _options(rules: Mapping[str, Any]) -> Options:
     try:
         return msgspec.convert(dict(rules), Options, strict=False)
     except msgspec.ValidationError as error:
-        detail, field = misfit(error)
+        detail, field = misfit(error, Options)
         name = field or ""
-        choices = (
-            ", ".join(map(str, get_args(get_type_hints(Options).get(name)))) if "one of" in detail else ""
-        )
-        more = f": {choices}" if choices else ""
-        raise SettingError(
-            f"--rule {name}={rules.get(name)}: {detail.replace(' or null', '')}{more}"
-        ) from None
+        raise SettingError(f"--rule {name}={rules.get(name)}: {detail.replace(' or null', '')}") from None
 
 
 def run(

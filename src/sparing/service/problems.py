@@ -2,6 +2,9 @@
 
 import re
 from http import HTTPStatus
+from typing import Any
+
+import msgspec
 
 from sparing.errors import SparingError
 
@@ -61,15 +64,37 @@ def unavailable(code: str, detail: str) -> ServiceError:
     return ServiceError(503, code, detail)
 
 
-def misfit(error: Exception) -> tuple[str, str | None]:
-    """What msgspec refused in our words, and the field that it is about: expected a number, got a text."""
+def misfit(error: Exception, kind: Any) -> tuple[str, str | None]:
+    """What msgspec refused in our words, and the field that it is about: expected a number, got a text.
+
+    `kind` is the type that was asked for; where a field has only some values, they are told.
+    """
     detail, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").lstrip(".") or None
     detail = detail.replace("Object contains unknown field", "unknown field")
     detail = detail.replace("Object missing required field", "there is no field")
-    detail = re.sub(r"^Invalid enum value (.*)", r"\1 is not one of its values", detail)
-    detail = re.sub(r"`([a-z |]+)`( of length)?", _kinds, detail) if detail.startswith("Expected") else detail
+    allowed = ", ".join(map(str, _allowed(kind, field or "")))
+    detail = re.sub(r"^Invalid enum value (.*)", rf"\1 is not one of its values: {allowed}", detail)
+    if allowed:
+        detail = re.sub(r"^Expected `str`", f"expected one of {allowed}", detail)
+    if detail.lower().startswith("expected"):
+        detail = re.sub(r"`([a-z |]+)`( of length)?", _kinds, detail)
     return detail[:1].lower() + detail[1:], field
+
+
+def _allowed(kind: Any, field: str) -> list[Any]:
+    """The values that a field within a type may have, where they are some words; none for any other field."""
+    found = [msgspec.inspect.type_info(kind)]
+    for part in [*re.findall(r"\[[^]]*\]|[^.\[]+", field), ""]:
+        found = [each for one in found for each in getattr(one, "types", (one,))]
+        if part.startswith("["):
+            inner = [(getattr(one, "item_type", None), getattr(one, "value_type", None)) for one in found]
+            found = [each for pair in inner for each in pair if each is not None]
+        elif part:
+            known = [each for one in found for each in getattr(one, "fields", ())]
+            found = [each.type for each in known if each.encode_name == part]
+    literal = [one for one in found if isinstance(one, msgspec.inspect.LiteralType)]
+    return [value for one in literal for value in one.values]
 
 
 def _kinds(found: re.Match[str]) -> str:

@@ -110,7 +110,7 @@ class Endpoint:
         self.query, self.limit, self.chooses = query or {}, limit, chooses
         self._problem, self.shape = problem or _problem, shape
         self.doc = inspect.getdoc(handler) or ""
-        self._decode = msgspec.json.Decoder(self.body).decode if self.body else None
+        self._decoder = msgspec.json.Decoder(self.body) if self.body else None
         self._encode = msgspec.json.Encoder().encode
 
     def route(self) -> Route:
@@ -141,12 +141,12 @@ class Endpoint:
             service.must_be_ready()
         query = _query(scope["query_string"], self.query)
         call = Call(path, query, caller, headers, scope)
-        if self._decode is None:
+        if self._decoder is None:
             found = await self.handler(service, call)
         else:
             _check_type(headers)
             raw = await _body(receive, headers, self.limit)
-            found = await self.handler(service, call, _decoded(self._decode, raw))
+            found = await self.handler(service, call, _decoded(self._decoder, raw))
         if isinstance(found, Reply):
             return found
         return Reply(self.status, self._encode(found), (JSON,))
@@ -272,11 +272,11 @@ def _too_large(limit: int) -> ServiceError:
     )
 
 
-def _decoded(decode: Callable[[bytes], Any], raw: bytes) -> Any:
+def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
     try:
-        return decode(raw)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        detail, field = misfit(error)
+        detail, field = misfit(error, decoder.type)
         raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", field) from None
     except (msgspec.DecodeError, RecursionError) as error:
         detail = "it is empty" if not raw else str(error).removeprefix("JSON is malformed: ")
