@@ -7,6 +7,10 @@ lie, in memory or in however many files, changes neither, so that what is summed
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CELLS = 2**22
 """Numbers of a log in memory that are looked at at a time."""
@@ -123,3 +127,28 @@ def _leaf_rows(block: int) -> int:
     while block < LEAF_ROWS:
         block *= 2
     return block
+
+
+def exactly(
+    batches: "Iterator[pa.RecordBatch]", row: int, start: int, stop: int | None, step: int
+) -> "Iterator[tuple[int, pa.RecordBatch]]":
+    """Batches of which the first begins with this row, cut and joined anew: from `start` on, `step` rows each."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    many, first = 0, start
+    for batch in batches:
+        low = max(0, start - row)
+        high = batch.num_rows if stop is None else min(batch.num_rows, stop - row)
+        row += batch.num_rows
+        while low < high:
+            piece = batch.slice(low, min(step - many, high - low))
+            held.append(piece)
+            many, low = many + piece.num_rows, low + piece.num_rows
+            if many == step:
+                yield first, held[0] if len(held) == 1 else pa.concat_batches(held)
+                held, many, first = [], 0, first + step
+        if stop is not None and row >= stop:
+            break
+    if many:
+        yield first, held[0] if len(held) == 1 else pa.concat_batches(held)

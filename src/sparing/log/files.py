@@ -4,6 +4,7 @@ Folders named `day=2026-01-31` add a column `day` to what lies in them. Files ar
 """
 
 import fnmatch
+import itertools
 import os
 import re
 import urllib.parse
@@ -240,6 +241,9 @@ class _Files(Source):
                 for column in columns
             ]
             yield pa.record_batch(arrays, names=columns)
+
+    def lines(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(source.lines() for source in self.opened)
 
     def coding(self, columns: Sequence[str]) -> Source:
         inside = set(self.opened[0].schema.names)

@@ -18,7 +18,7 @@ from sparing.log.paths import Dialect, is_path
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import Rows
 from sparing.log.sources import Source
-from sparing.log.walking import Statistic, walk
+from sparing.log.walking import Statistic, telling_lines, walk
 
 State = TypeVar("State")
 
@@ -32,8 +32,9 @@ class Scan(Rows):
         self.source = source.coding((*reading.columns.contexts, reading.columns.action))
         self.reading, self.engine, self.progress = reading, engine, progress
         self.n_rows, self.threads = reading.rows, engine.threads
-        _, first = next(source.blocks(reading.columns.all, step=1, stop=1))
-        self.header = reading.log(first).part(slice(0, 0))
+        with telling_lines(source):
+            _, first = next(source.blocks(reading.columns.all, step=1, stop=1))
+            self.header = reading.log(first).part(slice(0, 0))
 
     def fold(self, statistic: Statistic[Log, State]) -> State:
         """On the engine's workers."""
@@ -50,7 +51,9 @@ class Scan(Rows):
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read here, one after the other."""
         for row, batch in self.source.blocks(self.reading.columns.all, step=self.cut.block):
-            yield row, self.reading.log(batch, row)
+            with telling_lines(self.source):
+                log = self.reading.log(batch, row)
+            yield row, log
 
     def narrowed(self) -> "Scan":
         """Reads no other columns."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Blocks
+from sparing.log.blocks import Blocks, exactly
 from sparing.log.paths import (
     Dialect,
     ending_of,
@@ -80,7 +80,7 @@ class Source(ABC):
             parts, row = range(first, min(final + 1, len(ends))), int(ends[first] - self.sizes[first])
         end = self.rows if stop is None else stop
         found = start
-        for first, batch in _exactly(self.batches(list(columns), step, parts), row, start, stop, step):
+        for first, batch in exactly(self.batches(list(columns), step, parts), row, start, stop, step):
             found = first + batch.num_rows
             yield first, batch
         if end is not None and self.sizes and found < end:
@@ -95,6 +95,10 @@ class Source(ABC):
     def part(self, start: int, stop: int) -> tuple["Source", int]:
         """What is needed of it to read these rows, and its first row: small enough to be sent."""
         return self, 0
+
+    def lines(self) -> Iterator[str]:
+        """Where each row stands in a file of text, in words; none where rows are not lines."""
+        return iter(())
 
     @cached_property
     def notes(self) -> dict[str, Any]:
@@ -118,31 +122,6 @@ class Source(ABC):
         return {"actions": actions, "features": features, "columns": columns, **carried}
 
 
-def _exactly(
-    batches: "Iterator[pa.RecordBatch]", row: int, start: int, stop: int | None, step: int
-) -> "Iterator[tuple[int, pa.RecordBatch]]":
-    """Batches of which the first begins with this row, cut and joined anew: from `start` on, `step` rows each."""
-    import pyarrow as pa
-
-    held: list[pa.RecordBatch] = []
-    many, first = 0, start
-    for batch in batches:
-        low = max(0, start - row)
-        high = batch.num_rows if stop is None else min(batch.num_rows, stop - row)
-        row += batch.num_rows
-        while low < high:
-            piece = batch.slice(low, min(step - many, high - low))
-            held.append(piece)
-            many, low = many + piece.num_rows, low + piece.num_rows
-            if many == step:
-                yield first, held[0] if len(held) == 1 else pa.concat_batches(held)
-                held, many, first = [], 0, first + step
-        if stop is not None and row >= stop:
-            break
-    if many:
-        yield first, held[0] if len(held) == 1 else pa.concat_batches(held)
-
-
 def notes_text(notes: Mapping[str, Any]) -> str:
     """Notes as they are written, with a checksum by which damage is told."""
     return json.dumps({**notes, "check": _check(notes)}, ensure_ascii=False)
@@ -156,7 +135,8 @@ def open_source(source: Any, dialect: Dialect = Dialect()) -> Source:  # noqa: B
     """A file path, an Arrow table, a pandas or polars frame, or a mapping of columns."""
     if is_path(source):
         return _open_file(Path(source), dialect)
-    return _memory("the table", _table(source), {})
+    table = _table(source)
+    return _Memory(name="the table", schema=table.schema, table=table, sizes=(table.num_rows,), unfit={})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +163,11 @@ class _Memory(Source):
         return replace(self, table=table, sizes=(table.num_rows,)), start
 
 
-def _memory(name: str, table: "pa.Table", unfit: dict[str, str]) -> Source:
-    return _Memory(name=name, schema=table.schema, table=table, sizes=(table.num_rows,), unfit=unfit)
+class _Lines(_Memory):
+    def lines(self) -> Iterator[str]:
+        from sparing.log.line_numbers import of_json
+
+        return of_json(Path(self.name))
 
 
 def _table(source: Any) -> "pa.Table":
@@ -239,7 +222,8 @@ def open_kind(kind: str, path: Path | str, dialect: Dialect, files: Any = None) 
     if kind == "json":
         from sparing.log.lines import table_of
 
-        return _memory(str(path), *table_of(Path(path), files))
+        table, unfit = table_of(Path(path), files)
+        return _Lines(name=str(path), schema=table.schema, table=table, sizes=(table.num_rows,), unfit=unfit)
     return (open_parquet if kind == "parquet" else open_arrow)(path, files)
 
 
@@ -386,6 +370,12 @@ class _Csv(Source):
             ) as reader,
         ):
             yield from map(_with_points, reader) if self.commas else reader
+
+    def lines(self) -> Iterator[str]:
+        from sparing.log.line_numbers import of_csv
+
+        with _unpacked_bytes(self.name, self.files) as stream:
+            yield from of_csv(stream, Path(self.name).name, self.mark)
 
 
 def _with_points(batch: "pa.RecordBatch") -> "pa.RecordBatch":

@@ -1,11 +1,15 @@
 """Walking a log's rows, block by block, and joining what each block tells along the tree of `sparing.engines`."""
 
+import contextlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from sparing.engines import Engine, Progress, Tree
+from sparing.errors import LogError
 from sparing.log.blocks import Blocks, Cut
 from sparing.log.sources import Source
 
@@ -14,6 +18,9 @@ Block = TypeVar("Block")
 
 RUNS = 16
 """Runs of leaves for each worker, at most: enough for none to wait long for the last."""
+
+ROW = re.compile(r"\bat row (\d+)\b")
+"""How errors name a row."""
 
 
 class Statistic(ABC, Generic[Block, State]):
@@ -142,6 +149,19 @@ class Walk(Generic[Block, State]):
         return leaves.total()
 
 
+@contextlib.contextmanager
+def telling_lines(source: Source) -> Iterator[None]:
+    """Add to what is wrong with a row of a text file on which line it stands."""
+    try:
+        yield
+    except LogError as error:
+        found = ROW.search(str(error))
+        line = "" if found is None else next(islice(source.lines(), int(found[1]), None), "")
+        if found is None or not line:
+            raise
+        raise type(error)(f"{error}. Row {found[1]} is {line}") from None
+
+
 def walk(
     source: Source,
     columns: Sequence[str],
@@ -156,7 +176,8 @@ def walk(
     if cut is None:
         cut = Cut.of_table(0, len(columns))
     work = Walk(statistic, tuple(columns), make, cut.block, cut.leaf)
-    return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
+    with telling_lines(source):
+        return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
 
 
 def runs_of(source: Source, cut: Cut, workers: int) -> list[Run]:

@@ -27,6 +27,7 @@ from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.scanning import Scan
 from sparing.log.sources import METADATA, notes_text
+from sparing.log.walking import telling_lines
 
 
 @keywords_of(Columns)
@@ -51,13 +52,14 @@ def load(
     table = open_files(source, dialect)
     reading = look_over(table, roles, actions=actions, features=features)
     parts, support = defaultdict[str, list[np.ndarray]](list), reading.support()
-    for row, batch in table.blocks(reading.columns.all):
-        for what, array in reading.parts(batch, row, support).items():
-            parts[what].append(array)
-    # One array of its parts, which are let go of.
-    joined = {what: np.concatenate(parts.pop(what)) for what in list(parts)}
-    log = aligned(reading.build(joined, support), features)
-    return log, _assumed(reading)
+    with telling_lines(table):
+        for row, batch in table.blocks(reading.columns.all):
+            for what, array in reading.parts(batch, row, support).items():
+                parts[what].append(array)
+        # One array of its parts, which are let go of.
+        joined = {what: np.concatenate(parts.pop(what)) for what in list(parts)}
+        log = reading.build(joined, support)
+    return aligned(log, features), _assumed(reading)
 
 
 @keywords_of(Columns)
