@@ -46,7 +46,7 @@ def demo(
     given = {"call_cost": call_cost, "tolerance": tolerance, "seeds": seeds and tuple(range(seeds))}
     settings = {name: value for name, value in given.items() if value is not None}
     if data:
-        _classes(data, tuple(reading.words(never)), settings, out, as_json=as_json)
+        _classes(data, tuple(reading.words(never, "never")), settings, out, as_json=as_json)
     elif never:
         raise SettingError(f"never={never!r} names classes of a real data set; name that too, with --data")
     else:

@@ -46,7 +46,7 @@ def evaluate(
         found = evaluate_policy(
             table,
             target,
-            methods=reading.words(methods) or None,
+            methods=reading.words(methods, "methods") or None,
             reward_range=reading.pair(reward_range),
             progress=progress,
             **settings,

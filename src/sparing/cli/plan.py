@@ -65,7 +65,7 @@ def plan(
         check_folder(out)
     if tolerances:
         settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
-    settings["learners"] = reading.words(learners) or COMPARED
+    settings["learners"] = reading.words(learners, "learners") or COMPARED
     settings["workers"] = settings["workers"] or None
     rows = log.open()
     with reading.walking("simulating worlds", rows) as progress:

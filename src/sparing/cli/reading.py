@@ -1,6 +1,7 @@
 """Options that commands share, declared once, and the log that they tell how to read."""
 
 import contextlib
+import csv
 import functools
 import inspect
 import shlex
@@ -126,8 +127,8 @@ class GivenLog:
             "features": features,
             "items": given.pop("items") or None,
             "item_features": features_of(given.pop("item_features")),
-            "contexts": words(given.pop("contexts")) or None,
-            "actions": labels(self.source, given, words(given.pop("actions"))) or None,
+            "contexts": words(given.pop("contexts"), "contexts") or None,
+            "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
 
@@ -161,7 +162,10 @@ def reads_log(
     shared: dict[str, Setting] = {
         role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)
     }
-    shared["actions"] = ("", "All actions, with commas, logged or not.")
+    shared["actions"] = (
+        "",
+        'All actions, with commas, logged or not; a label with a comma in quotes: "a,b",c',
+    )
     shared["features"] = (
         "",
         "auto, raw, or a JSON file that says what each column is; default: by the table.",
@@ -239,9 +243,16 @@ def utf8_name(*paths: Path) -> Iterator[None]:
         raise FileError(f"the name of {odd[0]} is not UTF-8, which tables need. Rename the file") from None
 
 
-def words(text: str) -> list[str]:
-    """The parts of a list written with commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+def words(text: str, name: str = "list") -> list[str]:
+    """The parts of a list written with commas; one that has commas itself stands in double quotes, as in CSV."""
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        raise SettingError(
+            f"--{name.replace('_', '-')} {text}: a double quote that does not close, or not at a comma. Put a part with commas in quotes, and double "
+            'the quotes within: "a,b","5"" pipe",c'
+        ) from None
+    return [part.strip() for part in parts if part.strip()]
 
 
 def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]:
@@ -284,7 +295,7 @@ def pair(text: str) -> tuple[float, float] | None:
 def numbers(name: str, text: str, *, example: str) -> list[float]:
     """The numbers of a list written with commas."""
     try:
-        return [float(word) for word in words(text)]
+        return [float(word) for word in words(text, name)]
     except ValueError:
         raise SettingError(
             f"{name}={text!r}; must be numbers with commas between them, such as {example}"
