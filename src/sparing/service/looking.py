@@ -7,6 +7,7 @@ from sparing.auditing.wording import counted
 from sparing.log.labels import as_text, cut
 from sparing.service import events
 from sparing.service.model import Model
+from sparing.service.outside import FAR, Outside
 from sparing.service.overview import Action, Look, SampleRatio, Spend
 
 UNLIKELY = 0.001
@@ -36,6 +37,9 @@ class Facts(NamedTuple):
     left_out: int
     """Hours that the comparison leaves out, because the budget was used up."""
     ill: Sequence[str]
+    looked: int = 0
+    """Decisions whose numbers were looked at."""
+    outside: Sequence[Outside] = ()
 
 
 def looks(model: Model, facts: Facts) -> list[Look]:
@@ -46,6 +50,7 @@ def looks(model: Model, facts: Facts) -> list[Look]:
         *_surprise(model),
         *_budget(facts),
         *_rewards(facts),
+        *_outside(facts),
         *_untried(facts.actions, 2 * model.learner.n_features),
         *_fit(model),
     ]
@@ -119,6 +124,21 @@ def _rewards(facts: Facts) -> Iterator[Look]:
         level = "alarm" if expired > MOST_EXPIRED * closed else "warning"
         text += ": a longer reward_window may help"
     yield Look(level, text)
+
+
+def _outside(facts: Facts) -> Iterator[Look]:
+    """Numbers of the last decisions that lie far from the log's."""
+    for one in facts.outside[:NAMED]:
+        yield Look(
+            "warning",
+            f"{cut(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
+            f"(as far as {one.furthest:.4g}): the log tells little of such contexts, and a reward there weighs much. Is the unit the log's?",
+        )
+    if facts.looked and not facts.outside:
+        yield Look(
+            "good",
+            f"No number in the last {counted(facts.looked, 'decision')} is {FAR:g} deviations from the log's mean",
+        )
 
 
 def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:

@@ -13,6 +13,7 @@ from sparing.service.book import Experiment
 from sparing.service.gapmap import tried_partly
 from sparing.service.messages import About
 from sparing.service.model import Model
+from sparing.service.outside import outside
 from sparing.service.overview import (
     Action,
     Health,
@@ -104,7 +105,8 @@ async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: in
     rewarded = sum(one.rewarded for one in reasons)
     actions, spend = _actions(model, told), _spend(model, tally, known, decisions, asked, now)
     left_out = int((headline.kept_waiting(tally) >= since).sum())
-    facts = looking.Facts(actions, spend, ratio, rewarded, closed, left_out, ill)
+    far = await outside(store, model, upto)
+    facts = looking.Facts(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
     return Overview(
         name=experiment.name,
         time=events.time_text(now),

@@ -1,0 +1,40 @@
+"""Live numbers far from the log's are told on the page."""
+
+import asyncio
+
+import sparing
+from service import raw_columns
+from service.building import LOG, NAME, trial
+from sparing.service import events
+from sparing.service.ledger import Decide
+from sparing.service.measuring import overview
+from sparing.service.messages import DecideRequest
+
+
+async def page(folder, log, contexts):
+    async with trial(folder / "store", "confident", log=log) as writer:
+        for context in contexts:
+            await writer.submit(Decide(NAME, DecideRequest(context=context), events.new_id()))
+        found = await overview(writer, writer.book.get(NAME), now=events.now())
+    return {one.level: one.text for one in found.look if "deviations" in one.text}
+
+
+def test_numbers_far_from_the_log_need_a_look(tmp_path):
+    log = sparing.read_log(raw_columns.write(tmp_path / "log.csv"))
+    contexts = raw_columns.rows(3, 20)
+    contexts[4]["age"], contexts[9]["age"] = -200, 1e9
+    said = asyncio.run(page(tmp_path, log, contexts))
+    assert set(said) == {"warning"}
+    assert said["warning"].startswith(
+        "age is 10 deviations or more from the log's mean in 2 of the last 20 decisions (as far as 1e+09)"
+    )
+
+
+def test_numbers_like_the_logs_are_well(tmp_path):
+    log = sparing.read_log(raw_columns.write(tmp_path / "log.csv"))
+    said = asyncio.run(page(tmp_path, log, raw_columns.rows(3, 20)))
+    assert said == {"good": "No number in the last 20 decisions is 10 deviations from the log's mean"}
+
+
+def test_numbers_that_are_taken_as_they_are_have_no_mean(tmp_path):
+    assert asyncio.run(page(tmp_path, LOG, [[1e9, 0.0, 0.0]])) == {}
