@@ -80,3 +80,29 @@ def test_words_for_missing_numbers_do_not_make_categories_of_the_others(word):
     codes = read(age=ages, features=sparing.features(age="category"))
     assert "age: category" in codes.encoder.described()
     assert read(age=["NA", "DE", "NZ"] * (N // 3)).encoder.described().startswith("age: category")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["$1,494.90", "$3", "-$2.50"], r"holds '\$1,494.90': numbers with signs of money"),
+        (["51%", "7%"], "holds '51%': numbers with signs of money, percent or thousands"),
+        (["3", "12.50 €"], "holds '12.50 €': numbers with signs"),
+        (["1.234,50", "2.000,00"], "holds '1.234,50': numbers with signs"),
+        (["76,081", "1,250", "900"], r"holds '76,081': numbers with signs of thousands\? Then take them out"),
+        (["1,000,000", "2,500,000.75"], "holds '1,000,000': numbers with signs of thousands"),
+        (["1e300", "2"], r"holds '1e300' beside numbers; expected numbers, at most 1e\+50 in size"),
+    ],
+)
+def test_numbers_with_signs_do_not_become_words(words, said):
+    column = (words * N)[:N]
+    with pytest.raises(LogError, match=f"price {said}.* say that the column is a category"):
+        read(price=column)
+    assert "category" in read(price=column, features=sparing.features(price="category")).encoder.described()
+
+
+@pytest.mark.parametrize(
+    "words", [["5 kg", "7 kg"], ["a%", "5%"], ["+41 44", "x"], ["10-20", "20-30"], ["1e5e5", "2"]]
+)
+def test_words_with_digits_stay_words(words):
+    assert "category of 2 values" in read(size=(words * N)[:N]).encoder.described()

@@ -15,7 +15,8 @@ from sparing.log.features import cells, dates
 from sparing.log.features.compound import TIMES, Vector
 from sparing.log.features.fitting import Wish
 from sparing.log.features.kinds import Bool, Category, Column, Hashed, Number, Raw
-from sparing.log.labels import WHOLE_NUMBER, brief, cut, has_comma
+from sparing.log.features.refusing import refuse_texts
+from sparing.log.labels import brief, cut
 from sparing.log.moments import Moments
 
 MOST_COUNTED = 100_000
@@ -32,23 +33,6 @@ UNIQUE = 0.8
 
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
 """Text that looks like a date, in whatever order."""
-
-NO_NUMBERS = {
-    "na",
-    "n/a",
-    "nan",
-    "null",
-    "none",
-    "inf",
-    "+inf",
-    "-inf",
-    "infinity",
-    "-infinity",
-    "?",
-    "-",
-    ".",
-}
-"""Words, in small letters, that stand among numbers for those that are missing or without end."""
 
 LARGEST_VECTOR = 4096
 KEPT = 24
@@ -234,10 +218,9 @@ class Survey:
             return Raw(self.column, gap=False)
         if not gap and self._constant(kind):
             return "left out, the same in every row"
-        if self.wish.kind == "auto" and kind == "category" and "number" in self.tests:
-            self._refuse_numbers()
-        if self.wish.kind == "auto" and kind not in ("bool", "number") and TIMES.keys() <= self.tests.keys():
-            self._refuse_dates()
+        if self.wish.kind == "auto" and TIMES.keys() <= self.tests.keys():
+            orders = [kind for kind in TIMES if self.tests[kind]]
+            refuse_texts(self.column, list(self.counts), kind, orders)
         if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
             dates = all(map(DATE.fullmatch, self.counts))
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
@@ -250,54 +233,6 @@ class Survey:
         if kind == "bool":
             return Bool(self.column, gap)
         return self._category(kind, gap)
-
-    def _refuse_numbers(self) -> None:
-        """Refuse numbers that a decimal comma, or a word for a missing one, would make categories of."""
-        words = list(self.counts)
-        odd = [word for word in words if not cells.is_number(word)]
-        if 0 < len(odd) < len(words) and all(word.strip().lower() in NO_NUMBERS for word in odd):
-            raise LogError(
-                f"{cut(self.column)} holds {brief(odd[0])} beside numbers; expected numbers, and nothing in the cell where one is missing. Leave "
-                "such cells empty, or say that the column is a category (sparing.features, or a file of --features)"
-            )
-        first = next(filter(has_comma, words), None)
-        if first is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
-            raise LogError(
-                f"{cut(self.column)} holds {brief(first)}: numbers with a decimal comma? Then read the text file with decimal=','; "
-                "if they are words, say that the column is a category (sparing.features, or a file of --features)"
-            )
-
-    def _refuse_dates(self) -> None:
-        """Refuse dates that would be categories: none tells whether the day is first, or some contradict others."""
-        orders = [kind for kind in TIMES if self.tests[kind]]
-        words, name = list(self.counts), cut(self.column)
-        if "time" in orders or len(orders) == 1:
-            return
-        if all(map(dates.SHORT_YEAR.fullmatch, words)):
-            raise LogError(
-                f"{name} holds {brief(words[0])}: dates with two digits for the year? Write them as 2026-11-17 08:30; if they are words, "
-                "say that the column is a category (sparing.features, or a file of --features)"
-            )
-        if not all(dates.looks_like_one(word) or word.strip().lower() in NO_NUMBERS for word in words):
-            return
-        dated = [word for word in words if dates.looks_like_one(word)]
-        if 0 < len(dated) < len(words):
-            odd = next(word for word in words if not dates.looks_like_one(word))
-            raise LogError(
-                f"{name} holds {brief(odd)} beside dates; expected dates, and nothing in the cell where one is missing. Leave such cells "
-                "empty, or say that the column is a category (sparing.features, or a file of --features)"
-            )
-        if not dated:
-            return
-        found = f"holds {brief(dated[0])}, and no row tells whether the day or the month is first"
-        if not orders:
-            unfit = [dates.first_unfit(words, first) for first in (dates.DAY, dates.MONTH)]
-            both = " and ".join(map(brief, dict.fromkeys(unfit)))
-            found = f"holds {both}: the day is not first in all rows, nor is the month"
-        raise LogError(
-            f"{name} {found}. Write dates as 2026-11-17 08:30, or say what the column is: time-day-first, time-month-first or "
-            "category (sparing.features, or a file of --features)"
-        )
 
     @property
     def kind(self) -> str:
