@@ -28,6 +28,8 @@ def read(seen, features="auto"):
         ("%m-%d-%Y %H:%M:%S", "time, month first"),
         ("%m/%d/%Y %I:%M %p", "time, month first"),
         ("%Y/%m/%d %H:%M", "time"),
+        ("%Y-%m-%d %H:%M:%S UTC", "time"),
+        ("%m/%d/%Y %H:%M GMT", "time, month first"),
     ],
 )
 def test_a_column_that_tells_its_order_is_a_time(form, taken):
@@ -103,6 +105,13 @@ def test_others_stay_what_they_were(words):
 def test_no_dates_in_any_order(text):
     assert not dates.is_written(text, dates.DAY)
     assert not dates.is_written(text, dates.MONTH)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-03-01 UTC", "2026-03-01 08:00+02:00 UTC", "2026-03-01 08:00 CET", "UTC"]
+)
+def test_only_a_time_of_the_day_is_in_utc(text):
+    assert not dates.is_time(text)
 
 
 def test_noon_and_midnight():

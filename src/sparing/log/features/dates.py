@@ -19,19 +19,33 @@ YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})/(?P<month>\d{{1,2}})/(?P<day>\d{{1,
 YEAR_LAST = re.compile(rf"(?P<one>\d{{1,2}})([/-])(?P<two>\d{{1,2}})\2(?P<year>\d{{4}}){CLOCK}", re.ASCII)
 """A date whose marks do not tell whether its day or its month is first."""
 
+ZONE = re.compile(r"(?<=\d) ?(?:UTC|GMT)$")
+"""The words for UTC after a time of the day."""
+
 SHORT_YEAR = re.compile(rf"\d{{1,2}}/\d{{1,2}}/\d{{2}}{CLOCK}", re.ASCII)
 """A date with two digits for the year, so that even the year could be first."""
 
 
 def as_moment(text: str, first: str | None = None) -> datetime:
-    """A text in ISO 8601, or 17.11.2026 08:30, or 2026/11/17 8:30 PM; a ValueError for others.
+    """A text in ISO 8601, or 17.11.2026 08:30, or 2026/11/17 8:30 PM, also with UTC after it; a ValueError for others.
 
     With `first`, 17/11/2026 and 17-11-2026 too, which have the day or the month first.
     """
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:
-        return _written(text.strip(), first)
+        plain = ZONE.sub("", text.strip())
+        if plain != text.strip():
+            return _in_utc(plain, first)
+        return _written(plain, first)
+
+
+def _in_utc(text: str, first: str | None) -> datetime:
+    """A moment that was said to be in UTC, which a moment without a zone is; one with another zone is refused."""
+    found = as_moment(text, first)
+    if ":" not in text or found.tzinfo is not None:
+        raise ValueError(text)
+    return found
 
 
 def is_time(text: str) -> bool:
@@ -54,7 +68,7 @@ def is_written(text: str, first: str) -> bool:
 
 def has_no_order(text: str) -> bool:
     """Whether a text looks like a date of which only others tell whether the day or the month is first."""
-    return YEAR_LAST.fullmatch(text.strip()) is not None
+    return YEAR_LAST.fullmatch(ZONE.sub("", text.strip())) is not None
 
 
 def looks_like_one(text: str) -> bool:
