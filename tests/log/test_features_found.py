@@ -106,3 +106,15 @@ def test_numbers_with_signs_do_not_become_words(words, said):
 )
 def test_words_with_digits_stay_words(words):
     assert "category of 2 values" in read(size=(words * N)[:N]).encoder.described()
+
+
+def test_truth_values_in_several_words_are_truth_values():
+    log = read(member=(["yes", "no", "0", "1", "TRUE"] * N)[:N])
+    assert log.encoder.described() == "member: bool"
+    assert log.encoder.encode({"member": "1"})[-1] == 1.0
+    assert read(member=(["0", "1"] * N)[:N]).encoder.described() == "member: number"
+
+
+def test_one_value_is_one():
+    log = read(seen=(["x", None] * N)[:N])
+    assert log.encoder.described() == "seen: category of 1 value, some missing"

@@ -270,7 +270,8 @@ class Category(Column):
     def described(self) -> str:
         """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
-        return f"category of {len(self.values)} values{rare}" + (", some missing" if self.gap else "")
+        plural = "" if len(self.values) == 1 else "s"
+        return f"category of {len(self.values)} value{plural}{rare}" + (", some missing" if self.gap else "")
 
 
 @dataclass(frozen=True)

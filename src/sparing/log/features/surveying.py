@@ -34,6 +34,9 @@ UNIQUE = 0.8
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
 """Text that looks like a date, in whatever order."""
 
+TRUTHS = {*cells.TRUTHS, "0", "1"}
+"""Words that may all be truth values; a column of 0 and 1 alone is one of numbers."""
+
 LARGEST_VECTOR = 4096
 KEPT = 24
 """Components of a vector that are kept unless another number is asked for."""
@@ -56,7 +59,7 @@ class Survey:
     moments: dict[str, Moments] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     uncounted: bool = False
-    tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("bool", "number", *TIMES), True))
+    tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("number", "bool", *TIMES), True))
     vectors: Any = None
     odd: str | None = None
 
@@ -116,7 +119,7 @@ class Survey:
 
     def _test(self, word: str) -> None:
         """Whether this value too could be a truth value, a number, a time."""
-        self.tests["bool"] = self.tests["bool"] and word.strip().lower() in cells.TRUTHS
+        self.tests["bool"] = self.tests["bool"] and word.strip().lower() in TRUTHS
         self.tests["number"] = self.tests["number"] and cells.is_number(word)
         if any(self.tests[kind] for kind in TIMES):
             told = dates.is_time(word)
