@@ -127,3 +127,15 @@ def test_a_later_batch_tells_the_order(tmp_path):
     iso = frame.assign(seen=pd.to_datetime(frame.seen, format="%m/%d/%Y"))
     assert log.encoder.described() == "seen: time, month first"
     assert np.array_equal(log.contexts, sparing.read_log(iso).contexts)
+
+
+@pytest.mark.parametrize("moment", [1_772_352_000_000, "1772352000000", 1e18, -1e12])
+def test_milliseconds_are_not_taken_for_seconds(moment):
+    encoder = read(MOMENTS).encoder
+    encoder.encode({"seen": 1_772_352_000})
+    with pytest.raises(
+        DecisionError, match=r"seen is .*; expected .* seconds \(not milliseconds\) since 1970"
+    ):
+        encoder.encode({"seen": moment})
+    with pytest.raises(LogError, match=r"seen at row 0 is .* seconds \(not milliseconds\) since 1970"):
+        read([moment] * N, sparing.features(seen="time"))

@@ -35,6 +35,9 @@ MICROSECOND = 1e-6
 EPOCH = datetime(1970, 1, 1)
 """Without a zone, as the moments that it is taken from."""
 
+YEARS = -62_135_596_800.0, 253_402_300_800.0
+"""Seconds since 1970 of the years 1 to 9999, which dates can have."""
+
 
 def is_missing(value: Any) -> bool:
     """None, NaN, pandas' NA and NaT, and text with nothing in it."""
@@ -131,7 +134,7 @@ def as_seconds(value: Any, first: str | None = None) -> float:
         try:
             value = as_moment(value, first)
         except ValueError:
-            return as_number(value)
+            return _since_1970(value)
     if value.__class__ is datetime and value.tzinfo is None:
         return (value - EPOCH).total_seconds()  # what timestamp() does, without a copy that has a zone
     if isinstance(value, datetime):
@@ -140,7 +143,15 @@ def as_seconds(value: Any, first: str | None = None) -> float:
         return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64)) * MICROSECOND
-    return as_number(value)
+    return _since_1970(value)
+
+
+def _since_1970(value: Any) -> float:
+    """Seconds as a number, of a year that has four digits: milliseconds are beyond, and refused with a ValueError."""
+    seconds = as_number(value)
+    if not YEARS[0] <= seconds < YEARS[1]:
+        raise ValueError(value)
+    return seconds
 
 
 def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:

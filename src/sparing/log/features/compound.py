@@ -35,7 +35,7 @@ class Time(Column):
     """
 
     kind = "time"
-    wants = "a date or moment such as 2026-03-01T10:00 (ISO 8601) or 01.03.2026 10:00, or seconds since 1970"
+    wants = "a date or moment such as 2026-03-01T10:00 (ISO 8601) or 01.03.2026 10:00, or seconds (not milliseconds) since 1970"
     order: ClassVar[str | None] = None
     first: float = 0.0
     last: float = 0.0
@@ -103,9 +103,7 @@ class DayFirst(Time):
     """A time in whose texts 03/04/2026 is the third of April."""
 
     kind = "time-day-first"
-    wants = (
-        "a date or moment with the day first such as 17/03/2026 10:00, one in ISO 8601, or seconds since 1970"
-    )
+    wants = "a date or moment with the day first such as 17/03/2026 10:00, one in ISO 8601, or seconds (not milliseconds) since 1970"
     order = dates.DAY
 
     def described(self) -> str:
@@ -118,7 +116,7 @@ class MonthFirst(DayFirst):
     """A time in whose texts 03/04/2026 is the fourth of March."""
 
     kind = "time-month-first"
-    wants = "a date or moment with the month first such as 03/17/2026 10:00, one in ISO 8601, or seconds since 1970"
+    wants = "a date or moment with the month first such as 03/17/2026 10:00, one in ISO 8601, or seconds (not milliseconds) since 1970"
     order = dates.MONTH
 
 
