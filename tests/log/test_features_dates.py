@@ -29,6 +29,9 @@ def read(seen, features="auto"):
         ("%m/%d/%Y %I:%M %p", "time, month first"),
         ("%Y/%m/%d %H:%M", "time"),
         ("%Y-%m-%d %H:%M:%S UTC", "time"),
+        ("%d %b %Y %H:%M", "time"),
+        ("%B %d, %Y %I:%M %p", "time"),
+        ("%a, %d %b %Y %H:%M:%S GMT", "time"),
         ("%m/%d/%Y %H:%M GMT", "time, month first"),
     ],
 )
@@ -111,6 +114,13 @@ def test_no_dates_in_any_order(text):
     "text", ["2026-03-01 UTC", "2026-03-01 08:00+02:00 UTC", "2026-03-01 08:00 CET", "UTC"]
 )
 def test_only_a_time_of_the_day_is_in_utc(text):
+    assert not dates.is_time(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["17 Foo 2026", "31 Feb 2026", "Mar 2026", "17 Mar-2026", "Market 17 2026", "2026W12"]
+)
+def test_words_that_are_no_month_make_no_date(text):
     assert not dates.is_time(text)
 
 

@@ -19,6 +19,41 @@ YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})/(?P<month>\d{{1,2}})/(?P<day>\d{{1,
 YEAR_LAST = re.compile(rf"(?P<one>\d{{1,2}})([/-])(?P<two>\d{{1,2}})\2(?P<year>\d{{4}}){CLOCK}", re.ASCII)
 """A date whose marks do not tell whether its day or its month is first."""
 
+WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
+
+MONTH_NAMED = (
+    re.compile(
+        rf"{WEEKDAY}(?P<day>\d{{1,2}})([ -])(?P<named>[A-Za-z]{{3,9}})\2(?P<year>\d{{4}}){CLOCK}", re.ASCII
+    ),
+    re.compile(
+        rf"{WEEKDAY}(?P<named>[A-Za-z]{{3,9}}) (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){CLOCK}", re.ASCII
+    ),
+)
+"""A date with its month in words, before or after the day."""
+
+MONTHS = {
+    name[:length]: str(number)
+    for number, name in enumerate(
+        [
+            "january",
+            "february",
+            "march",
+            "april",
+            "may",
+            "june",
+            "july",
+            "august",
+            "september",
+            "october",
+            "november",
+            "december",
+        ],
+        1,
+    )
+    for length in (3, len(name))
+}
+"""The months by their English names and by the first three letters of these."""
+
 ZONE = re.compile(r"(?<=\d) ?(?:UTC|GMT)$")
 """The words for UTC after a time of the day."""
 
@@ -27,7 +62,7 @@ SHORT_YEAR = re.compile(rf"\d{{1,2}}/\d{{1,2}}/\d{{2}}{CLOCK}", re.ASCII)
 
 
 def as_moment(text: str, first: str | None = None) -> datetime:
-    """A text in ISO 8601, or 17.11.2026 08:30, or 2026/11/17 8:30 PM, also with UTC after it; a ValueError for others.
+    """A text in ISO 8601, 17.11.2026 08:30, 2026/11/17 8:30 PM or 17 Nov 2026, also with UTC after it; a ValueError for others.
 
     With `first`, 17/11/2026 and 17-11-2026 too, which have the day or the month first.
     """
@@ -54,7 +89,7 @@ def is_time(text: str) -> bool:
         as_moment(text)
     except ValueError:
         return False
-    return not text.strip().isdigit() and any(mark in text for mark in "-:./")
+    return not text.strip().isdigit() and any(mark in text for mark in "-:./ ")
 
 
 def is_written(text: str, first: str) -> bool:
@@ -82,7 +117,8 @@ def first_unfit(texts: Iterable[str], first: str) -> str:
 
 
 def _written(text: str, first: str | None) -> datetime:
-    found = DAY_FIRST.fullmatch(text) or YEAR_FIRST.fullmatch(text)
+    forms = (DAY_FIRST, YEAR_FIRST, *MONTH_NAMED)
+    found = next(filter(None, (form.fullmatch(text) for form in forms)), None)
     if found is None and first is not None:
         found = YEAR_LAST.fullmatch(text)
     if found is None:
@@ -91,6 +127,8 @@ def _written(text: str, first: str | None) -> datetime:
     if "one" in parts:
         named = (DAY, MONTH) if first == DAY else (MONTH, DAY)
         parts |= dict(zip(named, (parts["one"], parts["two"]), strict=True))
+    if "named" in parts:
+        parts["month"] = MONTHS.get(parts["named"].lower(), parts["named"])
     return datetime.fromisoformat(f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{_clock(**parts)}")
 
 
