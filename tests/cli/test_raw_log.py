@@ -135,3 +135,15 @@ def test_plan_and_a_live_loop(folder):
         if decision.needs_reward:
             learner.update(decision, float(rng.random() < 0.3))
     assert learner.rounds == 50
+
+
+@pytest.mark.parametrize("walked", [[], ["--engine", "local"]])
+def test_actions_that_may_be_one_are_told(tmp_path, walked):
+    path = tmp_path / "log.csv"
+    labels = ["red", "Red ", "blue", "BLUE", "green"]
+    path.write_text("age,action,reward\n" + "".join(f"{i},{labels[i % 5]},{i % 2}\n" for i in range(60)))
+    done = runner.invoke(app, ["audit", str(path), *walked])
+    assert done.exit_code == 0, done.output
+    assert "and 1 more, differ only in case or spaces, and are taken for two" in done.stderr
+    path.write_text(path.read_text().replace("Red ", "red").replace("BLUE", "blue"))
+    assert "differ only" not in runner.invoke(app, ["audit", str(path)]).stderr

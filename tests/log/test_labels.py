@@ -143,3 +143,8 @@ def test_texts_tell_labels_apart():
 def test_labels_with_one_text_are_refused(alike):
     with pytest.raises(LogError, match="one in a text column"):
         labels.by_text(alike)
+
+
+def test_labels_that_differ_in_case_or_spaces_only():
+    assert labels.alike(["red", "blue", "Red ", " RED", 1, "1", "red"]) == ["red", "Red ", "red", " RED"]
+    assert labels.alike(["a b", "ab", True, None]) == []

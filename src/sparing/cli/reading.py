@@ -93,8 +93,7 @@ class GivenLog:
                 self.source, engine=engine or "local", workers=workers or None, progress=progress, **keywords
             )
             rows.progress = None
-            if not rows.encoder.is_raw:
-                terminal.say(f"sparing: features: {rows.encoder.described()}")
+            _say_what_was_read(rows)
             if part:
                 taken = rows.sample(part)
                 terminal.say(f"sparing: a random {taken.n_rows:,} of {rows.n_rows:,} rows")
@@ -109,8 +108,7 @@ class GivenLog:
         estimated = given.pop("estimate_support", False)
         with utf8_name(self.path), terminal.progress_bar("reading the log"):
             log = read_log(self.path, **self._keywords(policy, given))
-        if not log.encoder.is_raw:
-            terminal.say(f"sparing: features: {log.encoder.described()}")
+        _say_what_was_read(log)
         if not estimated or log.support.known:
             return log
         from sparing.auditing import estimate_support
@@ -131,6 +129,20 @@ class GivenLog:
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
+
+
+def _say_what_was_read(log: "AnyLog") -> None:
+    """What the columns were taken for, and actions that may be one, written in two ways."""
+    from sparing.log.labels import alike, brief
+
+    if not log.encoder.is_raw:
+        terminal.say(f"sparing: features: {log.encoder.described()}")
+    if twins := alike(log.action_names):
+        shown = f"{brief(twins[0])} and {brief(twins[1])}"
+        more = f", and {len(twins) // 2 - 1:,} more," if len(twins) > 2 else ""
+        terminal.say(
+            f"sparing: the actions {shown}{more} differ only in case or spaces, and are taken for two; write them alike if they are one"
+        )
 
 
 def options(**given: Any) -> list[str]:

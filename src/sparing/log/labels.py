@@ -301,3 +301,13 @@ def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     for text in texts:
         _check_text("feature name", text)
     return texts
+
+
+def alike(names: Iterable[Hashable]) -> list[str]:
+    """Texts among labels that differ from an earlier one only in case or in spaces, and that one before each of them."""
+    first: dict[str, str] = {}
+    found: list[str] = []
+    for name in names:
+        if isinstance(name, str) and first.setdefault(" ".join(name.split()).casefold(), name) != name:
+            found += [first[" ".join(name.split()).casefold()], name]
+    return found
