@@ -68,7 +68,7 @@ def as_moment(text: str, first: str | None = None) -> datetime:
     """
     try:
         return datetime.fromisoformat(text.strip())
-    except ValueError:
+    except ValueError:  # after this the slow ways
         plain = ZONE.sub("", text.strip())
         if plain != text.strip():
             return _in_utc(plain, first)
@@ -89,7 +89,7 @@ def is_time(text: str) -> bool:
         as_moment(text)
     except ValueError:
         return False
-    return not text.strip().isdigit() and any(mark in text for mark in "-:./ ")
+    return "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
 
 
 def is_written(text: str, first: str) -> bool:

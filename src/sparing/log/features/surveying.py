@@ -3,6 +3,7 @@
 import math
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +89,7 @@ class Survey:
             values = TIMES[kind](self.column, gap=True).seconds(column, first_row=first_row)
             there = ~np.isnan(values)
         self.gaps += int((~there).sum())
-        self._sum(kind, values[there])
+        self._sum([kind], values[there])
 
     def _add_words(self, column: pa.Array, *, told: bool) -> None:
         distinct, codes = cells.coded(column)
@@ -108,8 +109,11 @@ class Survey:
         if not told:
             self._sum_words(distinct, counts)
 
-    def _sum(self, kind: str, values: np.ndarray) -> None:
-        self.moments[kind] = self.moments.get(kind, Moments()) + Moments.of(values)
+    def _sum(self, kinds: Collection[str], values: np.ndarray) -> None:
+        """Take in the values of a column that may be of any of these kinds."""
+        found = Moments.of(values)
+        for kind in kinds:
+            self.moments[kind] = self.moments.get(kind, Moments()) + found
 
     def _word(self, value: Any) -> str:
         try:
@@ -119,26 +123,29 @@ class Survey:
 
     def _test(self, word: str) -> None:
         """Whether this value too could be a truth value, a number, a time."""
-        self.tests["bool"] = self.tests["bool"] and word.strip().lower() in TRUTHS
-        self.tests["number"] = self.tests["number"] and cells.is_number(word)
-        if any(self.tests[kind] for kind in TIMES):
-            told = dates.is_time(word)
-            for kind, time in TIMES.items():
-                passes = told or (time.order is not None and dates.is_written(word, time.order))
-                self.tests[kind] = self.tests[kind] and passes
+        tests = self.tests
+        tests["bool"] = tests["bool"] and word.strip().lower() in TRUTHS
+        tests["number"] = tests["number"] and cells.is_number(word)
+        if not any(map(tests.__getitem__, TIMES)) or dates.is_time(word):
+            return
+        for kind, time in TIMES.items():
+            tests[kind] = tests[kind] and time.order is not None and dates.is_written(word, time.order)
 
     def _sum_words(self, distinct: list[Any], counts: np.ndarray) -> None:
         """As numbers and as times, as long as they may be either: which they are, the last cell may tell."""
         there = np.flatnonzero(counts)
         words = [distinct[code] for code in there.tolist()]
         if self.tests["number"]:
-            self._sum("number", np.repeat([cells.as_number(word) for word in words], counts[there]))
-        seconds: np.ndarray | None = None
+            self._sum(["number"], np.repeat([cells.as_number(word) for word in words], counts[there]))
         for kind, time in TIMES.items():
-            if self.tests[kind] and (seconds is None or not self.tests["time"]):
-                seconds = np.repeat([cells.as_seconds(word, time.order) for word in words], counts[there])
-            if self.tests[kind] and seconds is not None:
-                self._sum(kind, seconds)
+            if self.tests[kind]:
+                seconds = [cells.as_seconds(word, time.order) for word in words]
+                alike = (
+                    TIMES if kind == "time" else [kind]
+                )  # what tells its order itself is the same in every one
+                self._sum(alike, np.repeat(seconds, counts[there]))
+            if self.tests["time"]:
+                break
 
     def _add_vectors(self, column: pa.Array, first_row: int) -> None:
         if not arrays.is_list(column.type):
