@@ -54,11 +54,11 @@ def test_other_learners_stay_where_they_are_told_to(method):
     assert (policy.probabilities(fresh)[mu.probabilities(fresh) == 0] == 0).all()
 
 
-def test_new_contexts_without_a_support_get_what_is_supported_somewhere_and_a_note():
+def test_new_contexts_without_a_support_get_what_is_likely_supported_and_a_note():
     log, _, fresh = drawn("per-context", 2)
     policy = learn(log, "opr", **FIXED["opr"])
     assert (policy.probabilities(fresh) > 0).all()
-    assert any("not in the log may get any action supported somewhere" in note for note in policy.notes)
+    assert any("not in the log may get what it is likely to support" in note for note in policy.notes)
     log, mu, fresh = drawn("never-logged", 2)
     policy = learn(log, "opr", **FIXED["opr"])
     assert (policy.probabilities(fresh)[mu.probabilities(fresh) == 0] == 0).all()

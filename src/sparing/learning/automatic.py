@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.errors import LogError, MissingExtraError, SettingError
+from sparing.errors import InputError, LogError, MissingExtraError, SettingError
 from sparing.evaluation.intervals import Terms, closed_form
 from sparing.learning.choosing import CONFIDENCE, reward_model, support_aware_limit
 from sparing.learning.material import Progress, Request, gather
@@ -15,10 +15,21 @@ from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.boosting import Boosted
 from sparing.model.crossfitting import context_folds, errors_up_to_scale
+from sparing.model.lack_of_fit import lack_of_fit, sample
 from sparing.policies.policy import Policy, best_actions, one_hot
+from sparing.policies.tables import KnownSupport
 
 TREES: dict[str, Callable[..., Policy]] = {"boosted": boosted_policy, "stacked": stacked_policy}
 """Those that share one boosted reward model."""
+
+KEPT = ("greedy", *TREES)
+"""Methods that play the best action by a reward model, wherever that is: they are tried kept to the support."""
+
+BEYOND_CHANCE = 3.0
+"""Standard errors from which on a logger is taken to know what it does."""
+
+ON_SUPPORT = " on the support"
+"""What is added to the name of a method that is kept to it."""
 
 CANDIDATES = ("greedy", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted", "stacked")
 """The methods that are tried; equal limits go to the earlier one."""
@@ -29,13 +40,14 @@ class Trial:
     """What is known of all candidates: what each does in every row, by a policy that has not seen its context.
 
     tables (n, K) by name; fitted (n, K) is r̂ by a model that has not seen the row's context, and `model` is the
-    boosted one where that was learnt.
+    boosted one where that was learnt. `believed` says whether r̂ speaks for actions outside the support, too.
     """
 
     log: Log
     tables: dict[str, np.ndarray]
     fitted: np.ndarray
     model: Boosted | None
+    believed: bool = True
     notes: tuple[str, ...] = ()
 
 
@@ -44,8 +56,8 @@ def auto(request: Request, *, candidates: Sequence[str] = CANDIDATES) -> Policy:
 
     Every candidate is learnt without a fold of contexts, its own settings chosen within the rest, and judged on
     that fold as on contexts that the log has not seen. Its rewards there are doubly robust, w·(r − r̂) + Σ_a π·r̂ over
-    the supported actions, and the mean logged reward for its mass on all others: none is shown to be better than
-    the log by what the log cannot see, and none is condemned for it.
+    the supported actions; what all others count is said by `unseen`. Where contexts differ in what they support, those that
+    follow a reward model are tried kept to the actions that a context is likely to support; and free, if the model is believed.
     Without propensities the reward model that explains held-out rewards best is taken, greedy or boosted.
     """
     from sparing.learning.methods import METHODS  # which has this method too
@@ -63,12 +75,15 @@ def auto(request: Request, *, candidates: Sequence[str] = CANDIDATES) -> Policy:
         trial = tried(request, candidates)
         judged = {name: _limit(trial, table) for name, table in trial.tables.items()}
         best = max(judged, key=lambda name: judged[name])
-        notes = (*_said(request, judged, best), *trial.notes)
+        notes = (*_said(trial, judged, best), *trial.notes)
     policy: Any
-    if best in TREES and trial is not None and trial.model is not None:
-        policy = TREES[best](request, gather(request, best, "logged"), trial.model)
+    method = best.removesuffix(ON_SUPPORT)
+    if method in TREES and trial is not None and trial.model is not None:
+        policy = TREES[method](request, gather(request, method, "logged"), trial.model)
     else:
-        policy = METHODS[best](replace(request, progress=Progress()))
+        policy = METHODS[method](replace(request, progress=Progress()))
+    if method != best:
+        policy = replace(policy, support=_likely(request.log))
     return replace(policy, notes=(*notes, *policy.notes))
 
 
@@ -102,15 +117,16 @@ def _by_error(request: Request, candidates: Sequence[str]) -> tuple[str, "Trial 
     return best, Trial(log, {}, fitted[best], model), tuple(notes)
 
 
-def _said(request: Request, judged: dict[str, float], best: str) -> tuple[str, ...]:
+def _said(trial: Trial, judged: dict[str, float], best: str) -> tuple[str, ...]:
     """What was tried, the best first; and whether the best is shown to be better than what was done."""
     order = sorted(judged, key=lambda name: -judged[name])
     heard = ", ".join(f"{name} {judged[name]:.4g}" for name in order)
-    logged = float(request.log.rewards.mean())
-    notes = [
-        f"{best} of {len(judged)} methods, by the lower limit on held-out contexts: {heard} (what the log cannot see "
-        f"counted as {logged:.4g}, its mean reward)"
-    ]
+    log, logged = trial.log, float(trial.log.rewards.mean())
+    tried_ones = "1 method" if len(judged) == 1 else f"{len(judged)} methods"
+    notes = [f"{best} of {tried_ones}, by the lower limit on held-out contexts: {heard}"]
+    if log.support.known and not log.support.mask().all():
+        how = "the reward model says" if trial.believed else "the least of what it does there"
+        notes.append(f"what the logger never does in a context counted as {how}")
     if not judged[best] > logged:
         notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")
     return tuple(notes)
@@ -127,7 +143,9 @@ def tried(request: Request, candidates: Sequence[str]) -> Trial:
             if name in TREES:
                 model = model or boosted_rewards(request)
                 boosted = model.held_out(log.contexts)
-                tables[name] = _best_by(request, name, linear, boosted)
+                tables[name] = _best_by(
+                    request, name, linear, boosted, gather(request, name, "logged").allowed
+                )
             else:
                 tables[name] = _held_out_table(request, name)
         except (LogError, MissingExtraError) as error:
@@ -135,7 +153,15 @@ def tried(request: Request, candidates: Sequence[str]) -> Trial:
         request.progress.step()
     if not tables:
         raise LogError("none of the candidates can be learnt from this log: " + "; ".join(notes))
-    return Trial(log, tables, _better(log, linear, boosted), model, tuple(notes))
+    fitted = _better(log, linear, boosted)
+    believed = not log.support.known or not informed(log, fitted) or straight(log)
+    if request.support is None and _varies(log):
+        allowed = _held_out_support(request)
+        for name in [name for name in KEPT if name in tables]:
+            tables[name + ON_SUPPORT] = _best_by(request, name, linear, boosted, allowed)
+            if not believed:
+                del tables[name]
+    return Trial(log, tables, fitted, model, believed, tuple(notes))
 
 
 def _held_out_table(request: Request, name: str) -> np.ndarray:
@@ -151,14 +177,37 @@ def _held_out_table(request: Request, name: str) -> np.ndarray:
     return table
 
 
-def _best_by(request: Request, name: str, linear: np.ndarray, boosted: np.ndarray) -> np.ndarray:
-    """The same for the best action by boosted rewards (n, K), alone or stacked on linear ones."""
-    log, rewards = request.log, boosted
-    if name == "stacked":
-        parts = reward_weights(log, linear, boosted)
+def _best_by(
+    request: Request, name: str, linear: np.ndarray, boosted: np.ndarray | None, allowed: np.ndarray | None
+) -> np.ndarray:
+    """The same for the best of the `allowed` actions (n, K) by linear rewards (n, K), boosted ones, or those stacked on the others."""
+    log, rewards = request.log, linear
+    if boosted is not None and name in TREES:
+        parts = reward_weights(log, linear, boosted) if name == "stacked" else (0.0, 1.0)
         rewards = parts[0] * linear + parts[1] * boosted
-    allowed = gather(request, name, "logged").allowed
     return one_hot(best_actions(rewards, request.priority, allowed), log.n_actions)
+
+
+def _varies(log: Log) -> bool:
+    """Whether contexts differ in what they support."""
+    mask = log.support.mask() if log.support.known else None
+    return mask is not None and bool((mask != mask[0]).any())
+
+
+def _likely(log: Log) -> KnownSupport:
+    """The logged actions that a context is likely to support."""
+    return KnownSupport.fixed(log.counts > 0, log.n_features).learnt(log)
+
+
+def _held_out_support(request: Request) -> np.ndarray:
+    """What each context is likely to support, as other contexts teach it, (n, K)."""
+    log = request.log
+    fold_of = context_folds(log, min(request.folds, log.n_contexts), request.seed)
+    allowed = np.empty((log.n_rows, log.n_actions), dtype=bool)
+    for fold in np.unique(fold_of):
+        held = fold_of == fold
+        allowed[held] = _likely(log.take(~held))(log.contexts[held])
+    return allowed
 
 
 def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndarray:
@@ -171,17 +220,57 @@ def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndar
 
 
 def _limit(trial: Trial, table: np.ndarray) -> float:
-    """Lower limit of mean[Σ_{a supported} π(a|x_i)·Γ_i(a) + u_i·r̄], u_i the mass outside the support, r̄ the mean reward.
+    """Lower limit of mean[Σ_{a supported} π(a|x_i)·Γ_i(a) + Σ_{a not} π(a|x_i)·c_i(a)]: Γ completes the rewards by r̂, c is `unseen`.
 
-    Γ completes the rewards by r̂. Where the support is unknown it is IPS's limit.
+    No weight counts more than √n, so that no single row decides. Where the support is unknown it is IPS's limit.
     """
-    log, earned = trial.log, float(trial.log.rewards.mean())
+    log = trial.log
     if not log.support.known:
-        return support_aware_limit(table, log, earned)
-    return closed_form(Terms(judged_rows(log, table, trial.fitted, earned)), "normal", CONFIDENCE)[0]
+        return support_aware_limit(table, log, float(log.rewards.mean()))
+    assert log.propensities is not None
+    tamed = replace(log, propensities=np.maximum(log.propensities, log.n_rows**-0.5))
+    outside = unseen(tamed, table, trial.fitted, believed=trial.believed)
+    rows = judged_rows(tamed, table, trial.fitted, outside)
+    return closed_form(Terms(rows), "normal", CONFIDENCE)[0]
 
 
-def judged_rows(log: Log, table: np.ndarray, fitted: np.ndarray, outside: float) -> np.ndarray:
-    """Each row's part of the doubly robust value that counts what the log cannot see as `outside`, (n,)."""
-    inside = np.where(log.support.mask(), table, 0.0)
-    return np.einsum("nk,nk->n", inside, completed_rewards(log, fitted)) + (1 - inside.sum(axis=1)) * outside
+def judged_rows(log: Log, table: np.ndarray, fitted: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    """Each row's part of the doubly robust value that counts what the log cannot see as `outside` (n, K), (n,)."""
+    seen = np.where(log.support.mask(), completed_rewards(log, fitted), outside)
+    return np.asarray(np.einsum("nk,nk->n", table, seen))
+
+
+def unseen(log: Log, table: np.ndarray, fitted: np.ndarray, *, believed: bool) -> np.ndarray:
+    """What an action counts that a context does not support, (n, K), for a policy with this table (n, K).
+
+    Where r̂ is believed, what it says, less what the policy's own actions earn less than it says of them: the best of many guesses
+    is one that is too high. Elsewhere the least of what the logger does there, by r̂.
+    """
+    assert log.propensities is not None
+    lowest, highest = float(log.rewards.min()), float(log.rewards.max())
+    if not believed:
+        least = np.where(log.support.mask(), fitted, np.inf).min(axis=1)
+        return np.broadcast_to(least[:, None], fitted.shape).clip(lowest, highest)
+    own = np.arange(log.n_rows), log.actions
+    weights = table[own] / log.propensities
+    short = float(weights @ (log.rewards - fitted[own])) / (float(weights.sum()) or 1.0)
+    return (fitted + min(short, 0.0)).clip(lowest, highest)
+
+
+def informed(log: Log, fitted: np.ndarray) -> bool:
+    """Whether the logger's actions are better, by r̂ (n, K), than the mean of what it could have done: beyond chance.
+
+    What such a logger leaves out is worse than what it does, and r̂ has learnt from what it does.
+    """
+    mask = log.support.mask()
+    mean = np.where(mask, fitted, 0.0).sum(axis=1) / mask.sum(axis=1)
+    better = fitted[np.arange(log.n_rows), log.actions] - mean
+    return bool(better.mean() > BEYOND_CHANCE * better.std(ddof=1) / np.sqrt(log.n_rows))
+
+
+def straight(log: Log) -> bool:
+    """Whether rewards are linear in the features, as far as a log can tell: then they are so beyond the support, too."""
+    try:
+        return not lack_of_fit(sample(log)).found
+    except InputError:  # too few rows to tell
+        return False

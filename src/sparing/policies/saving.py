@@ -47,7 +47,7 @@ SCALARS: dict[type, tuple[str, ...]] = {SoftmaxPolicy: ("temperature",), Constan
 """What goes into the header beside the fields that all have."""
 
 CLASSES = {kind.__name__: kind for kind in ARRAYS}
-SETS = ("contexts", "sets", "elsewhere")
+SETS, LINES = ("contexts", "sets", "elsewhere"), "lines"
 TREES = ("base", "rows", "roots", "owners", "features", "thresholds", "right", "values")
 
 
@@ -124,6 +124,8 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
     if isinstance(model, KnownSupport):
         header["support"] = "known"
         arrays |= {f"{prefix}support/{name}": getattr(model, name) for name in SETS}
+        if model.lines.size:
+            arrays[f"{prefix}support/{LINES}"] = _numbers(LINES, model.lines)
     elif model is not None:
         if not omit:
             raise SettingError(
@@ -158,7 +160,9 @@ def _decoded(
         width, binary = whole("n_features", header["trees"]["n_features"]), header["trees"]["binary"] is True
         fields["trees"] = Trees(**nodes, n_features=width, binary=binary)
     if header.get("support") == "known":
-        fields["support"] = KnownSupport(*(arrays[f"{prefix}support/{name}"] for name in SETS))
+        sets = [arrays[f"{prefix}support/{name}"] for name in SETS]
+        lines = arrays.get(f"{prefix}support/{LINES}")
+        fields["support"] = KnownSupport(*sets, *([] if lines is None else [_numbers(LINES, lines)]))
     elif header.get("support") == "given":
         fields["support"] = given
     words = [header["method"], *header["notes"]]

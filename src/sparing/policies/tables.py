@@ -1,7 +1,7 @@
 """What is known context by context: supported actions, for new contexts too, and policies by table."""
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,11 @@ from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.context_index import ContextIndex, distinct
 from sparing.log.support import check_distribution
+from sparing.model.logistic import fit_log_odds
 from sparing.policies.policy import LARGEST, Drawn, Policy, SupportModel, checked_contexts
+
+MOST_ROWS = 16_384
+"""Rows that teach which actions a new context supports."""
 
 
 class ByContext:
@@ -40,16 +44,23 @@ class ByContext:
 class KnownSupport(ByContext):
     """Sets by exact context; contexts (m, d) are distinct, sets (m, ceil(K/8)) their sets as packed bits.
 
-    Any other context gets the set `elsewhere` (K,). With m = 0 that is one set for all contexts.
+    Any other context gets of `elsewhere` (K,) what `lines` (K, d + 1) say, if there are any: action a where x·l_a + l_a0 ≥ 0,
+    l_a0 being the last, and where that leaves none, the one that comes nearest. With m = 0 all contexts are such.
     """
 
     contexts: np.ndarray
     sets: np.ndarray
     elsewhere: np.ndarray
+    lines: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         k = len(self.elsewhere)
+        if self.lines.size and self.lines.shape != (k, self.contexts.shape[1] + 1):
+            raise SettingError(
+                f"lines of shape {self.lines.shape} for {k} actions of {self.contexts.shape[1]} features; expected a row of "
+                "one number more than features for each action"
+            )
         packed = self.sets.dtype == np.uint8 and self.sets.shape == (len(self.contexts), (k + 7) // 8)
         if not packed or self.elsewhere.dtype != bool:
             raise SettingError(
@@ -77,14 +88,36 @@ class KnownSupport(ByContext):
         np.logical_or.at(union, group, mask)
         return cls(log.contexts[first], np.packbits(union, axis=1), anywhere)
 
+    def learnt(self, log: Log) -> "KnownSupport":
+        """The same, with what the log's sets teach of new contexts.
+
+        An action is taken to be supported where its log-odds of being so, linear in the features, are not below half of its share
+        of the rows: where they say nothing, everywhere; where they are right, where it was.
+        """
+        rows = np.linspace(0, log.n_rows - 1, min(log.n_rows, MOST_ROWS)).astype(np.int64)
+        contexts, mask = log.contexts[rows], log.support.mask()[rows]
+        lines = np.zeros((log.n_actions, log.n_features + 1))
+        for action, supported in enumerate(mask.T):
+            share = float(supported.mean())
+            if share == 0:
+                lines[action, -1] = -1.0
+            elif share < 1:
+                theta, offset = fit_log_odds(contexts, supported.astype(np.int64), 2)
+                lines[action, :-1], lines[action, -1] = theta[1] - theta[0], offset[1] - offset[0]
+                lines[action, -1] -= np.log(share / (2 - share))
+        return replace(self, lines=lines)
+
     def among(self, actions: np.ndarray) -> "KnownSupport":
         """What these sets have of some actions (K,)."""
         return replace(self, sets=self.sets & np.packbits(actions), elsewhere=self.elsewhere & actions)
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
-        """Boolean (n, K): the known set, else `elsewhere`."""
+        """Boolean (n, K): the known set, else that of a new context."""
         x = checked_contexts(contexts, self.contexts.shape[1])
         mask = np.tile(self.elsewhere, (len(x), 1))
+        if self.lines.size:
+            odds = np.where(self.elsewhere, x @ self.lines[:, :-1].T + self.lines[:, -1], -np.inf)
+            mask = (odds >= 0) | (odds == odds.max(axis=1, keepdims=True))
         if len(self.contexts):
             place = self.index.find(x)
             known = place >= 0
@@ -153,7 +186,9 @@ def log_support(log: Log, method: str) -> tuple[KnownSupport, str]:
         )
     model = KnownSupport.of(log)
     if len(model.contexts):
-        return model, "a context that is not in the log may get any action supported somewhere in the log"
+        return model.learnt(
+            log
+        ), "a context that is not in the log may get what it is likely to support, as the log's own teach"
     return model, "all logged contexts support the same actions; new ones are taken to support them too"
 
 
