@@ -9,10 +9,11 @@ from sklearn.linear_model import LogisticRegression
 
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import _limit, judged_rows, tried
+from sparing.learning.automatic import _limit, tried
 from sparing.learning.choosing import RIDGES, choose_ridge, grid
 from sparing.learning.material import Request, gather
 from sparing.learning.nonlinear import _imitate
+from sparing.learning.unseen import judged_rows
 from sparing.log import Log, Support
 from sparing.model import boosting
 from sparing.model.crossfitting import fitted_rewards, reward_parameters, stacking_weights

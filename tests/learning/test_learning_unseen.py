@@ -8,8 +8,9 @@ from scipy.special import softmax
 
 from sparing.errors import FileError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import Trial, _limit, informed, judged_rows, straight, tried, unseen
+from sparing.learning.automatic import Trial, _limit, tried
 from sparing.learning.material import Request
+from sparing.learning.unseen import counted, informed, judged_rows, straight
 from sparing.log import Log
 from sparing.policies.policy import sample
 from sparing.policies.saving import load_policy, save_policy
@@ -83,8 +84,8 @@ def test_what_is_not_believed_is_no_better_than_the_least_the_logger_does():
     for lifted in (0.0, 100.0):
         wild = np.where(mask, fitted, fitted + lifted)
         for table in (table_of(log), table_of(log, 1)):
-            counted = unseen(log, table, wild, believed=False)
-            np.testing.assert_allclose(counted, np.tile(np.array(least)[:, None], 8))
+            outside = counted(log, table, wild, believed=False)
+            np.testing.assert_allclose(outside, np.tile(np.array(least)[:, None], 8))
             assert _limit(Trial(log, {}, wild, None, believed=False), table) == pytest.approx(
                 _limit(Trial(log, {}, fitted, None, believed=False), table)
             )
@@ -96,11 +97,11 @@ def test_a_model_that_is_believed_speaks_less_what_it_promised_too_much():
     weights = table[own] / log.propensities
     short = np.average(log.rewards - means[own], weights=weights)
     lowest, highest = log.rewards.min(), log.rewards.max()
-    as_it_is = unseen(log, table, means, believed=True)
+    as_it_is = counted(log, table, means, believed=True)
     np.testing.assert_allclose(as_it_is, np.clip(means + min(short, 0), lowest, highest), atol=1e-12)
-    too_much = unseen(log, table, means + 5, believed=True)  # it is found out, and counts the same
+    too_much = counted(log, table, means + 5, believed=True)  # it is found out, and counts the same
     np.testing.assert_allclose(too_much, np.clip(means + short, lowest, highest), atol=1e-12)
-    too_little = unseen(log, table, means - 5, believed=True)
+    too_little = counted(log, table, means - 5, believed=True)
     np.testing.assert_allclose(too_little, np.clip(means - 5, lowest, highest), atol=1e-12)
 
 

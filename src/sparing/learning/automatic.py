@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from sparing.errors import InputError, LogError, MissingExtraError, SettingError
+from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.evaluation.intervals import Terms, closed_form
+from sparing.learning import unseen
 from sparing.learning.choosing import CONFIDENCE, reward_model, support_aware_limit
 from sparing.learning.material import Progress, Request, gather
 from sparing.learning.nonlinear import boosted_policy, boosted_rewards, reward_weights, stacked_policy
-from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.boosting import Boosted
 from sparing.model.crossfitting import context_folds, errors_up_to_scale
-from sparing.model.lack_of_fit import lack_of_fit, sample
 from sparing.policies.policy import Policy, best_actions, one_hot
 from sparing.policies.tables import KnownSupport
 
@@ -24,9 +23,6 @@ TREES: dict[str, Callable[..., Policy]] = {"boosted": boosted_policy, "stacked":
 
 KEPT = ("greedy", *TREES)
 """Methods that play the best action by a reward model, wherever that is: they are tried kept to the support."""
-
-BEYOND_CHANCE = 3.0
-"""Standard errors from which on a logger is taken to know what it does."""
 
 ON_SUPPORT = " on the support"
 """What is added to the name of a method that is kept to it."""
@@ -56,7 +52,7 @@ def auto(request: Request, *, candidates: Sequence[str] = CANDIDATES) -> Policy:
 
     Every candidate is learnt without a fold of contexts, its own settings chosen within the rest, and judged on
     that fold as on contexts that the log has not seen. Its rewards there are doubly robust, w·(r − r̂) + Σ_a π·r̂ over
-    the supported actions; what all others count is said by `unseen`. Where contexts differ in what they support, those that
+    the supported actions; what all others count is said by `unseen.counted`. Where contexts differ in what they support, those that
     follow a reward model are tried kept to the actions that a context is likely to support; and free, if the model is believed.
     Without propensities the reward model that explains held-out rewards best is taken, greedy or boosted.
     """
@@ -154,7 +150,7 @@ def tried(request: Request, candidates: Sequence[str]) -> Trial:
     if not tables:
         raise LogError("none of the candidates can be learnt from this log: " + "; ".join(notes))
     fitted = _better(log, linear, boosted)
-    believed = not log.support.known or not informed(log, fitted) or straight(log)
+    believed = unseen.believed(log, fitted)
     if request.support is None and _varies(log):
         allowed = _held_out_support(request)
         for name in [name for name in KEPT if name in tables]:
@@ -220,7 +216,7 @@ def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndar
 
 
 def _limit(trial: Trial, table: np.ndarray) -> float:
-    """Lower limit of mean[Σ_{a supported} π(a|x_i)·Γ_i(a) + Σ_{a not} π(a|x_i)·c_i(a)]: Γ completes the rewards by r̂, c is `unseen`.
+    """Lower limit of mean[Σ_{a supported} π(a|x_i)·Γ_i(a) + Σ_{a not} π(a|x_i)·c_i(a)]: Γ completes the rewards by r̂, c is `unseen.counted`.
 
     No weight counts more than √n, so that no single row decides. Where the support is unknown it is IPS's limit.
     """
@@ -229,48 +225,6 @@ def _limit(trial: Trial, table: np.ndarray) -> float:
         return support_aware_limit(table, log, float(log.rewards.mean()))
     assert log.propensities is not None
     tamed = replace(log, propensities=np.maximum(log.propensities, log.n_rows**-0.5))
-    outside = unseen(tamed, table, trial.fitted, believed=trial.believed)
-    rows = judged_rows(tamed, table, trial.fitted, outside)
+    outside = unseen.counted(tamed, table, trial.fitted, believed=trial.believed)
+    rows = unseen.judged_rows(tamed, table, trial.fitted, outside)
     return closed_form(Terms(rows), "normal", CONFIDENCE)[0]
-
-
-def judged_rows(log: Log, table: np.ndarray, fitted: np.ndarray, outside: np.ndarray) -> np.ndarray:
-    """Each row's part of the doubly robust value that counts what the log cannot see as `outside` (n, K), (n,)."""
-    seen = np.where(log.support.mask(), completed_rewards(log, fitted), outside)
-    return np.asarray(np.einsum("nk,nk->n", table, seen))
-
-
-def unseen(log: Log, table: np.ndarray, fitted: np.ndarray, *, believed: bool) -> np.ndarray:
-    """What an action counts that a context does not support, (n, K), for a policy with this table (n, K).
-
-    Where r̂ is believed, what it says, less what the policy's own actions earn less than it says of them: the best of many guesses
-    is one that is too high. Elsewhere the least of what the logger does there, by r̂.
-    """
-    assert log.propensities is not None
-    lowest, highest = float(log.rewards.min()), float(log.rewards.max())
-    if not believed:
-        least = np.where(log.support.mask(), fitted, np.inf).min(axis=1)
-        return np.broadcast_to(least[:, None], fitted.shape).clip(lowest, highest)
-    own = np.arange(log.n_rows), log.actions
-    weights = table[own] / log.propensities
-    short = float(weights @ (log.rewards - fitted[own])) / (float(weights.sum()) or 1.0)
-    return (fitted + min(short, 0.0)).clip(lowest, highest)
-
-
-def informed(log: Log, fitted: np.ndarray) -> bool:
-    """Whether the logger's actions are better, by r̂ (n, K), than the mean of what it could have done: beyond chance.
-
-    What such a logger leaves out is worse than what it does, and r̂ has learnt from what it does.
-    """
-    mask = log.support.mask()
-    mean = np.where(mask, fitted, 0.0).sum(axis=1) / mask.sum(axis=1)
-    better = fitted[np.arange(log.n_rows), log.actions] - mean
-    return bool(better.mean() > BEYOND_CHANCE * better.std(ddof=1) / np.sqrt(log.n_rows))
-
-
-def straight(log: Log) -> bool:
-    """Whether rewards are linear in the features, as far as a log can tell: then they are so beyond the support, too."""
-    try:
-        return not lack_of_fit(sample(log)).found
-    except InputError:  # too few rows to tell
-        return False
