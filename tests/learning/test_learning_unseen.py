@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from sparing.errors import FileError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import Trial, _limit, tried
+from sparing.learning.automatic import Trial, _held_out_support, _limit, tried
 from sparing.learning.material import Request
 from sparing.learning.unseen import counted, informed, judged_rows, straight
 from sparing.log import Log
@@ -239,3 +239,15 @@ def test_lines_of_another_size_are_refused(tmp_path):
     kept.lines[0, 0] = np.nan
     with pytest.raises((SettingError, FileError), match="lines"):
         save_policy(replace(learn(log, "greedy"), support=kept), tmp_path / "wrong.policy")
+
+
+def test_a_context_has_no_part_in_what_it_is_taken_to_support():
+    """Random sets of few rows with many features: learnt by heart they would be right nearly everywhere."""
+    rng = np.random.default_rng(0)
+    x, mask = rng.normal(size=(90, 40)), rng.random((90, 4)) < 0.5
+    mask[:, 0] = True
+    mu = mask / mask.sum(axis=1, keepdims=True)
+    log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=90), distribution=mu, action_names=range(4))
+    by_heart = KnownSupport.fixed(log.counts > 0, 40).learnt(log)(x)
+    assert (by_heart == mask)[:, 1:].mean() > 0.8
+    assert (_held_out_support(Request(log)) == mask)[:, 1:].mean() < 0.6
