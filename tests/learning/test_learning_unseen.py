@@ -249,5 +249,5 @@ def test_a_context_has_no_part_in_what_it_is_taken_to_support():
     mu = mask / mask.sum(axis=1, keepdims=True)
     log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=90), distribution=mu, action_names=range(4))
     by_heart = KnownSupport.fixed(log.counts > 0, 40).learnt(log)(x)
-    assert (by_heart == mask)[:, 1:].mean() > 0.8
-    assert (_held_out_support(Request(log)) == mask)[:, 1:].mean() < 0.6
+    assert (by_heart == mask)[:, 1:].mean() > 0.7
+    assert (_held_out_support(Request(log)) == mask)[:, 1:].mean() < 0.6  # half of them by chance
