@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo site reproduce bench test thorough lint types unit browser database format lock clean
+.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -23,6 +23,9 @@ reproduce: $(VENV)/ready  ## run the paper's experiments again and judge its cla
 
 bench: $(VENV)/ready  ## measure side by side with peers, NumPy and the machine's limit; rewrites docs/performance
 	$(BIN)/python -m research bench --out docs/performance --page docs/performance.md
+
+tables: $(VENV)/ready  ## measure the tables of the docs on models, methods and intervals again (an hour on two cores); rewrites them
+	$(BIN)/python -m research tables
 
 site: $(VENV)/ready  ## build the site into site/, from docs/ and the code, without the network
 	$(BIN)/python -m research site --out site

@@ -1,4 +1,4 @@
-"""The commands of research: `python -m research` with `bench`, `front`, `reproduce` or `site`."""
+"""The commands of research: `python -m research` with `bench`, `front`, `reproduce`, `site` or `tables`."""
 
 import typer
 
@@ -6,6 +6,7 @@ from research.bench.command import bench
 from research.front.command import front
 from research.paper.command import reproduce
 from research.site.command import site
+from research.tables.command import tables
 from sparing.cli import terminal
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app.command("bench")(bench)
 app.command("front")(front)
 app.command("reproduce")(reproduce)
 app.command("site")(site)
+app.command("tables")(tables)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from research.bench.measuring import COST, BenchmarkResult, Measurement, Ratio
 from research.bench.parts import growth, service, step
 from research.bench.parts.batch import SUMMING
 from research.learners import LEARNERS
+from research.pages import put_between
 from sparing import archive
 from sparing.errors import FileError
 from sparing.report import figures
@@ -158,11 +159,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def put_into(text: str, table: str) -> str:
-    """A page's text with what stands between its markers replaced."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise FileError(f"the page needs the lines {BEGIN} and {END}, once each and in this order")
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{table.strip()}\n\n{END}{rest.split(END)[1]}"
+    """The page with its table renewed."""
+    return put_between(text, BEGIN, END, table)
 
 
 def between_markers(text: str) -> str:

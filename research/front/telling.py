@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from research.front.numbers import short, shown
 from research.front.setting import ALONE, OURS, WARM
+from research.pages import put_between
 from research.paper.experiment import Record
-from sparing.errors import FileError
 
 BEGIN = "<!-- numbers: written by `python -m research front`, not by hand -->"
 END = "<!-- end of numbers -->"
@@ -92,8 +92,5 @@ def _unbroken(words: str) -> str:
 
 
 def put_into(page: str, numbers: str) -> str:
-    """A page's text with what stands between its markers replaced."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise FileError(f"the page needs the lines {BEGIN} and {END}, once each and in this order")
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{numbers.strip()}\n\n{END}{rest.split(END)[1]}"
+    """The tutorial's page with its numbers renewed."""
+    return put_between(page, BEGIN, END, numbers)

@@ -37,7 +37,7 @@ def fingerprint() -> str:
     """The SHA-256 of all source files that a result could depend on."""
     summed = hashlib.sha256()
     paper = Path(__file__).parent
-    for root in (Path(sparing.__file__).parent, paper):
+    for root in (Path(sparing.__file__).parent, paper, paper.parent / "tables"):
         for path in sorted(path.relative_to(root) for path in root.rglob("*.py")):
             if path.parts[0] not in NO_PART:
                 _add(summed, root, path)

@@ -84,7 +84,7 @@ def test_markers():
     assert once == f"a\n{report.BEGIN}\n\n| t |\n\n{report.END}\nb\n"
     assert report.put_into(once, "| t |\n") == once
     for broken in ("", report.BEGIN, f"{report.END}\n{report.BEGIN}", text + text):
-        with pytest.raises(FileError, match="once each"):
+        with pytest.raises(FileError, match="needs the lines"):
             report.put_into(broken, "| t |")
 
 

@@ -106,7 +106,7 @@ def test_the_tutorial_tells_these_numbers(found):
 
 
 def test_a_page_without_its_markers_is_refused():
-    with pytest.raises(FileError, match="once each"):
+    with pytest.raises(FileError, match="needs the lines"):
         telling.put_into("no markers", "numbers")
 
 

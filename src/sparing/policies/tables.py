@@ -14,8 +14,8 @@ from sparing.log.support import check_distribution
 from sparing.model.logistic import fit_log_odds
 from sparing.policies.policy import LARGEST, Drawn, Policy, SupportModel, checked_contexts
 
-MOST_ROWS = 16_384
-"""Rows that teach which actions a new context supports."""
+MOST_ROWS, FEW_ROWS, PAIRS = 16_384, 2_048, 2**20
+"""Rows that teach which actions a new context supports: at most, and at least where (row, action) pairs become too many."""
 
 
 class ByContext:
@@ -94,7 +94,8 @@ class KnownSupport(ByContext):
         An action is taken to be supported where its log-odds of being so, linear in the features, are not below half of its share
         of the rows: where they say nothing, everywhere; where they are right, where it was.
         """
-        rows = np.linspace(0, log.n_rows - 1, min(log.n_rows, MOST_ROWS)).astype(np.int64)
+        most = min(log.n_rows, MOST_ROWS, max(FEW_ROWS, PAIRS // log.n_actions))
+        rows = np.linspace(0, log.n_rows - 1, most).astype(np.int64)
         contexts, mask = log.contexts[rows], log.support.mask()[rows]
         lines = np.zeros((log.n_actions, log.n_features + 1))
         for action, supported in enumerate(mask.T):
