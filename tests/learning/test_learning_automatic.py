@@ -71,7 +71,7 @@ def test_an_action_that_could_have_been_logged_and_was_not_is_never_played(metho
     assert log.support.mask().all()
     policy = learn(log, method)
     assert policy.probabilities(2 * np.random.default_rng(1).normal(size=(500, 3)))[:, 3].max() == 0
-    assert "1 actions that were never logged are never chosen" in policy.notes
+    assert "1 action that was never logged is never chosen" in policy.notes
 
 
 def test_imitation_is_weighted_logistic_regression():

@@ -161,7 +161,7 @@ def judged_otherwise():
 def test_a_given_ridge_or_a_single_context_leaves_nothing_to_choose(short_blocks):
     log = made(1500)
     given = sparing.learn(log, "greedy", ridge=2.0)
-    assert given.notes == ("1 actions that were never logged are never chosen",)
+    assert given.notes == ("1 action that was never logged is never chosen",)
     sums = Statistics.of(log)
     assert np.array_equal(
         given.theta[0], np.linalg.solve(sums.gram + 2 * np.eye(3), sums.response[:, :, None])[0, :, 0]

@@ -120,7 +120,7 @@ def _said(trial: Trial, judged: dict[str, float], best: str) -> tuple[str, ...]:
     log, logged = trial.log, float(trial.log.rewards.mean())
     tried_ones = "1 method" if len(judged) == 1 else f"{len(judged)} methods"
     notes = [f"{best} of {tried_ones}, by the lower limit on held-out contexts: {heard}"]
-    if log.support.known and not log.support.mask().all():
+    if log.support.known and not log.support.mask()[:, log.counts > 0].all():
         how = "the reward model says" if trial.believed else "the least of what it does there"
         notes.append(f"what the logger never does in a context counted as {how}")
     if not judged[best] > logged:

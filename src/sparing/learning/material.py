@@ -135,4 +135,9 @@ def gather(request: Request, method: str, within: Within) -> Material:
 def never(counts: np.ndarray) -> tuple[str, ...]:
     """A note on actions without rows, by every action's rows (K,)."""
     untried = int((counts == 0).sum())
-    return (f"{untried} actions that were never logged are never chosen",) if untried else ()
+    which = (
+        "1 action that was never logged is"
+        if untried == 1
+        else f"{untried} actions that were never logged are"
+    )
+    return (f"{which} never chosen",) if untried else ()
