@@ -32,6 +32,9 @@ LEARNERS: dict[str, Record] = {
 }
 """How `confident` is asked for; the first is what the others are compared with."""
 
+SHOWN = {LINEAR: "linear", BOLD_LINEAR: "linear, .8", KERNEL: "`auto`", BOLD: "`auto`, .8"}
+"""How they stand in the table."""
+
 STOPS = 100
 """How often a run is stopped to score what it has learnt."""
 
@@ -120,15 +123,7 @@ def needed(calls: list[int], errors: list[float], target: float) -> int | None:
 
 def tell(found: Frame) -> Iterator[str]:
     """A table for each tolerance."""
-    heads = (
-        "data",
-        "learner",
-        "bad skips",
-        "calls",
-        "final error",
-        "landmarks, on average",
-        "calls until it errs no more than the linear one in the end",
-    )
+    heads = ("data", "learner", "bad skips", "calls", "final error", "calls needed")
     for (tolerance,), group in found.by("tolerance").items():
         yield "The default tolerance:" if tolerance is None else f"A tolerance of {tolerance:g}:"
         yield ""
@@ -137,11 +132,10 @@ def tell(found: Frame) -> Iterator[str]:
             name, first = row["learner"], row["learner"] == LINEAR
             yield line(
                 row["data"] if first else "",
-                name if name.startswith("linear") else f"`{name}`",
+                SHOWN[name],
                 give(row, "bad", 1, percent=True),
                 give(row, "calls"),
                 give(row, "error", 3),
-                f"{row['landmarks']:.0f}" if row["landmarks"] else "",
                 "" if first else _needed(row),
             )
         yield ""
@@ -151,7 +145,7 @@ def _needed(row: Record) -> str:
     """How many calls, and of how many runs that is said where some never get there."""
     if not row["needed_of"]:
         return "never"
-    few = "" if row["needed_of"] == row["runs"] else f", in {row['needed_of']} of {row['runs']} runs"
+    few = "" if row["needed_of"] == row["runs"] else f" ({row['needed_of']} of {row['runs']})"
     return give(row, "needed") + few
 
 

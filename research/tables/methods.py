@@ -130,24 +130,19 @@ def dropping(
 
 
 def tell(found: Frame) -> Iterator[str]:
-    """A table for each logger: a row for each world, the methods side by side."""
-    heads = [f"`{name}`" for name in METHODS]
+    """A table for each logger: a row for each world, `auto` first, then the methods that it chooses among."""
+    others = METHODS[:-1]
     for (logger,), worlds in found.by("logger").items():
         yield f"{LOGGERS[logger].capitalize()}:"
         yield ""
-        yield from table(
-            "",
-            *heads,
-            "behind the best of the first six",
-            "of all seven",
-            "behind each seed's best of the six",
-        )
+        yield from table("", "`auto`", "behind", "of seven", "by seed", *(f"`{name}`" for name in others))
         for (place,), group in worlds.by("place").items():
             rows = {row["method"]: row for row in group}
-            best = [max(rows[name]["value"] for name in METHODS[:end]) for end in (len(SIX), -1)]
-            lacks = (f"{top - rows['auto']['value']:.4f}".replace("-", "−") for top in best)
-            values = (f"{rows[name]['value']:.3f}" for name in METHODS)
-            yield line(place, *values, *lacks, give(rows["auto"], "behind", 4).replace("-", "−"))
+            own = rows["auto"]["value"]
+            lacks = (max(rows[name]["value"] for name in methods) - own for methods in (SIX, others))
+            told = (*(f"{lack:.4f}" for lack in lacks), give(rows["auto"], "behind", 4))
+            values = (f"{rows[name]['value']:.3f}" for name in others)
+            yield line(place, f"{own:.3f}", *(each.replace("-", "−") for each in told), *values)
         yield ""
 
 

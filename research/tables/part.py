@@ -105,4 +105,4 @@ def give(row: Record, name: str, digits: int = 0, *, percent: bool = False) -> s
     times, unit = (100, " %") if percent else (1, "")
     error = row[f"{name}_se"]
     doubt = "" if np.isnan(error) else f" ± {times * error:,.{digits}f}"
-    return f"{times * row[name]:,.{digits}f}{doubt}{unit}"
+    return f"{times * row[name]:,.{digits}f}{doubt}{unit}".replace(" ", "\u00a0")  # on one line
