@@ -79,14 +79,13 @@ def run(unit: Record) -> Record:
 
 def tell(found: Frame) -> Iterator[str]:
     """A row for each place: calls, what a live prompt earned, and what the last policy lacks on the best single model."""
-    yield from table("a dollar's worth, best single model", "hidden", *LEARNERS)
+    shown = [name for name in LEARNERS if "warm" not in name]
+    yield from table("worth, best", "hidden", *shown)
     for (weight, best, hidden), group in found.by("weight", "best", "hidden").items():
-        rows = [group.where(learner=name).rows[0] for name in LEARNERS]
-        cells = (
-            f"{row['calls']:,.0f} / {row['earned']:.4f} / {row['behind']:+.4f}".replace("-", "−")
-            for row in rows
-        )
-        yield line(f"{weight:g}, {best.partition('-')[0]}", hidden.partition("-")[0], *cells)
+        rows = [group.where(learner=name).rows[0] for name in shown]
+        cells = (f"{row['calls']:,.0f} / {row['earned']:.4f} / {row['behind']:+.4f}" for row in rows)
+        told = (cell.replace("-", "−").replace(" ", "\u00a0") for cell in cells)
+        yield line(f"{weight:g}, {best.partition('-')[0]}", hidden.partition("-")[0], *told)
 
 
 PART = Part(

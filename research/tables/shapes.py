@@ -122,26 +122,19 @@ def run(unit: Record) -> Record:
 def tell(found: Frame) -> Iterator[str]:
     """A row for each world and learner."""
     yield from table(
-        "mean reward",
-        "learner",
-        "bad skips",
-        "calls",
-        "regret",
-        "final loss a round",
-        "names the lack of fit",
-        "took a kernel",
+        "mean reward", "learner", "bad skips", "calls", "regret", "final loss a round", "noticed"
     )
     for row in found:
         first = row["learner"] == "linear"
+        share = row["named"] if first else row["bent"]
         yield line(
             row["shape"] if first else "",
-            row["learner"] if first else f"`{row['learner']}`",
+            "linear" if first else "`auto`",
             give(row, "bad", 1, percent=True),
             give(row, "calls"),
             give(row, "regret"),
             give(row, "loss", 3),
-            f"{row['named'] * row['runs']:.0f} of {row['runs']}" if first else "",
-            "" if first else f"{row['bent'] * row['runs']:.0f} of {row['runs']}",
+            f"{share * row['runs']:.0f} of {row['runs']}",
         )
 
 
