@@ -28,8 +28,8 @@ from sparing.policies.tables import KnownSupport, TablePolicy, support_function
 from sparing.settings import whole
 
 KIND = "sparing policy"
-VERSION = 2
-"""2 added which rows taught the policy, and its features; files of version 1 do not say."""
+VERSION = 3
+"""2 added which rows taught the policy, and its features; files of version 1 do not say. 3 added the lines of sets."""
 
 ARRAYS: dict[type, tuple[str, ...]] = {
     GreedyPolicy: ("theta", "priority"),
