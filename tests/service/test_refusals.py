@@ -70,7 +70,7 @@ def test_a_port_in_use_changes_nothing(tmp_path):
     ("kind", "body", "said", "field"),
     [
         (RewardRequest, {"value": "viel"}, "expected a number, got a text; see", "value"),
-        (RewardRequest, {"reward": 1}, "unknown field `reward`; see", None),
+        (RewardRequest, {"reward": 1}, "unknown field `reward`; there are value, ", None),
         (DecideRequest, {}, "there is no field `context`; see", None),
         (DecideRequest, {"context": 3}, "expected an object or a list, got a whole number; see", "context"),
         (

@@ -67,13 +67,16 @@ def unavailable(code: str, detail: str) -> ServiceError:
 def misfit(error: Exception, kind: Any) -> tuple[str, str | None]:
     """What msgspec refused in our words, and the field that it is about: expected a number, got a text.
 
-    `kind` is the type that was asked for; where a field has only some values, they are told.
+    `kind` is the type that was asked for; where a field has only some values, or an object only some fields, they are told.
     """
     detail, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").lstrip(".") or None
-    detail = detail.replace("Object contains unknown field", "unknown field")
+    types = _types(kind, field or "")
+    known = ", ".join(each.encode_name for one in types for each in getattr(one, "fields", ()))
+    detail = re.sub(r"^Object contains (unknown field .*)", rf"\1; there are {known}", detail)
     detail = detail.replace("Object missing required field", "there is no field")
-    allowed = ", ".join(map(str, _allowed(kind, field or "")))
+    literal = (one for one in types if isinstance(one, msgspec.inspect.LiteralType))
+    allowed = ", ".join(str(value) for one in literal for value in one.values)
     detail = re.sub(r"^Invalid enum value (.*)", rf"\1 is not one of its values: {allowed}", detail)
     if allowed:
         detail = re.sub(r"^Expected `str`", f"expected one of {allowed}", detail)
@@ -82,8 +85,8 @@ def misfit(error: Exception, kind: Any) -> tuple[str, str | None]:
     return detail[:1].lower() + detail[1:], field
 
 
-def _allowed(kind: Any, field: str) -> list[Any]:
-    """The values that a field within a type may have, where they are some words; none for any other field."""
+def _types(kind: Any, field: str) -> list[Any]:
+    """What a field within a type may be, its unions apart."""
     found = [msgspec.inspect.type_info(kind)]
     for part in [*re.findall(r"\[[^]]*\]|[^.\[]+", field), ""]:
         found = [each for one in found for each in getattr(one, "types", (one,))]
@@ -93,8 +96,7 @@ def _allowed(kind: Any, field: str) -> list[Any]:
         elif part:
             known = [each for one in found for each in getattr(one, "fields", ())]
             found = [each.type for each in known if each.encode_name == part]
-    literal = [one for one in found if isinstance(one, msgspec.inspect.LiteralType)]
-    return [value for one in literal for value in one.values]
+    return found
 
 
 def _kinds(found: re.Match[str]) -> str:
