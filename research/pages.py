@@ -2,10 +2,14 @@
 
 from sparing.errors import FileError
 
+MARK = "<!--"
+"""How markers begin: what is measured has none of its own."""
+
 
 def put_between(page: str, begin: str, end: str, text: str) -> str:
     """A page's text with what stands between its markers replaced."""
-    if page.count(begin) != 1 or end not in page.partition(begin)[2]:
-        raise FileError(f"the page needs the lines {begin}, once, and {end} after it")
     before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n\n{text.strip()}\n\n{end}{rest.partition(end)[2]}"
+    old, ended, after = rest.partition(end)
+    if page.count(begin) != 1 or not ended or MARK in old:
+        raise FileError(f"the page needs the lines {begin}, once, and {end} after it, before any other mark")
+    return f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}"

@@ -106,7 +106,7 @@ def test_the_logger_drops_the_least_likely():
 
 def test_marks():
     assert put_between("a <b> x <e> c <e>", "<b>", "<e>", " new\n") == "a <b>\n\nnew\n\n<e> c <e>"
-    for page in ("", "<e> <b>", "<b> <b> <e>"):
+    for page in ("", "<e> <b>", "<b> <b> <e>", "<b> old, its end lost; prose <!-- other --> new <e>"):
         with pytest.raises(FileError, match="needs the lines"):
             put_between(page, "<b>", "<e>", "new")
 
