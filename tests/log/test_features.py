@@ -314,6 +314,7 @@ def test_damaged_features_are_refused(path, value):
         ("[1]", "holds no features"),
         ('{"age": "nombre"}', "age='nombre'; must be one of auto, number"),
         ("{}", "names no column"),
+        ('{"age": "number", "age": "category"}', r"f\.json: 'age' stands twice in one object; name each"),
     ],
 )
 def test_files_that_are_no_features(tmp_path, text, message):

@@ -76,6 +76,15 @@ def test_a_line_that_is_cut_off_is_told(tmp_path):
         sparing.read_log(path, **ROLES)
 
 
+def test_a_field_twice_in_a_line_is_told(tmp_path):
+    path = written(tmp_path / "log.jsonl", rows())
+    path.write_text(path.read_text().replace('"quality"', '"quality": 1, "quality"', 1))
+    with pytest.raises(
+        LogError, match=r"log\.jsonl, line 1: 'quality' stands twice in one object; name each field"
+    ):
+        sparing.read_log(path, **ROLES)
+
+
 def test_it_is_not_written(tmp_path):
     log = sparing.read_log(written(tmp_path / "log.jsonl", rows()), **ROLES)
     for write in (lambda: sparing.write_log(log, tmp_path / "out.jsonl"), lambda: to_write("out.jsonl")):

@@ -20,6 +20,14 @@ BRIEF = 80
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+class RepeatedKeyError(ValueError):
+    """JSON in which an object has a `key` twice: a parser would keep the last one, and say nothing."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{brief(key)} stands twice in one object; name each field once")
+        self.key = key
+
+
 DECIMAL = r"^\s*([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)\s*$"
 """A number with a decimal comma; for Python's expressions and for Arrow's."""
 
@@ -62,12 +70,12 @@ def _check_text(what: str, text: str, where: str = "") -> None:
 
 
 def load_json(text: str | bytes, *, constants: bool = False) -> Any:
-    """Parse JSON; a ValueError says what is wrong with it, too deep nesting and broken text included.
+    """Parse JSON; a ValueError says what is wrong with it, too deep nesting, broken text and a key twice included.
 
     `constants`: whether NaN and Infinity, which Python writes though JSON has no such numbers, may stand.
     """
     try:
-        value = json.loads(text, parse_constant=None if constants else _refuse)
+        value = json.loads(text, parse_constant=None if constants else _refuse, object_pairs_hook=once)
     except RecursionError:
         raise ValueError(f"nested more than {DEEPEST_JSON} deep") from None
     if isinstance(text, bytes):
@@ -99,6 +107,14 @@ def first_repeated(names: Sequence[Hashable]) -> Hashable:
             return name
         seen.add(name)
     return None
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of a JSON object, if no key stands there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise RepeatedKeyError(str(first_repeated([key for key, _ in pairs])))
+    return found
 
 
 def _refuse(constant: str) -> Any:

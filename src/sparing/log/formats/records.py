@@ -12,7 +12,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.labels import brief, load_json, whole_numbers
+from sparing.log.labels import RepeatedKeyError, brief, load_json, whole_numbers
 from sparing.log.limits import DEEPEST_LABEL, LARGEST
 from sparing.log.paths import existing, is_path, readable, unpacked
 
@@ -89,6 +89,8 @@ class Records:
     def _parsed(self, line: str, where: str) -> Any:
         try:
             return load_json(line)
+        except RepeatedKeyError as error:
+            raise LogError(f"{where}: {error}. The line is {brief(line)}") from None
         except ValueError as error:
             raise LogError(
                 f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
