@@ -14,6 +14,7 @@ from sparing.errors import DecisionError, FileError, LogError
 from sparing.log.features.compound import KINDS, TIMES
 from sparing.log.features.kernel import Kernel
 from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
+from sparing.log.features.matching import difference
 from sparing.log.labels import brief, feature_names, first_repeated
 from sparing.log.limits import LARGEST
 
@@ -181,18 +182,9 @@ class Encoder:
             self._difference([column for column in row if column not in dict(self.left_out)])
         )
 
-    def _difference(self, names: Sequence[Hashable]) -> str:
+    def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
         """Which columns are missing or unknown, in words."""
-        known = [column.column for column in self.columns]
-        missing = [name for name in known if name not in names]
-        unknown = [name for name in names if name not in known]
-        parts = [
-            f"{what} {', '.join(brief(name) for name in some[:8])}{', …' if len(some) > 8 else ''}"
-            for what, some in (("no column", missing), ("unknown column", unknown))
-            if some
-        ]
-        shown = ", ".join(map(brief, known[:12])) + (", …" if len(known) > 12 else "")
-        return f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, None (null in JSON) where it is missing"
+        return difference([column.column for column in self.columns], names, index)
 
     # Many rows.
 
@@ -269,7 +261,8 @@ class Encoder:
         if twice is not None:
             raise DecisionError(f"two columns {brief(twice)}; rename one of them")
         if set(names) != set(self.by_column):
-            raise DecisionError(self._difference(names))
+            index = list(frame.index.names) if hasattr(frame, "reset_index") else []
+            raise DecisionError(self._difference(names, index))
         wanted = [column.column for column in self.columns]
         parts = [self.encode_batch(batch, first_row=row) for row, batch in source.blocks(wanted)]
         return np.concatenate(parts) if parts else np.empty((0, self.size))
