@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import sparing
-from sparing.errors import LogError
+from sparing.errors import DecisionError, LogError
 
 ROLES = {"action": "offer", "reward": "sale"}
 TABLE = "day,offer,sale\n1,Köln,1\n2,Bern,0\n"
@@ -42,6 +42,49 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
         assert "Save the sheet as CSV (UTF-8)" in refused(tmp_path / name)
     (tmp_path / "log.json").write_text('{"day": 1, "offer": "a", "sale": 1}\n')
     assert "Where it has an object a line, call it .jsonl" in refused(tmp_path / "log.json")
+
+
+@pytest.mark.parametrize(
+    ("head", "role", "asked", "mend"),
+    [
+        ("offer ", "action", "offer", "Did you mean 'offer '? Pass action='offer '"),
+        ("OFFER", "action", "offer", "Did you mean 'OFFER'? Pass action='OFFER'"),
+        ("ofer", "action", "offer", "Did you mean 'ofer'? Pass action='ofer'"),
+        ("Propensity", "propensity", "propensity", "Did you mean 'Propensity'? Pass propensity='Propensity'"),
+        (" Propensity", "propensity", "propensity", ", or propensity=None if it is no such column"),
+        ("Eligible", "eligible", "eligible", "Did you mean 'Eligible'? Pass eligible='Eligible'"),
+        ("CONTEXT_ID", "context_id", "context_id", "Did you mean 'CONTEXT_ID'? Pass context_id='CONTEXT_ID'"),
+        ("chances", "propensity", "chance", "Did you mean 'chances'? Pass propensity='chances'"),
+        ("who", "context_id", "user", "it has 'day', 'offer', 'sale', 'who'. Pass context_id=NAME"),
+    ],
+)
+def test_a_header_in_another_case_or_with_spaces_is_told(head, role, asked, mend):
+    table = {
+        "day": [1, 2],
+        "offer": ["a", "b"],
+        "sale": [0, 1],
+        head: ["a", "b"] if role == "action" else [1, 1],
+    }
+    if role == "action":
+        del table["offer"]
+    said = refused(table, **{role: asked})
+    assert f"has no {role.replace('_', ' ')} column '{asked}'; it has " in said
+    assert mend in said
+
+
+def test_columns_that_policies_and_learners_know_are_told_by_those_that_are_there():
+    table = {"day": [1, 2, 5], "City": ["x", "y", "x"], "offer": ["a", "b", "a"], "sale": [0, 1, 0]}
+    log = sparing.read_log(table, **ROLES)
+    other = {"day ": table["day"], "CITY": table["City"], "offer": table["offer"], "sale": table["sale"]}
+    assert "Did you mean 'day ', 'CITY'? Name columns as the table does" in refused(
+        other, features=log.encoder
+    )
+    learner = sparing.confident(log)
+    guess = "did you mean 'day' by 'Day', 'City' by 'city '\\? The columns are 'day', 'City'. Give"
+    with pytest.raises(DecisionError, match=guess):
+        learner.decide({"Day": 1, "city ": "x"})
+    with pytest.raises(DecisionError, match=r"no column 'City' and unknown column 'size'; the columns are"):
+        learner.decide({"day": 1, "size": "x"})
 
 
 @pytest.mark.parametrize("cell", ["n/a", "50%", "1.000,50", "3 €"])

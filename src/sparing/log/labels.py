@@ -1,6 +1,7 @@
 """Labels, ids and names: any hashable value outside, a plain index inside; and the text and JSON they come from."""
 
 import contextlib
+import difflib
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
@@ -16,6 +17,9 @@ WHOLE_NUMBER = re.compile(rf"0|-?[1-9][0-9]{{0,{LONGEST_NUMBER - 1}}}")
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
 BRIEF = 80
 """Characters of a bad value that an error message repeats."""
+
+LOOKED_AT = 1000
+"""Names among which the one that was meant is looked for."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -324,6 +328,19 @@ def alike(names: Iterable[Hashable]) -> list[str]:
     first: dict[str, str] = {}
     found: list[str] = []
     for name in names:
-        if isinstance(name, str) and first.setdefault(" ".join(name.split()).casefold(), name) != name:
-            found += [first[" ".join(name.split()).casefold()], name]
+        if isinstance(name, str) and first.setdefault(plainly(name), name) != name:
+            found += [first[plainly(name)], name]
     return found
+
+
+def plainly(name: str) -> str:
+    """A name without what is overlooked in one: case, and spaces at its ends or beside others."""
+    return " ".join(name.split()).casefold()
+
+
+def meant(name: str, there: Iterable[Hashable]) -> str | None:
+    """The name that one which is not there may have been meant to be: alike but for case and spaces, else the closest."""
+    texts = [each for each in there if isinstance(each, str)][:LOOKED_AT]
+    near = {plainly(each): each for each in reversed(texts)}
+    close = difflib.get_close_matches(plainly(name), near, 1)
+    return near[close[0]] if close else None

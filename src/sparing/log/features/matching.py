@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Hashable, Sequence
 
-from sparing.log.labels import brief
+from sparing.log.labels import brief, meant
 
 SHOWN = 8
 """Columns of a kind that a message names."""
@@ -20,11 +20,14 @@ def difference(known: Sequence[str], names: Collection[Hashable], index: Collect
         for what, some in (("no column", missing), ("unknown column", unknown))
         if some
     ]
+    pairs = [(name, meant(name, unknown)) for name in missing[:SHOWN]]
+    guess = ", ".join(f"{brief(name)} by {brief(near)}" for name, near in pairs if near is not None)
+    asked = f"; did you mean {guess}? The" if guess else "; the"
     hidden = [name for name in missing if name in index]
     mend = "Give each by its name, None (null in JSON) where it is missing"
     if hidden:
         mend = f"The frame's index, which is not looked at, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
-    return f"{' and '.join(parts)}; the columns are {listed(known, 12)}. {mend}"
+    return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
 
 
 def listed(names: Sequence[Hashable], most: int) -> str:
