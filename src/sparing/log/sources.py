@@ -11,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -352,6 +352,8 @@ class _Csv(Source):
         import pyarrow as pa
         import pyarrow.csv as pc
 
+        from sparing.log.line_numbers import telling_cells
+
         options = pc.ConvertOptions(
             include_columns=columns,
             column_types=dict.fromkeys(self.schema.names, pa.string()),
@@ -361,6 +363,7 @@ class _Csv(Source):
         )
         with (
             readable(self.name),
+            telling_cells(partial(_unpacked_bytes, self.name, self.files), self.name, self.mark),
             _unpacked_bytes(self.name, self.files) as stream,
             pc.open_csv(
                 stream,
