@@ -16,7 +16,6 @@ from sparing.log.features.kernel import Kernel
 from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
 from sparing.log.features.matching import difference
 from sparing.log.labels import brief, feature_names, first_repeated
-from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +108,9 @@ class Encoder:
         for column in self.columns:
             name, put = column.column, column.put(place)
             if isinstance(column, Number):
-                numbers.append((name, place, column.mean, 1 / column.scale, put))
+                numbers.append(
+                    (name, place, column.mean, 1 / column.scale, *column.usual, put, column.look_at)
+                )
             elif type(column) is Category:
                 texts = {value: place + i for i, value in enumerate(column.values) if isinstance(value, str)}
                 gap = {None: place + len(column.names) - 1} if column.gap else {}
@@ -151,12 +152,13 @@ class Encoder:
         view: Any = out.data
         numbers, words, others = self._puts
         try:
-            for name, place, mean, times, put in numbers:
+            for name, place, mean, times, low, high, put, look_at in numbers:
                 value = row[name]
-                if (value.__class__ is float or value.__class__ is int) and -LARGEST <= value <= LARGEST:
+                if (value.__class__ is float or value.__class__ is int) and low <= value <= high:
                     view[place] = (value - mean) * times
                 else:
                     put(value, view)
+                    look_at(view[place])
             for name, places, put in words:
                 try:
                     view[places[row[name]]] = 1.0
@@ -265,7 +267,10 @@ class Encoder:
             raise DecisionError(self._difference(names, index))
         wanted = [column.column for column in self.columns]
         parts = [self.encode_batch(batch, first_row=row) for row, batch in source.blocks(wanted)]
-        return np.concatenate(parts) if parts else np.empty((0, self.size))
+        contexts = np.concatenate(parts) if parts else np.empty((0, self.size))
+        for _, place, *_, look_at in self._puts[0]:
+            look_at(np.abs(contexts[:, place]).max(initial=0.0))
+        return contexts
 
     def aligned(self, other: "Encoder", contexts: np.ndarray, *, sparse: str | None = None) -> np.ndarray:
         """Contexts (n, d) that another encoder made, as this one would have: by name, if both are raw, or the same.
