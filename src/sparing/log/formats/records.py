@@ -28,6 +28,9 @@ COUNTED = 10_000
 SPARSE = 10
 """Beyond it, as long as at least one in so many occurs."""
 
+LISTED = "A file that is one list is turned by: jq -c '.[]' OLD > NEW"
+"""What to do about JSON that is not in lines."""
+
 Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
 Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
 """From the labels that a file shows, and those that the caller gives: names, and the index of each label."""
@@ -92,9 +95,9 @@ class Records:
         except RepeatedKeyError as error:
             raise LogError(f"{where}: {error}. The line is {brief(line)}") from None
         except ValueError as error:
+            mend = LISTED if line.strip() == "[" else "A last line that was cut off can be deleted"
             raise LogError(
-                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
-                "A last line that was cut off can be deleted"
+                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. {mend}"
             ) from None
 
 
