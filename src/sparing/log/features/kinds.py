@@ -13,7 +13,7 @@ import numpy as np
 
 from sparing.errors import LogError, UnitWarning
 from sparing.log.features import cells
-from sparing.log.labels import brief, cut
+from sparing.log.labels import alike, brief, cut
 from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
@@ -298,7 +298,10 @@ class Category(Column):
         """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
         plural = "" if len(self.values) == 1 else "s"
-        return f"category of {len(self.values)} value{plural}{rare}" + (", some missing" if self.gap else "")
+        twins = alike(self.values)
+        told = f", {brief(twins[0])} and {brief(twins[1])} differ only in case or spaces" if twins else ""
+        gap = ", some missing" if self.gap else ""
+        return f"category of {len(self.values)} value{plural}{rare}{gap}{told}"
 
 
 @dataclass(frozen=True)
