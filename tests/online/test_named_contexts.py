@@ -126,6 +126,17 @@ def test_a_number_far_from_the_log_is_taken_with_a_warning(log, far):
         learner.decide({"age": near, "country": "NZ"})
 
 
+def test_what_is_no_context_is_told_the_columns(log):
+    learner = sparing.confident(log, prior_scale=1.0)
+    for odd in ([30, "NZ"], "NZ", {30, "NZ"}):
+        with pytest.raises(
+            DecisionError, match=r"is not a list of numbers; .* or a mapping of the columns age, country"
+        ):
+            learner.decide(odd)
+    with pytest.raises(DecisionError, match=r"row 1 is \[1, 2\]; expected a mapping of columns"):
+        learner.decide_many([{"age": 30, "country": "NZ"}, [1, 2]])
+
+
 def test_raw_numbers_have_no_mean_to_be_far_from():
     table = {"x_age": [1.0, 2.0, 3.0], "action": ["a", "b", "a"], "reward": [0.0, 1.0, 0.5]}
     sparing.confident(sparing.read_log(table)).decide({"age": 1e9})

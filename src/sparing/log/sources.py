@@ -175,10 +175,15 @@ def _table(source: Any) -> "pa.Table":
 
     if isinstance(source, pa.Table):
         return source
-    if not isinstance(source, Mapping) and not hasattr(source, "__arrow_c_stream__"):
+    one_column = hasattr(source, "to_frame") and not hasattr(source, "columns")
+    if not isinstance(source, Mapping) and (one_column or not hasattr(source, "__arrow_c_stream__")):
         mend = "For arrays use Log.from_arrays(contexts, actions, rewards)"
         if isinstance(source, list) and source and isinstance(source[0], Mapping):
             mend = "For a list of rows use pandas.json_normalize(rows)"
+        elif hasattr(source, "collect"):
+            mend = "Collect it first, with its collect()"
+        elif one_column:
+            mend = "This is one column; pass the frame that it is of"
         raise LogError(
             f"cannot read a log from {type(source).__name__}; expected a path, a pyarrow, pandas or polars "
             f"table, or a mapping of columns. {mend}"

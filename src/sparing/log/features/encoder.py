@@ -14,7 +14,7 @@ from sparing.errors import DecisionError, FileError, LogError
 from sparing.log.features.compound import KINDS, TIMES
 from sparing.log.features.kernel import Kernel
 from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
-from sparing.log.features.matching import difference
+from sparing.log.features.matching import difference, must_be_mappings
 from sparing.log.labels import brief, feature_names, first_repeated
 
 if TYPE_CHECKING:
@@ -250,6 +250,7 @@ class Encoder:
         if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
             return self.encode_table(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
+            must_be_mappings(rows)
             return np.array([self.encode(row) for row in rows])
         return None
 

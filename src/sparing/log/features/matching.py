@@ -1,7 +1,9 @@
 """Columns that do not match those of an encoder, in words: which are missing, which unknown, and what to do."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any
 
+from sparing.errors import DecisionError
 from sparing.log.labels import brief, meant
 
 SHOWN = 8
@@ -28,6 +30,13 @@ def difference(known: Sequence[str], names: Collection[Hashable], index: Collect
     if hidden:
         mend = f"The frame's index, which is not looked at, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
     return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
+
+
+def must_be_mappings(rows: Sequence[Any]) -> None:
+    """Refuse rows of which the first is a mapping of columns, and another is not."""
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DecisionError(f"row {place} is {brief(row)}; expected a mapping of columns, as row 0 is")
 
 
 def listed(names: Sequence[Hashable], most: int) -> str:
