@@ -3,6 +3,7 @@
 import zipfile
 
 import pandas as pd
+import polars as pl
 import pytest
 
 import sparing
@@ -102,7 +103,42 @@ def test_the_keyword_that_leaves_propensities_out_is_the_readers():
     assert sparing.read_log(table, **ROLES, propensity=None).propensities is None
 
 
+def test_a_header_that_is_not_on_the_first_line(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(f"\r\n\n{TABLE}")
+    assert sparing.read_log(path, **ROLES).n_rows == 2
+    for above in ("Export of sales\n", "sep=;\n", ""):
+        path.write_text(above + (TABLE if above else TABLE.replace(",", " ").replace("day", "tag")))
+        assert refused(path).endswith(
+            "The first line must name the columns, and delimiter='…' says what parts them"
+        )
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("38,916", "(a comma of thousands? Take it out. A decimal one? Read it with decimal=',')"),
+        ("1,038,916.5", "(a comma of thousands? Take it out."),
+        ("38,91", "(a decimal comma: read it with decimal=',')"),
+    ],
+)
+def test_a_comma_in_a_reward_may_be_one_of_thousands(tmp_path, cell, hint):
+    path = tmp_path / "log.csv"
+    path.write_text(TABLE.replace(",0\n", f',"{cell}"\n'))
+    assert f"sale at row 1 is '{cell}', not a number {hint}" in refused(path)
+
+
+def test_names_that_are_no_texts():
+    frame = pd.DataFrame([[1, "a", 0], [2, "b", 1]])
+    assert refused(frame, action=1, reward=2).endswith("Did you mean '1'? Pass action='1'")
+    assert "has no reward column None; it has" in refused(
+        pd.DataFrame({"day": [1], "offer": ["a"]}), reward=None
+    )
+
+
 def test_tables_in_memory():
+    assert refused(pd.Series([1])).endswith("This is one column; pass the frame that it is of")
+    assert refused(pl.LazyFrame({"day": [1]})).endswith("Collect it first, with its collect()")
     rows = [{"day": 1, "offer": "a", "sale": 1}]
     assert refused(rows).endswith("For a list of rows use pandas.json_normalize(rows)")
     assert "has no action column 'offer'; it has no columns" in refused(pd.DataFrame())

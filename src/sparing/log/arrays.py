@@ -93,7 +93,8 @@ def find_columns(
         contexts = tuple(free if taken is None else taken(free))
         _must_be_there(source, contexts)
     if not contexts:
-        raise _no_contexts(source)
+        mend = ". Pass contexts=[...] with the names of the feature columns"
+        raise _misfit(source, "no context columns x_0, x_1, … nor a list column `context`", mend)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
             raise _misfit(source, f"{brief(name)} as the {role}, so it cannot be a feature")
@@ -140,7 +141,14 @@ def _optional(source: Source, role: str, name: str | None) -> str | None:
 def _guess(source: Source, role: str, name: str) -> str:
     """Which column may play a role, if the one that was named is not there."""
     near = labels.meant(name, source.schema.names)
-    return f". Pass {role}=NAME" if near is None else f". Did you mean {brief(near)}? Pass {role}={near!r}"
+    if near is not None:
+        return f". Did you mean {brief(near)}? Pass {role}={near!r}"
+    head = (
+        ". The first line must name the columns, and delimiter='…' says what parts them"
+        if source.text
+        else ""
+    )
+    return f". Pass {role}=NAME{head}"
 
 
 def _support_columns(
@@ -185,8 +193,7 @@ def _must_be_there(source: Source, chosen: Sequence[str]) -> None:
     missing = [name for name in chosen if name not in source.schema.names]
     if missing:
         free = [name for name in source.schema.names if name not in chosen]
-        near = [labels.meant(name, free) for name in missing[:12]]
-        guess = ", ".join(map(brief, filter(None, near)))
+        guess = ", ".join(brief(near) for name in missing[:12] if (near := labels.meant(name, free)))
         hint = (
             f". Did you mean {guess}? Name columns as the table does, or rename them there" if guess else ""
         )
@@ -204,14 +211,6 @@ def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
         features.sort(key=lambda name: int(name[2:]))
     lists = [name for name in ("x", "context", "contexts") if name in names]
     return tuple(features or lists[:1])
-
-
-def _no_contexts(source: Source) -> LogError:
-    return _misfit(
-        source,
-        "no context columns x_0, x_1, … nor a list column `context`",
-        ". Pass contexts=[...] with the names of the feature columns",
-    )
 
 
 def _misfit(source: Source, what: str, hint: str = "") -> LogError:

@@ -36,6 +36,10 @@ DECIMAL = r"^\s*([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)\s*$"
 """A number with a decimal comma; for Python's expressions and for Arrow's."""
 
 
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+"""A number with commas between its thousands; with one comma and no point it may be a decimal one."""
+
+
 def number(text: str) -> float:
     """A number in plain digits; Python's `1_0` and digits of other scripts are refused with a ValueError."""
     if "_" in text or not text.isascii():
@@ -49,10 +53,12 @@ def has_comma(text: str) -> bool:
 
 
 def comma_hint(value: object) -> str:
-    """What to do about a value that is a number but for its decimal comma; nothing of others."""
-    return (
-        " (a decimal comma: read it with decimal=',')" if isinstance(value, str) and has_comma(value) else ""
-    )
+    """What to do about a value that is a number but for a comma, decimal or of thousands; nothing of others."""
+    if not isinstance(value, str) or not (has_comma(value) or THOUSANDS.fullmatch(value)):
+        return ""
+    if THOUSANDS.fullmatch(value):
+        return " (a comma of thousands? Take it out. A decimal one? Read it with decimal=',')"
+    return " (a decimal comma: read it with decimal=',')"
 
 
 def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
@@ -333,12 +339,12 @@ def alike(names: Iterable[Hashable]) -> list[str]:
     return found
 
 
-def plainly(name: str) -> str:
+def plainly(name: object) -> str:
     """A name without what is overlooked in one: case, and spaces at its ends or beside others."""
-    return " ".join(name.split()).casefold()
+    return " ".join(str(name).split()).casefold()
 
 
-def meant(name: str, there: Iterable[Hashable]) -> str | None:
+def meant(name: object, there: Iterable[Hashable]) -> str | None:
     """The name that one which is not there may have been meant to be: alike but for case and spaces, else the closest."""
     texts = [each for each in there if isinstance(each, str)][:LOOKED_AT]
     near = {plainly(each): each for each in reversed(texts)}
