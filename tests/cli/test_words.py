@@ -19,6 +19,7 @@ from sparing.cli.terminal import in_options
             "read the table with --features auto, or choose --contexts ...",
         ),
         ("reward_range=(0, 1); must be", "--reward-range 0,1; must be"),
+        ("'Reward '? Pass reward='Reward '", "'Reward '? Pass --reward 'Reward '"),
         ("Pass prior_scale=..., the deviation", "Pass --prior-scale ..., the deviation"),
         ("(holdout=0.3), or", "(--holdout 0.3), or"),
         ("pass context_id=None, or fill it in", "pass --context-id '', or fill it in"),

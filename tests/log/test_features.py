@@ -231,6 +231,22 @@ def test_a_million_categories_are_hashed():
     assert encoder.size == 65
 
 
+def test_polars_categories_stay_categories():
+    texts = pl.DataFrame(
+        {"c": ["x", "y", None] * 20, "action": ["a", "b"] * 30, "reward": [0.0, 1.0, 0.5] * 20}
+    )
+    for kind in (pl.Categorical, pl.Enum(["y", "z", "x"])):
+        frame = texts.with_columns(pl.col("c").cast(kind), pl.col("action").cast(pl.Categorical))
+        log = read_log(frame)
+        np.testing.assert_array_equal(log.contexts, read_log(texts).contexts)
+        np.testing.assert_array_equal(log.encoder.encode_table(frame.select("c")), log.contexts)
+
+
+def test_values_that_differ_only_in_case_or_spaces_are_told():
+    encoder = features(c="category").fit(open_source({"c": ["NZ", "NZ ", "nz", "CH"] * 10}), ["c"])
+    assert encoder.described() == "c: category of 4 values, 'NZ' and 'NZ ' differ only in case or spaces"
+
+
 def test_pandas_categories_stay_categories():
     frame = pd.DataFrame({"c": pd.Categorical(["1", "2", "1"] * 5)})
     assert features("auto").fit(open_source(frame), ["c"]).described() == "c: category of 2 values"
@@ -314,6 +330,7 @@ def test_damaged_features_are_refused(path, value):
         ("[1]", "holds no features"),
         ('{"age": "nombre"}', "age='nombre'; must be one of auto, number"),
         ("{}", "names no column"),
+        ('{"age": "number", "age": "category"}', r"f\.json: 'age' stands twice in one object; name each"),
     ],
 )
 def test_files_that_are_no_features(tmp_path, text, message):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sparing
+from sparing.errors import DecisionError
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -64,6 +65,20 @@ def test_an_index_that_is_named_is_taken():
     chosen = sparing.features("auto", user="category")
     assert "user: category" in sparing.read_log(frame, features=chosen).encoder.described()
     assert sparing.read_log(frame, context_id="user", features="auto").n_features == 4
+
+
+@pytest.mark.parametrize("names", [["region"], ["user", "region"]])
+def test_a_column_that_has_become_the_index_is_told(names):
+    learner = sparing.confident(sparing.read_log(FRAME))
+    live = FRAME.drop(columns=["action", "reward"]).set_index(names)
+    for call, rows in ((learner.decide_many, live), (learner.decide, live[:1])):
+        with pytest.raises(
+            DecisionError, match=r"no column .*'region'; .* index, .*'region': pass frame\.reset_index\(\)"
+        ):
+            call(rows)
+    learner.decide_many(live.reset_index())
+    with pytest.raises(DecisionError, match=r"no column 'age'; .* Give each by its name"):
+        learner.decide_many(live.reset_index().drop(columns="age"))
 
 
 @pytest.mark.parametrize("head", ["", "Unnamed: 0"])

@@ -14,6 +14,7 @@ from sparing.errors import DecisionError
 from sparing.log.features import cells
 from sparing.log.sources import open_source
 
+pytestmark = pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning")  # of numbers far from the log's
 FIRST = datetime(2026, 3, 1, 10)
 KINDS = ("n", "whole", "c", "b", "t", "h")
 """A number, a whole number, a category with rare values, a truth value, a moment, a hashed text."""

@@ -67,6 +67,7 @@ def test_a_written_log_carries_its_items(tmp_path, ending):
         ({"banner": ["a", "c"], "price": [1.0, 2.0]}, "1 of 3 actions have no row in the table: 'b'"),
         ({"banner": ["a", None, "b"], "price": [1.0, 2.0, 3.0]}, "'banner' at row 1 of the items is missing"),
         ({"item": ["a", "b"], "price": [1.0, 2.0]}, "the items in the table have no column 'banner'"),
+        ({"Banner": ["a", "b"], "price": [1.0, 2.0]}, "Did you mean 'Banner'\\? Name it as"),
         ({"banner": ["a", "b"], "price": [1.0, 1.0]}, "no column of the table carries anything"),
         ({"banner": ["a", "b"], "price": [1.0, float("inf")]}, "price at row 1 is inf"),
     ],

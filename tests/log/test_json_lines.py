@@ -60,6 +60,7 @@ def test_it_is_read_as_the_frame_that_pandas_makes(tmp_path, name):
     ("lines", "said"),
     [
         ([{"a": 1}, [2]], r"log\.jsonl, line 2: \[2\]; expected an object a line"),
+        ([[{"a": 1}]], r"line 1: .*; expected an object a line, .* is turned by: jq -c '\.\[\]' OLD > NEW"),
         ([{"a.b": 1, "a": {"b": 2}}], r"line 1 names 'a\.b' twice"),
         ([{"model": "haiku", "a": 1}], "no reward column 'quality'"),
     ],
@@ -73,6 +74,21 @@ def test_a_line_that_is_cut_off_is_told(tmp_path):
     path = written(tmp_path / "log.jsonl", rows())
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(LogError, match=f"line {N} is not whole JSON"):
+        sparing.read_log(path, **ROLES)
+
+
+def test_a_list_over_many_lines_is_told_how_to_be_turned(tmp_path):
+    (tmp_path / "log.jsonl").write_text(json.dumps(list(rows()), indent=1))
+    with pytest.raises(LogError, match=r"line 1 is not whole JSON .* is turned by: jq -c '\.\[\]' OLD > NEW"):
+        sparing.read_log(tmp_path / "log.jsonl", **ROLES)
+
+
+def test_a_field_twice_in_a_line_is_told(tmp_path):
+    path = written(tmp_path / "log.jsonl", rows())
+    path.write_text(path.read_text().replace('"quality"', '"quality": 1, "quality"', 1))
+    with pytest.raises(
+        LogError, match=r"log\.jsonl, line 1: 'quality' stands twice in one object; name each field"
+    ):
         sparing.read_log(path, **ROLES)
 
 

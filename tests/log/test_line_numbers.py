@@ -54,6 +54,33 @@ def test_of_several_files_the_one_with_the_row(tmp_path):
         sparing.read_log(tmp_path, features="auto")
 
 
+@pytest.mark.parametrize(
+    ("name", "rows", "said"),
+    [
+        (
+            "log.csv",
+            "1,x,1\n2,y\n3,x,0\n",
+            r"line 3 has 2 cells \(\['2', 'y'\]\); the header has 3\. Fill in .* its comma$",
+        ),
+        ("log.csv", "1,x,1\n2,y,0,5\n3,x,0\n", r"line 3 has 4 cells .* holds a comma in double quotes, or"),
+        ("log.csv", '"1\n7",x,1\n\r\n2\n3,x,0\n', r"line 5 has 1 cell .*; the header has 3\. Fill in"),
+        ("log.csv", '1,x,1\n"2,y,0\n3,x,0\n', r"line 3 has 1 cell .* goes on to line 4: close a quote"),
+        (
+            "log.csv.gz",
+            "1,x,1\n2,y\n",
+            r"line 3 has 2 cells .*\. If the file was cut off there, delete the line$",
+        ),
+        ("log.tsv", "1\tx\t1\n2\ty\n", r"line 3 has 2 cells .* keeps its tab"),
+    ],
+)
+@pytest.mark.parametrize("walked", [False, True])
+def test_a_row_with_too_many_or_too_few_cells(tmp_path, name, rows, said, walked):
+    head = "age,action,reward\n"
+    path = written(tmp_path, name, (head.replace(",", "\t") if name.endswith("tsv") else head) + rows)
+    with pytest.raises(LogError, match=f"{name}, {said}"):
+        (walk if walked else read_any)(path, features="auto")
+
+
 def test_a_frame_has_no_lines():
     with pytest.raises(LogError, match=r"reward at row 1 .* drop the row$"):
         sparing.read_log({"age": [1, 2], "action": ["x", "y"], "reward": [1.0, None]}, features="auto")

@@ -3,10 +3,11 @@
 import zipfile
 
 import pandas as pd
+import polars as pl
 import pytest
 
 import sparing
-from sparing.errors import LogError
+from sparing.errors import DecisionError, LogError
 
 ROLES = {"action": "offer", "reward": "sale"}
 TABLE = "day,offer,sale\n1,Köln,1\n2,Bern,0\n"
@@ -44,6 +45,49 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
     assert "Where it has an object a line, call it .jsonl" in refused(tmp_path / "log.json")
 
 
+@pytest.mark.parametrize(
+    ("head", "role", "asked", "mend"),
+    [
+        ("offer ", "action", "offer", "Did you mean 'offer '? Pass action='offer '"),
+        ("OFFER", "action", "offer", "Did you mean 'OFFER'? Pass action='OFFER'"),
+        ("ofer", "action", "offer", "Did you mean 'ofer'? Pass action='ofer'"),
+        ("Propensity", "propensity", "propensity", "Did you mean 'Propensity'? Pass propensity='Propensity'"),
+        (" Propensity", "propensity", "propensity", ", or propensity=None if it is no such column"),
+        ("Eligible", "eligible", "eligible", "Did you mean 'Eligible'? Pass eligible='Eligible'"),
+        ("CONTEXT_ID", "context_id", "context_id", "Did you mean 'CONTEXT_ID'? Pass context_id='CONTEXT_ID'"),
+        ("chances", "propensity", "chance", "Did you mean 'chances'? Pass propensity='chances'"),
+        ("who", "context_id", "user", "it has 'day', 'offer', 'sale', 'who'. Pass context_id=NAME"),
+    ],
+)
+def test_a_header_in_another_case_or_with_spaces_is_told(head, role, asked, mend):
+    table = {
+        "day": [1, 2],
+        "offer": ["a", "b"],
+        "sale": [0, 1],
+        head: ["a", "b"] if role == "action" else [1, 1],
+    }
+    if role == "action":
+        del table["offer"]
+    said = refused(table, **{role: asked})
+    assert f"has no {role.replace('_', ' ')} column '{asked}'; it has " in said
+    assert mend in said
+
+
+def test_columns_that_policies_and_learners_know_are_told_by_those_that_are_there():
+    table = {"day": [1, 2, 5], "City": ["x", "y", "x"], "offer": ["a", "b", "a"], "sale": [0, 1, 0]}
+    log = sparing.read_log(table, **ROLES)
+    other = {"day ": table["day"], "CITY": table["City"], "offer": table["offer"], "sale": table["sale"]}
+    assert "Did you mean 'day ', 'CITY'? Name columns as the table does" in refused(
+        other, features=log.encoder
+    )
+    learner = sparing.confident(log)
+    guess = "did you mean 'day' by 'Day', 'City' by 'city '\\? The columns are 'day', 'City'. Give"
+    with pytest.raises(DecisionError, match=guess):
+        learner.decide({"Day": 1, "city ": "x"})
+    with pytest.raises(DecisionError, match=r"no column 'City' and unknown column 'size'; the columns are"):
+        learner.decide({"day": 1, "size": "x"})
+
+
 @pytest.mark.parametrize("cell", ["n/a", "50%", "1.000,50", "3 €"])
 def test_a_reward_that_is_no_number_is_no_feature(tmp_path, cell):
     path = tmp_path / "log.csv"
@@ -59,7 +103,42 @@ def test_the_keyword_that_leaves_propensities_out_is_the_readers():
     assert sparing.read_log(table, **ROLES, propensity=None).propensities is None
 
 
+def test_a_header_that_is_not_on_the_first_line(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(f"\r\n\n{TABLE}")
+    assert sparing.read_log(path, **ROLES).n_rows == 2
+    for above in ("Export of sales\n", "sep=;\n", ""):
+        path.write_text(above + (TABLE if above else TABLE.replace(",", " ").replace("day", "tag")))
+        assert refused(path).endswith(
+            "The first line must name the columns, and delimiter='…' says what parts them"
+        )
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("38,916", "(a comma of thousands? Take it out. A decimal one? Read it with decimal=',')"),
+        ("1,038,916.5", "(a comma of thousands? Take it out."),
+        ("38,91", "(a decimal comma: read it with decimal=',')"),
+    ],
+)
+def test_a_comma_in_a_reward_may_be_one_of_thousands(tmp_path, cell, hint):
+    path = tmp_path / "log.csv"
+    path.write_text(TABLE.replace(",0\n", f',"{cell}"\n'))
+    assert f"sale at row 1 is '{cell}', not a number {hint}" in refused(path)
+
+
+def test_names_that_are_no_texts():
+    frame = pd.DataFrame([[1, "a", 0], [2, "b", 1]])
+    assert refused(frame, action=1, reward=2).endswith("Did you mean '1'? Pass action='1'")
+    assert "has no reward column None; it has" in refused(
+        pd.DataFrame({"day": [1], "offer": ["a"]}), reward=None
+    )
+
+
 def test_tables_in_memory():
+    assert refused(pd.Series([1])).endswith("This is one column; pass the frame that it is of")
+    assert refused(pl.LazyFrame({"day": [1]})).endswith("Collect it first, with its collect()")
     rows = [{"day": 1, "offer": "a", "sale": 1}]
     assert refused(rows).endswith("For a list of rows use pandas.json_normalize(rows)")
     assert "has no action column 'offer'; it has no columns" in refused(pd.DataFrame())

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import sparing
-from sparing.errors import DecisionError, FileError, LogError, SettingError
+from sparing.errors import DecisionError, FileError, LogError, SettingError, UnitWarning
 
 SETTINGS = {
     "confident": (sparing.confident, {"prior_scale": 1.0}),
@@ -108,6 +108,38 @@ def test_a_saved_learner_and_its_copies_know_their_features(log, tmp_path):
     ):
         assert other.encoder.digest == log.encoder.digest
         assert other.decide(row) == expected
+
+
+@pytest.mark.parametrize("far", [1e9, -(10**9), "1e9", np.float32(1e9)])
+def test_a_number_far_from_the_log_is_taken_with_a_warning(log, far):
+    learner, row = sparing.confident(log, prior_scale=1.0, spot_check=0), {"age": far, "country": "NZ"}
+    told = r"age is more than 100 deviations from its mean in the log, which is .* Give it in the unit of the log"
+    for call, rows in (
+        (learner.decide, row),
+        (learner.decide_many, [row]),
+        (learner.decide_many, pd.DataFrame([{"age": 30.0, "country": "NZ"}, {**row, "age": float(far)}])),
+    ):
+        with pytest.warns(UnitWarning, match=told) as warned:
+            call(rows)
+        assert len(warned) == 1
+    for near in (30.0, 90, "41", None):
+        learner.decide({"age": near, "country": "NZ"})
+
+
+def test_what_is_no_context_is_told_the_columns(log):
+    learner = sparing.confident(log, prior_scale=1.0)
+    for odd in ([30, "NZ"], "NZ", {30, "NZ"}):
+        with pytest.raises(
+            DecisionError, match=r"is not a list of numbers; .* or a mapping of the columns age, country"
+        ):
+            learner.decide(odd)
+    with pytest.raises(DecisionError, match=r"row 1 is \[1, 2\]; expected a mapping of columns"):
+        learner.decide_many([{"age": 30, "country": "NZ"}, [1, 2]])
+
+
+def test_raw_numbers_have_no_mean_to_be_far_from():
+    table = {"x_age": [1.0, 2.0, 3.0], "action": ["a", "b", "a"], "reward": [0.0, 1.0, 0.5]}
+    sparing.confident(sparing.read_log(table)).decide({"age": 1e9})
 
 
 def test_a_learner_without_a_log_takes_numbers_by_their_places():

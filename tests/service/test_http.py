@@ -149,8 +149,11 @@ def test_odd_things_that_do_fit(http):
         {**RAW, "device": "\x00é"},
     ):
         assert decide(http, {"context": context}, BANNERS).status_code == 200, context
-    # JSON leaves repeated names open; here the last one counts.
-    assert decide(http, b'{"context":[9,9],"context":[0,0,0]}').status_code == 200
+
+
+def test_a_field_that_stands_twice(http):
+    answer = decide(http, b'{"context":[9,9],"context":[0,0,0]}')
+    assert "'context' stands twice" in refused(answer, 422, "repeated_field", "context")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from service.serving import RAW, columns_log, faults, made, running
 from sparing.service import events
 from sparing.service.serving import Service, Settings
 
+pytestmark = pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning")  # of numbers far from the log's
 STEPS = 250
 WALKS = round(3 * float(os.environ.get("SPARING_FUZZ", "1")))
 LABELS = ["red", "green", "blue", "pink", "grey", True, 1, ""]

@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+
 import sparing
 from service import raw_columns
 from service.building import LOG, NAME, trial
+from sparing.errors import UnitWarning
 from sparing.service import events
 from sparing.service.ledger import Decide
 from sparing.service.measuring import overview
@@ -23,7 +26,8 @@ def test_numbers_far_from_the_log_need_a_look(tmp_path):
     log = sparing.read_log(raw_columns.write(tmp_path / "log.csv"))
     contexts = raw_columns.rows(3, 20)
     contexts[4]["age"], contexts[9]["age"] = -200, 1e9
-    said = asyncio.run(page(tmp_path, log, contexts))
+    with pytest.warns(UnitWarning, match="age is more than 100 deviations"):
+        said = asyncio.run(page(tmp_path, log, contexts))
     assert set(said) == {"warning"}
     assert said["warning"].startswith(
         "age is 10 deviations or more from the log's mean in 2 of the last 20 decisions (as far as 1e+09)"

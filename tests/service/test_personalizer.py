@@ -234,6 +234,7 @@ def test_columns_from_nested_objects(client, url, context):
     [
         ([{"age": 31}], "device"),
         ([{"age": 31, "device": "phone", "mood": 1}], "no column for 'mood'"),
+        ([{"user": {"Age": 31}, "device": "phone"}], "Did you mean 'age'?"),
         ([{"age": 31, "device": "phone"}, {"user": {"age": 32}}], "two values, from 'age' and 'user.age'"),
         ([{"age": "old", "device": "phone"}], "old"),
         (None, "age"),

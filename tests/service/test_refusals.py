@@ -123,6 +123,37 @@ def test_a_body_that_is_no_json(body, said):
     assert refused.value.detail.endswith(said)
 
 
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        (b'{"context": {"age": 3, "age": 4}}', "age"),
+        (b'{"context": {"age": 3}, "context": {"age": 4}}', "context"),
+        (b'{"context": {"a": ":", "b": {"c": 1, "c" : 1}}}', "c"),
+        (b'{"context": {"a": "\\u003a", "age": 1, "\\u0061ge": 2}}', "age"),
+        (b'{"context": {"a": ":", "a": 2}}', "a"),
+    ],
+)
+def test_a_field_that_stands_twice_is_named(body, key):
+    with pytest.raises(ServiceError) as refused:
+        _decoded(msgspec.json.Decoder(DecideRequest), body)
+    assert (refused.value.status, refused.value.code, refused.value.field) == (422, "repeated_field", key)
+    assert f"'{key}' stands twice in one object" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"time": "2026-03-01T08:00:00", "note": '":":"a":1', "deep": [{"a": 1}, {"a": ":"}]},
+        {"id": 10**30, "colon": ":", "é": "\u2028", "": {}},
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_colons_within_texts_are_no_fields(context, ascii_only):
+    raw = json.dumps({"context": context, "subject": ":"}, ensure_ascii=ascii_only).encode()
+    for body in (raw, raw.replace(b'":"', b'"\\u003a"')):
+        assert _decoded(msgspec.json.Decoder(DecideRequest), body).context == context
+
+
 def test_a_key_for_a_new_store_says_so(tmp_path):
     first, second = (run("keys", "add", tmp_path / "shop", name) for name in ("web", "other"))
     assert "shop is a new store" in first.stderr

@@ -143,11 +143,11 @@ def _as_option(name: str, value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """A value as it is typed."""
+    """A value as it is typed; in quotes where it has spaces."""
     plain = value.strip("'\"")
     if plain[:1] in "([":
         plain = plain[1:-1].replace(", ", ",").replace("'", "")
-    return plain if plain != "None" else "''"
+    return shlex.quote(plain) if " " in plain else plain if plain != "None" else "''"
 
 
 def version(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:

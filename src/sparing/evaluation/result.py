@@ -177,7 +177,7 @@ class Evaluation:
     def __str__(self) -> str:
         how = "given" if self.reward_range_given else "assumed from the rewards seen"
         how = "all rewards are 0 or 1" if self.binary_rewards else how
-        rows = f"{self.rows:,} rows"
+        rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
         if self.held_out:
             rows = f"{self.rows:,} of {self.rows_given:,} rows, held out when the policy was learnt"
         lines = [

@@ -80,7 +80,7 @@ def find_columns(
         raise _misfit(source, f"two columns {brief(twice)}", ". Rename one of them")
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name not in names:
-            raise _misfit(source, f"no {role} column {brief(name)}", f". Pass {role}=NAME")
+            raise _misfit(source, f"no {role} column {brief(name)}", _guess(source, role, name))
     _check_written(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     others = set(distinct(*given))
@@ -93,7 +93,8 @@ def find_columns(
         contexts = tuple(free if taken is None else taken(free))
         _must_be_there(source, contexts)
     if not contexts:
-        raise _no_contexts(source)
+        mend = ". Pass contexts=[...] with the names of the feature columns"
+        raise _misfit(source, "no context columns x_0, x_1, … nor a list column `context`", mend)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
             raise _misfit(source, f"{brief(name)} as the {role}, so it cannot be a feature")
@@ -101,8 +102,8 @@ def find_columns(
         contexts,
         columns.action,
         columns.reward,
-        _optional(source, "propensity", columns.propensity, default="propensity"),
-        _optional(source, "context id", columns.context_id, default="context_id"),
+        _optional(source, "propensity", columns.propensity),
+        _optional(source, "context_id", columns.context_id),
         prefix,
         table,
         sets,
@@ -125,12 +126,29 @@ def _check_written(source: Source, columns: Columns) -> None:
             )
 
 
-def _optional(source: Source, role: str, name: str | None, *, default: str) -> str | None:
+def _optional(source: Source, role: str, name: str | None) -> str | None:
+    """A column that need not be there by its default name; but one that is alike would be taken for a feature."""
     if name is None or name in source.schema.names:
         return name
-    if name == default:
+    alike = [other for other in source.schema.names if labels.plainly(other) == labels.plainly(name)]
+    if name == role and not alike:
         return None
-    raise _misfit(source, f"no {role} column {brief(name)}")
+    none = f", or {role}=None if it is no such column" if name == role else ""
+    what = f"no {role.replace('_', ' ')} column {brief(name)}"
+    raise _misfit(source, what, f"{_guess(source, role, name)}{none}")
+
+
+def _guess(source: Source, role: str, name: str) -> str:
+    """Which column may play a role, if the one that was named is not there."""
+    near = labels.meant(name, source.schema.names)
+    if near is not None:
+        return f". Did you mean {brief(near)}? Pass {role}={near!r}"
+    head = (
+        ". The first line must name the columns, and delimiter='…' says what parts them"
+        if source.text
+        else ""
+    )
+    return f". Pass {role}=NAME{head}"
 
 
 def _support_columns(
@@ -152,11 +170,10 @@ def _support_columns(
             choices.append(("", (), f"{marker}{eligible}"))
     if distribution not in (None, "p_") and not any(table for _, table, _ in choices):
         raise _misfit(source, f"no columns that begin with {distribution!r}")
-    if eligible not in (None, "eligible"):
-        if not any(sets for _, _, sets in choices):
-            raise _misfit(source, f"no eligible column {eligible!r}")
-        if distribution == "p_":
-            choices = [choice for choice in choices if choice[2]]
+    if not any(sets for _, _, sets in choices):
+        _optional(source, "eligible", eligible)
+    elif eligible != "eligible" and distribution == "p_":
+        choices = [choice for choice in choices if choice[2]]
     return choices[0] if choices else ("", (), None)
 
 
@@ -175,7 +192,12 @@ def _named_columns(source: Source, contexts: str | Sequence[str]) -> tuple[str, 
 def _must_be_there(source: Source, chosen: Sequence[str]) -> None:
     missing = [name for name in chosen if name not in source.schema.names]
     if missing:
-        raise _misfit(source, f"no context column {', '.join(map(brief, missing))}")
+        free = [name for name in source.schema.names if name not in chosen]
+        guess = ", ".join(brief(near) for name in missing[:12] if (near := labels.meant(name, free)))
+        hint = (
+            f". Did you mean {guess}? Name columns as the table does, or rename them there" if guess else ""
+        )
+        raise _misfit(source, f"no context column {', '.join(map(brief, missing))}", hint)
 
 
 def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
@@ -189,14 +211,6 @@ def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
         features.sort(key=lambda name: int(name[2:]))
     lists = [name for name in ("x", "context", "contexts") if name in names]
     return tuple(features or lists[:1])
-
-
-def _no_contexts(source: Source) -> LogError:
-    return _misfit(
-        source,
-        "no context columns x_0, x_1, … nor a list column `context`",
-        ". Pass contexts=[...] with the names of the feature columns",
-    )
 
 
 def _misfit(source: Source, what: str, hint: str = "") -> LogError:

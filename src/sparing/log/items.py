@@ -42,9 +42,11 @@ class ItemTable:
         self.source, self.column = open_source(source), column
         names = self.source.schema.names
         if column not in names:
+            near = labels.meant(column, names)
+            guess = "" if near is None else f"Did you mean {brief(near)}? "
             raise LogError(
                 f"the items in {self.source.name} have no column {brief(column)} that says which action each is; "
-                f"there are {', '.join(map(brief, names[:12]))}. Name it as the log's action column is named"
+                f"there are {', '.join(map(brief, names[:12]))}. {guess}Name it as the log's action column is named"
             )
         if not isinstance(wanted, Features | Encoder | None) and wanted != "auto":
             raise SettingError(

@@ -1,6 +1,7 @@
 """Labels, ids and names: any hashable value outside, a plain index inside; and the text and JSON they come from."""
 
 import contextlib
+import difflib
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
@@ -17,11 +18,26 @@ DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
 BRIEF = 80
 """Characters of a bad value that an error message repeats."""
 
+LOOKED_AT = 1000
+"""Names among which the one that was meant is looked for."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class RepeatedKeyError(ValueError):
+    """JSON in which an object has a `key` twice: a parser would keep the last one, and say nothing."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{brief(key)} stands twice in one object; name each field once")
+        self.key = key
 
 
 DECIMAL = r"^\s*([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)\s*$"
 """A number with a decimal comma; for Python's expressions and for Arrow's."""
+
+
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+"""A number with commas between its thousands; with one comma and no point it may be a decimal one."""
 
 
 def number(text: str) -> float:
@@ -37,10 +53,12 @@ def has_comma(text: str) -> bool:
 
 
 def comma_hint(value: object) -> str:
-    """What to do about a value that is a number but for its decimal comma; nothing of others."""
-    return (
-        " (a decimal comma: read it with decimal=',')" if isinstance(value, str) and has_comma(value) else ""
-    )
+    """What to do about a value that is a number but for a comma, decimal or of thousands; nothing of others."""
+    if not isinstance(value, str) or not (has_comma(value) or THOUSANDS.fullmatch(value)):
+        return ""
+    if THOUSANDS.fullmatch(value):
+        return " (a comma of thousands? Take it out. A decimal one? Read it with decimal=',')"
+    return " (a decimal comma: read it with decimal=',')"
 
 
 def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
@@ -62,12 +80,12 @@ def _check_text(what: str, text: str, where: str = "") -> None:
 
 
 def load_json(text: str | bytes, *, constants: bool = False) -> Any:
-    """Parse JSON; a ValueError says what is wrong with it, too deep nesting and broken text included.
+    """Parse JSON; a ValueError says what is wrong with it, too deep nesting, broken text and a key twice included.
 
     `constants`: whether NaN and Infinity, which Python writes though JSON has no such numbers, may stand.
     """
     try:
-        value = json.loads(text, parse_constant=None if constants else _refuse)
+        value = json.loads(text, parse_constant=None if constants else _refuse, object_pairs_hook=once)
     except RecursionError:
         raise ValueError(f"nested more than {DEEPEST_JSON} deep") from None
     if isinstance(text, bytes):
@@ -99,6 +117,14 @@ def first_repeated(names: Sequence[Hashable]) -> Hashable:
             return name
         seen.add(name)
     return None
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of a JSON object, if no key stands there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise RepeatedKeyError(str(first_repeated([key for key, _ in pairs])))
+    return found
 
 
 def _refuse(constant: str) -> Any:
@@ -308,6 +334,19 @@ def alike(names: Iterable[Hashable]) -> list[str]:
     first: dict[str, str] = {}
     found: list[str] = []
     for name in names:
-        if isinstance(name, str) and first.setdefault(" ".join(name.split()).casefold(), name) != name:
-            found += [first[" ".join(name.split()).casefold()], name]
+        if isinstance(name, str) and first.setdefault(plainly(name), name) != name:
+            found += [first[plainly(name)], name]
     return found
+
+
+def plainly(name: object) -> str:
+    """A name without what is overlooked in one: case, and spaces at its ends or beside others."""
+    return " ".join(str(name).split()).casefold()
+
+
+def meant(name: object, there: Iterable[Hashable]) -> str | None:
+    """The name that one which is not there may have been meant to be: alike but for case and spaces, else the closest."""
+    texts = [each for each in there if isinstance(each, str)][:LOOKED_AT]
+    near = {plainly(each): each for each in reversed(texts)}
+    close = difflib.get_close_matches(plainly(name), near, 1)
+    return near[close[0]] if close else None

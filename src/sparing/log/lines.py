@@ -66,11 +66,14 @@ def _columns(path: Path) -> dict[str, list[Any]]:
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The object of each line, with its place."""
-    from sparing.log.formats.records import Records
+    from sparing.log.formats.records import LISTED, Records
 
     for where, record in Records(path, "an object a line"):
         if not isinstance(record, dict):
-            raise LogError(f"{where}: {brief(record)}; expected an object a line, with a field a column")
+            mend = f". {LISTED}" if isinstance(record, list) else ""
+            raise LogError(
+                f"{where}: {brief(record)}; expected an object a line, with a field a column{mend}"
+            )
         yield where, record
 
 

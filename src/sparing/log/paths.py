@@ -156,5 +156,6 @@ class Dialect:
 
 
 def _names(text: str, mark: str) -> list[str]:
+    """The cells of the first line that has something on it."""
     lines = (found[0] for found in LINE.finditer(text))
-    return next(csv.reader(lines, delimiter=mark, strict=True), [])
+    return next(filter(None, csv.reader(lines, delimiter=mark, strict=True)), [])

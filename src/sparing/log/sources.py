@@ -11,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,10 +175,15 @@ def _table(source: Any) -> "pa.Table":
 
     if isinstance(source, pa.Table):
         return source
-    if not isinstance(source, Mapping) and not hasattr(source, "__arrow_c_stream__"):
+    one_column = hasattr(source, "to_frame") and not hasattr(source, "columns")
+    if not isinstance(source, Mapping) and (one_column or not hasattr(source, "__arrow_c_stream__")):
         mend = "For arrays use Log.from_arrays(contexts, actions, rewards)"
         if isinstance(source, list) and source and isinstance(source[0], Mapping):
             mend = "For a list of rows use pandas.json_normalize(rows)"
+        elif hasattr(source, "collect"):
+            mend = "Collect it first, with its collect()"
+        elif one_column:
+            mend = "This is one column; pass the frame that it is of"
         raise LogError(
             f"cannot read a log from {type(source).__name__}; expected a path, a pyarrow, pandas or polars "
             f"table, or a mapping of columns. {mend}"
@@ -352,6 +357,8 @@ class _Csv(Source):
         import pyarrow as pa
         import pyarrow.csv as pc
 
+        from sparing.log.line_numbers import telling_cells
+
         options = pc.ConvertOptions(
             include_columns=columns,
             column_types=dict.fromkeys(self.schema.names, pa.string()),
@@ -361,6 +368,7 @@ class _Csv(Source):
         )
         with (
             readable(self.name),
+            telling_cells(partial(_unpacked_bytes, self.name, self.files), self.name, self.mark),
             _unpacked_bytes(self.name, self.files) as stream,
             pc.open_csv(
                 stream,

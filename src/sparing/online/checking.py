@@ -8,6 +8,7 @@ import numpy as np
 
 from sparing.errors import DecisionError
 from sparing.log.features.encoder import Encoder
+from sparing.log.labels import brief
 from sparing.log.limits import LARGEST
 
 NUMBERS = "biufO"
@@ -25,14 +26,22 @@ def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None 
     except (TypeError, ValueError, OverflowError):
         context = None
     if context is None:
-        raise DecisionError(f"context {x!r} is not a list of numbers")
+        raise DecisionError(
+            f"context {brief(x)} is not a list of numbers; expected {d} of them{_or_named(encoder)}"
+        )
     if encoder is not None and encoder.kernel is not None:
         context = encoder.completed(context)
     if context.shape != (d,):
-        columns = () if encoder is None or encoder.is_raw else encoder.by_column
-        named = f", or a mapping of the columns {', '.join(columns)}" if columns else ""
-        raise DecisionError(f"context of shape {context.shape}; expected {d} numbers, ({d},){named}")
+        raise DecisionError(
+            f"context of shape {context.shape}; expected {d} numbers, ({d},){_or_named(encoder)}"
+        )
     return np.ascontiguousarray(context)
+
+
+def _or_named(encoder: Encoder | None) -> str:
+    """The columns by which a context can be given instead, if it can."""
+    columns = () if encoder is None or encoder.is_raw else encoder.by_column
+    return f", or a mapping of the columns {', '.join(columns)}" if columns else ""
 
 
 def check_sizes(x: np.ndarray) -> None:

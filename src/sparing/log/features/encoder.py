@@ -14,8 +14,8 @@ from sparing.errors import DecisionError, FileError, LogError
 from sparing.log.features.compound import KINDS, TIMES
 from sparing.log.features.kernel import Kernel
 from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
+from sparing.log.features.matching import difference, must_be_mappings
 from sparing.log.labels import brief, feature_names, first_repeated
-from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +108,9 @@ class Encoder:
         for column in self.columns:
             name, put = column.column, column.put(place)
             if isinstance(column, Number):
-                numbers.append((name, place, column.mean, 1 / column.scale, put))
+                numbers.append(
+                    (name, place, column.mean, 1 / column.scale, *column.usual, put, column.look_at)
+                )
             elif type(column) is Category:
                 texts = {value: place + i for i, value in enumerate(column.values) if isinstance(value, str)}
                 gap = {None: place + len(column.names) - 1} if column.gap else {}
@@ -150,12 +152,13 @@ class Encoder:
         view: Any = out.data
         numbers, words, others = self._puts
         try:
-            for name, place, mean, times, put in numbers:
+            for name, place, mean, times, low, high, put, look_at in numbers:
                 value = row[name]
-                if (value.__class__ is float or value.__class__ is int) and -LARGEST <= value <= LARGEST:
+                if (value.__class__ is float or value.__class__ is int) and low <= value <= high:
                     view[place] = (value - mean) * times
                 else:
                     put(value, view)
+                    look_at(view[place])
             for name, places, put in words:
                 try:
                     view[places[row[name]]] = 1.0
@@ -181,18 +184,9 @@ class Encoder:
             self._difference([column for column in row if column not in dict(self.left_out)])
         )
 
-    def _difference(self, names: Sequence[Hashable]) -> str:
+    def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
         """Which columns are missing or unknown, in words."""
-        known = [column.column for column in self.columns]
-        missing = [name for name in known if name not in names]
-        unknown = [name for name in names if name not in known]
-        parts = [
-            f"{what} {', '.join(brief(name) for name in some[:8])}{', …' if len(some) > 8 else ''}"
-            for what, some in (("no column", missing), ("unknown column", unknown))
-            if some
-        ]
-        shown = ", ".join(map(brief, known[:12])) + (", …" if len(known) > 12 else "")
-        return f"{' and '.join(parts)}; the columns are {shown}. Give each by its name, None (null in JSON) where it is missing"
+        return difference([column.column for column in self.columns], names, index)
 
     # Many rows.
 
@@ -256,6 +250,7 @@ class Encoder:
         if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
             return self.encode_table(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
+            must_be_mappings(rows)
             return np.array([self.encode(row) for row in rows])
         return None
 
@@ -269,10 +264,14 @@ class Encoder:
         if twice is not None:
             raise DecisionError(f"two columns {brief(twice)}; rename one of them")
         if set(names) != set(self.by_column):
-            raise DecisionError(self._difference(names))
+            index = list(frame.index.names) if hasattr(frame, "reset_index") else []
+            raise DecisionError(self._difference(names, index))
         wanted = [column.column for column in self.columns]
         parts = [self.encode_batch(batch, first_row=row) for row, batch in source.blocks(wanted)]
-        return np.concatenate(parts) if parts else np.empty((0, self.size))
+        contexts = np.concatenate(parts) if parts else np.empty((0, self.size))
+        for _, place, *_, look_at in self._puts[0]:
+            look_at(np.abs(contexts[:, place]).max(initial=0.0))
+        return contexts
 
     def aligned(self, other: "Encoder", contexts: np.ndarray, *, sparse: str | None = None) -> np.ndarray:
         """Contexts (n, d) that another encoder made, as this one would have: by name, if both are raw, or the same.

@@ -10,7 +10,7 @@ from sparing.archive import replacing
 from sparing.errors import FileError
 from sparing.log.features.encoder import Encoder
 from sparing.log.features.fitting import Features, wished
-from sparing.log.labels import load_json
+from sparing.log.labels import RepeatedKeyError, load_json
 
 EXAMPLE = '{"age": "number", "country": "category"}'
 
@@ -35,6 +35,8 @@ def read_features(path: str | os.PathLike[str]) -> Encoder | Features:
         ) from None
     try:
         saved = load_json(content)
+    except RepeatedKeyError as error:
+        raise FileError(f"{path}: {error}") from None
     except ValueError as error:
         raise FileError(f"{path} is not whole JSON ({error}); expected features such as {EXAMPLE}") from None
     if not isinstance(saved, Mapping):

@@ -1,6 +1,7 @@
 """What one raw column becomes: some coordinates of a context, by numbers that were fitted on a log and are then frozen."""
 
 import math
+import warnings
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -10,15 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sparing.errors import LogError
+from sparing.errors import LogError, UnitWarning
 from sparing.log.features import cells
-from sparing.log.labels import brief, cut
+from sparing.log.labels import alike, brief, cut
 from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MISSING = "is missing"
+
+FAR = 100.0
+"""Deviations from the log's mean beyond which a live number is warned of: at most 1 in FAR² of the log's rows can lie there."""
 
 Put = Callable[[Any, "memoryview[float]"], None]
 """Writes a value's coordinates into those of a context, which begin as zeros."""
@@ -180,6 +184,21 @@ class Number(Column):
         """Write the coordinate of a number."""
         out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
 
+    @property
+    def usual(self) -> tuple[float, float]:
+        """Between which numbers a live one is taken without a look."""
+        return max(-LARGEST, self.mean - FAR * self.scale), min(LARGEST, self.mean + FAR * self.scale)
+
+    def look_at(self, coordinate: float) -> None:
+        """Warn of a live number that is far from the log's; the words are the same for all, so that Python tells it once."""
+        if not abs(coordinate) <= FAR:
+            warnings.warn(
+                f"{cut(self.column)} is more than {FAR:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
+                "what is said of rewards there is extrapolated. Give it in the unit of the log, or bring it into its range",
+                UnitWarning,
+                stacklevel=5,
+            )
+
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""
         if part == 1:
@@ -192,6 +211,14 @@ class Raw(Number):
     """The number itself; a log and a decision without it are refused."""
 
     kind = "raw"
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        """All that a context can hold."""
+        return -LARGEST, LARGEST
+
+    def look_at(self, coordinate: float) -> None:
+        """There is no mean to go by."""
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells."""
@@ -271,7 +298,10 @@ class Category(Column):
         """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
         plural = "" if len(self.values) == 1 else "s"
-        return f"category of {len(self.values)} value{plural}{rare}" + (", some missing" if self.gap else "")
+        twins = alike(self.values)
+        told = f", {brief(twins[0])} and {brief(twins[1])} differ only in case or spaces" if twins else ""
+        gap = ", some missing" if self.gap else ""
+        return f"category of {len(self.values)} value{plural}{rare}{gap}{told}"
 
 
 @dataclass(frozen=True)

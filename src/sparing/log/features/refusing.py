@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sparing.errors import LogError
 from sparing.log.features import cells, dates
-from sparing.log.labels import WHOLE_NUMBER, brief, cut, has_comma, number
+from sparing.log.labels import THOUSANDS, WHOLE_NUMBER, brief, cut, has_comma, number
 from sparing.log.limits import LARGEST
 
 NO_NUMBERS = {
@@ -28,9 +28,6 @@ NO_NUMBERS = {
     ".",
 }
 """Words, in small letters, that stand among numbers for those that are missing or without end."""
-
-THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
-"""A number with commas between its thousands."""
 
 SIGNED = re.compile(r"[-+]?[$€£¥]? ?[-+]?(?:\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:[.,]\d+)? ?[%$€£¥]?", re.ASCII)
 """A number with signs of money or percent, or between its thousands."""

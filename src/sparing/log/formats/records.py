@@ -12,7 +12,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.labels import brief, load_json, whole_numbers
+from sparing.log.labels import RepeatedKeyError, brief, load_json, whole_numbers
 from sparing.log.limits import DEEPEST_LABEL, LARGEST
 from sparing.log.paths import existing, is_path, readable, unpacked
 
@@ -27,6 +27,9 @@ COUNTED = 10_000
 
 SPARSE = 10
 """Beyond it, as long as at least one in so many occurs."""
+
+LISTED = "A file that is one list is turned by: jq -c '.[]' OLD > NEW"
+"""What to do about JSON that is not in lines."""
 
 Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
 Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
@@ -89,10 +92,12 @@ class Records:
     def _parsed(self, line: str, where: str) -> Any:
         try:
             return load_json(line)
+        except RepeatedKeyError as error:
+            raise LogError(f"{where}: {error}. The line is {brief(line)}") from None
         except ValueError as error:
+            mend = LISTED if line.strip() == "[" else "A last line that was cut off can be deleted"
             raise LogError(
-                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. "
-                "A last line that was cut off can be deleted"
+                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. {mend}"
             ) from None
 
 

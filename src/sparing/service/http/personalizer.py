@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from sparing.log.labels import as_text, brief
+from sparing.log.labels import as_text, brief, meant
 from sparing.service.book import Experiment
 from sparing.service.http.deciding import asked
 from sparing.service.http.routing import JSON, Call, Reply, Shape, endpoint, extra_headers
@@ -230,8 +230,12 @@ def _context(model: Model, features: list[dict[str, Any]]) -> dict[str, Any]:
         column = next((ending for ending in endings if ending in known), None)
         if column is None:
             columns = ", ".join(map(brief, list(encoder.by_column)[:12]))
+            near = meant(path[-1], encoder.by_column)
+            guess = "" if near is None else f". Did you mean {brief(near)}?"
             raise unfit(
-                f"no column for {brief(whole)}; the columns are {columns}", "contextFeatures", "context"
+                f"no column for {brief(whole)}; the columns are {columns}{guess}",
+                "contextFeatures",
+                "context",
             )
         if column in found:
             raise unfit(

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import re
 import shutil
 import sys
@@ -17,6 +18,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sparing.errors import SparingError
+from sparing.log import labels
+from sparing.log.labels import RepeatedKeyError
 from sparing.service.problems import RETRY_AFTER, ServiceError, misfit, not_found
 
 if TYPE_CHECKING:
@@ -35,6 +38,9 @@ LONGEST = 18
 DIGITS = re.compile(r"[0-9]{1,19}")
 NOT_FINITE = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
 """What some writers of JSON put for numbers that JSON has not."""
+
+ESCAPED_COLON = b"\\u003"
+"""How the escape of a colon begins."""
 
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
@@ -274,7 +280,10 @@ def _too_large(limit: int) -> ServiceError:
 
 def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
     try:
+        _check_keys(raw)
         return decoder.decode(raw)
+    except RepeatedKeyError as error:
+        raise ServiceError(422, "repeated_field", str(error), labels.cut(error.key)) from None
     except msgspec.ValidationError as error:
         detail, field = misfit(error, decoder.type)
         raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", field) from None
@@ -285,3 +294,19 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
         raise ServiceError(400, "json", f"the body is not JSON: {detail}") from None
     except UnicodeDecodeError:
         raise ServiceError(400, "json", "the body is not JSON: it is not UTF-8") from None
+
+
+def _check_keys(raw: bytes) -> None:
+    """Refuse a body in which an object has a key twice, of which the last would be taken without a word.
+
+    Parsed and written again it has lost that key's colon; those within texts are there again, unless they were escaped.
+    """
+    colons = raw.count(b":")
+    if colons < 2:
+        return
+    try:
+        written = msgspec.json.encode(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return  # decoding into what is expected says it better
+    if written.count(b":") != colons or ESCAPED_COLON in raw:
+        json.loads(raw, object_pairs_hook=labels.once, parse_int=float)
