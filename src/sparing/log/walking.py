@@ -162,13 +162,15 @@ class Walk(Generic[Block, State]):
     block: int
     leaf: int
 
-    def __call__(self, run: Run) -> State:
-        """What a run tells."""
+    def __call__(self, run: Run, progress: Progress | None = None) -> State:
+        """What a run tells; `progress` is told its rows, if their number is known."""
         leaves = Leaves(self.statistic, self.leaf)
         stop = None if run.stop is None else run.stop - run.first
         rows = run.source.blocks(self.columns, step=self.block, start=run.start - run.first, stop=stop)
         for row, batch in rows:
             leaves.add(self.make(batch, run.first + row), run.first + row)
+            if progress is not None and stop is not None:
+                progress(row + batch.num_rows, stop)
         return leaves.total()
 
 
@@ -200,6 +202,8 @@ def walk(
         cut = Cut.of_table(0, len(columns))
     work = Walk(statistic, tuple(columns), make, cut.block, cut.leaf)
     with telling_lines(source):
+        if engine.alone and cut.rows:  # as one run no part of a file is read twice
+            return work(Run(source, 0, 0, cut.rows), progress)
         return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
 
 
