@@ -1,5 +1,7 @@
 """A summary read in pieces is the summary of the log read as a whole."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +16,8 @@ from sparing.model.statistics import Statistics, Summary
 
 SUMS = ("counts", "gram", "response", "squares", "largest")
 LABELS = np.array(["b", "a", "d", "c", "e"])
+OTHER = ["side", "age", "size", "action", "reward"]
+LISTS = pa.array([[0.5, 0.25]] * 450)
 
 
 def exact_table(seed, rows, d=3, labels=LABELS):
@@ -49,6 +53,54 @@ def small_shards(monkeypatch):
     """Cut even small files into leaves, and leaves into blocks."""
     monkeypatch.setattr(blocks, "LEAF_ROWS", 100)
     monkeypatch.setattr(blocks, "BATCH_ROWS", 37)
+
+
+@pytest.fixture
+def by_columns(monkeypatch):
+    """Of every block that the compiled kernel gets, whether its contexts are columns; it gets those of short logs too."""
+    told = []
+
+    class Watched(tiles.Tiles):
+        def add(self, contexts, *others):
+            told.append(not isinstance(contexts, np.ndarray))
+            return super().add(contexts, *others)
+
+    monkeypatch.setattr(streaming, "COMPILED_CELLS", 0)
+    monkeypatch.setattr(tiles, "Tiles", Watched)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda table: table, True),
+        (lambda table: table.append_column("propensity", pa.array([0.5] * 450)), True),
+        (lambda table: replaced(table, "x_0", table["x_0"].cast(pa.float32())), True),
+        (
+            lambda table: replaced(table, "x_0", pa.array(["left", "right"] * 225)).rename_columns(OTHER),
+            False,
+        ),
+        (lambda table: table.append_column("x", LISTS).drop_columns(["x_0", "x_1", "x_2"]), False),
+    ],
+    ids=["floats", "and propensities", "single precision", "words", "lists"],
+)
+def test_columns_of_numbers_are_not_turned_into_rows(tmp_path, small_shards, by_columns, change, expected):
+    path = write(change(exact_table(0, 450)), tmp_path / "log.parquet", 70)
+    summary = sparing.summarise(path)
+    assert set(by_columns) == {expected}
+    by_columns.clear()
+    log = whole(path)
+    assert set(by_columns) == {False}
+    assert_same(summary, log)
+    np.testing.assert_array_equal(summary.reservoir, log.reservoir)
+
+
+def test_features_that_are_left_out_are_zero(tmp_path, small_shards, by_columns):
+    path = write(exact_table(0, 450), tmp_path / "log.parquet", 70)
+    got = Statistics.of(sparing.scan(path).focused([0, 2]))
+    assert set(by_columns) == {False}
+    kept = np.array([1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(got.gram, whole(path).statistics.gram * np.outer(kept, kept))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -175,6 +227,7 @@ def spoilt(name, value, row=433):
         (spoilt("x_1", float("nan")), {}),
         (spoilt("x_2", float("-inf")), {}),
         (spoilt("x_0", None), {}),
+        (spoilt("x_0", 1e60), {}),
         (spoilt("reward", float("nan")), {}),
         (spoilt("reward", None), {}),
         (spoilt("action", None), {}),
@@ -186,13 +239,33 @@ def spoilt(name, value, row=433):
         (exact_table(9, 500, d=0), {}),
     ],
 )
-def test_errors_are_those_of_read_log(tmp_path, small_shards, table, options):
+@pytest.mark.parametrize("cells", [0, streaming.COMPILED_CELLS], ids=["columns", "rows"])
+def test_errors_are_those_of_read_log(tmp_path, small_shards, monkeypatch, cells, table, options):
+    monkeypatch.setattr(streaming, "COMPILED_CELLS", cells)
     path = write(table, tmp_path / "log.parquet", 60)
     with pytest.raises(LogError) as expected:
         sparing.read_log(path, **options)
     with pytest.raises(LogError) as got:
         sparing.summarise(path, **options)
     assert str(got.value) == str(expected.value)
+
+
+def test_a_written_log_names_its_encoded_features(tmp_path, by_columns):
+    """The encoder that it carries knows them, wherever the columns are taken as they stand."""
+    raw = {"age": [20.0, 30.0, 40.0] * 30, "device": ["phone", "desktop"] * 45}
+    log = sparing.read_log({**raw, "action": [1, 2] * 45, "reward": [0.5] * 90}, features="auto")
+    path = tmp_path / "log.parquet"
+    sparing.write_log(log, path)
+    summary = sparing.summarise(path)
+    assert by_columns == [True]
+    assert_same(summary, whole(path))
+    table = pq.read_table(path)
+    column = table.schema.names[1]
+    write(replaced(table, column, pa.array([0.5] * 77 + [np.nan] * 13)), path)
+    with pytest.raises(
+        LogError, match=re.escape(f"context feature 1 ({log.feature_names[1]}) at row 77 is nan")
+    ):
+        sparing.summarise(path)
 
 
 def test_the_first_of_several_bad_rows_is_told(tmp_path, small_shards):

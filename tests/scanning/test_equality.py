@@ -5,10 +5,13 @@ import signal
 import threading
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sparing
 from scanning.tables import raw_table, write
+from sparing.model import streaming
 from sparing.policies.policy import UniformPolicy
 
 ROWS = 200_000
@@ -61,17 +64,34 @@ def in_memory():
     return everything(sparing.read_log(raw_table(ROWS)))
 
 
-@pytest.mark.parametrize("engine", ["one thread", "two threads", "processes", "dask"])
-def test_the_same_bits(path, in_memory, engine, request):
-    if engine == "dask":
-        chosen = sparing.engines.dask(request.getfixturevalue("client"))
-    else:
-        chosen = {
-            "one thread": sparing.engines.local(1),
-            "two threads": sparing.engines.local(2),
-            "processes": sparing.engines.processes(2),
-        }[engine]
-    same(everything(sparing.scan(path, engine=chosen)), in_memory)
+@pytest.fixture(params=["one thread", "two threads", "processes", "dask"])
+def engine(request):
+    if request.param == "dask":
+        return sparing.engines.dask(request.getfixturevalue("client"))
+    return {
+        "one thread": sparing.engines.local(1),
+        "two threads": sparing.engines.local(2),
+        "processes": sparing.engines.processes(2),
+    }[request.param]
+
+
+def test_the_same_bits(path, in_memory, engine):
+    same(everything(sparing.scan(path, engine=engine)), in_memory)
+
+
+def test_the_same_sums_of_columns_that_are_not_turned_into_rows(tmp_path, monkeypatch, engine):
+    """The log in memory has rows; numbers of any size, and row groups that end nowhere near leaves."""
+    monkeypatch.setattr(streaming, "COMPILED_CELLS", 0)
+    rng = np.random.default_rng(3)
+    columns = {f"x_{j}": rng.normal(size=ROWS) * 10.0**j for j in range(7)}
+    columns["x_5"] = columns["x_5"].astype(np.float32)
+    columns["x_6"] = rng.integers(-9, 10, ROWS)
+    table = pa.table({**columns, "action": rng.integers(0, 5, ROWS), "reward": rng.normal(size=ROWS)})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=30_000)
+    got = sparing.Summary.of(sparing.scan(tmp_path / "log.parquet", engine=engine))
+    expected = sparing.Summary.of(sparing.read_log(table))
+    same(vars(got.statistics), vars(expected.statistics))
+    same(got.reservoir, expected.reservoir)
 
 
 def test_the_same_bits_while_dask_workers_are_killed(path, in_memory, client):

@@ -11,10 +11,10 @@ import pytest
 import sparing
 from scanning.tables import raw_table, write
 from sparing.errors import LogError, SettingError
-from sparing.log import blocks
+from sparing.log import blocks, sources
 from sparing.log.hashing import group_hashes
 from sparing.log.rows import rows_of
-from sparing.log.walking import Statistic
+from sparing.log.walking import Statistic, Total
 
 
 @pytest.fixture
@@ -120,6 +120,35 @@ def test_progress_is_told_of_every_walk(tmp_path, small_blocks):
     assert first[-1][0] == first[-1][1]
     sparing.Summary.of(scanned)
     assert len(seen) > len(first) > 1
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_progress_of_one_thread_rises_to_its_end(tmp_path, small_blocks, ending):
+    path, seen = tmp_path / f"log.{ending}", []
+    sparing.write_log(sparing.read_log(raw_table(3000)), path)
+    scanned = sparing.scan(path, workers=1)
+    sparing.Summary.of(scanned.on("local", workers=1, progress=lambda *at: seen.append(at)))
+    assert len(seen) > 1
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert {total for _, total in seen} == {seen[-1][0]}
+
+
+@pytest.mark.parametrize("rows", [3000, 3001])
+def test_one_thread_reads_no_row_twice(tmp_path, small_blocks, monkeypatch, rows):
+    read, whole = [], sources._Parquet.batches
+
+    def counted(*arguments):
+        for batch in whole(*arguments):
+            read.append(batch.num_rows)
+            yield batch
+
+    path = write(tmp_path / "log.parquet", rows, group=700)
+    monkeypatch.setattr(sources._Parquet, "batches", counted)
+    for workers, once in ((1, True), (2, False)):
+        scanned = sparing.scan(path, workers=workers).narrowed()
+        read.clear()
+        scanned.fold(Total(lambda block, first_row: block.n_rows))
+        assert (sum(read) == rows) == once
 
 
 def test_what_is_not_scanned_is_told(tmp_path):

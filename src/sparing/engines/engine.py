@@ -53,6 +53,11 @@ class Engine(ABC):
         """How many threads of this process what is done here may take; None: one a core."""
         return self.workers
 
+    @property
+    def alone(self) -> bool:
+        """Whether the caller's own thread does all work, one item after the other: nothing is gained by cutting it."""
+        return False
+
     @abstractmethod
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """What the work makes of each item, in their order; few are kept before they are asked for."""

@@ -25,9 +25,14 @@ class Local(Engine):
         """As many as were asked for, or one a core."""
         return self._workers
 
+    @property
+    def alone(self) -> bool:
+        """With one worker."""
+        return self._workers == 1
+
     def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
         """In order; nothing is started beyond a few items ahead."""
-        if self.workers == 1 or len(items) < 2:
+        if self.alone or len(items) < 2:
             yield from map(work, items)
             return
         pool = ThreadPoolExecutor(min(self.workers, len(items)), thread_name_prefix="sparing")

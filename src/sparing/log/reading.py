@@ -17,10 +17,10 @@ from sparing.log.features import Encoder, Features
 from sparing.log.features.fitting import Surveys, Wish, as_it_is
 from sparing.log.items import Items
 from sparing.log.labels import DIGITS, brief, whole_numbers
-from sparing.log.log import Log
+from sparing.log.log import Log, check_features, check_numbers
 from sparing.log.sources import Source
 from sparing.log.support import SupportBuilder
-from sparing.log.walking import Statistic, Together, Total, walk
+from sparing.log.walking import Standing, Statistic, Together, Total, walk
 
 Wanted = Features | Encoder | str | None
 """What a table's columns are to become: `auto`, `raw`, as said by `sparing.features(...)`, or by an encoder."""
@@ -72,6 +72,35 @@ class Reading:
         support = self.support(first_row)
         return self.build(self.parts(batch, first_row, support), support, first_row)
 
+    @property
+    def plain(self) -> bool:
+        """Whether a row is no more than a column a feature, with numbers as they are, an action and a reward."""
+        columns = self.columns
+        few = columns.all == (*columns.contexts, columns.action, columns.reward)
+        named = self.feature_names is not None  # neither lists nor an encoder's
+        return few and named and self.places is None
+
+    def standing(self, batch: pa.RecordBatch, first_row: int = 0) -> Standing:
+        """The rows of a batch, if they are plain, with the columns as they stand; refused where their log would be."""
+        columns = self.columns
+        actions = self.actions(batch, first_row)
+        contexts = [
+            arrays.numbers(batch.column(name), name, first_row=first_row) for name in columns.contexts
+        ]
+        rewards = arrays.numbers(
+            batch.column(columns.reward), columns.reward, first_row=first_row, feature=False
+        )
+        check_features(
+            contexts, self.written.names if self.written else self.feature_names, first_row=first_row
+        )
+        check_numbers(rewards, "reward", first_row=first_row)
+        return Standing(contexts, actions, rewards)
+
+    def actions(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray:
+        """The action indices of a batch, (n,)."""
+        name, rows = self.columns.action, np.arange(first_row, first_row + batch.num_rows)
+        return arrays.indices(batch.column(name), name, self.index, rows=rows)
+
     def support(self, first_row: int = 0) -> SupportBuilder:
         """What is to take in what rows from this one on could have taken."""
         kind: Any = "estimated" if self.columns.estimated else "exact"
@@ -84,8 +113,7 @@ class Reading:
         def numbers(name: str) -> np.ndarray:
             return arrays.numbers(batch.column(name), name, first_row=first_row, feature=False)
 
-        rows = np.arange(first_row, first_row + batch.num_rows)
-        actions = arrays.indices(batch.column(columns.action), columns.action, self.index, rows=rows)
+        actions = self.actions(batch, first_row)
         parts = {
             "contexts": self.contexts(batch, first_row),
             "actions": actions,

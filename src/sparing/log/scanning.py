@@ -38,11 +38,12 @@ class Scan(Rows):
 
     def fold(self, statistic: Statistic[Log, State]) -> State:
         """On the engine's workers."""
+        make: Any = self.reading.standing if statistic.by_columns and self.reading.plain else self.reading.log
         return walk(
             self.source,
             self.reading.columns.all,
             statistic,
-            self.reading.log,
+            make,
             cut=self.cut,
             engine=self.engine,
             progress=self.progress,

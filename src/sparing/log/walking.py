@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from sparing.engines import Engine, Progress, Tree
 from sparing.errors import LogError
 from sparing.log.blocks import Blocks, Cut
@@ -23,12 +25,32 @@ ROW = re.compile(r"\bat row (\d+)\b")
 """How errors name a row."""
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Rows as they stand in a file, all that sums need of them: contexts as d columns (n,), actions (n,), rewards (n,)."""
+
+    contexts: list[np.ndarray]
+    actions: np.ndarray
+    rewards: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """How many, n."""
+        return len(self.actions)
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """The contexts (m, d) of some of the rows."""
+        return np.column_stack([column[places] for column in self.contexts])
+
+
 class Statistic(ABC, Generic[Block, State]):
     """What is gathered from rows: it starts from `zero`, takes in the blocks of a leaf in order, and leaves are joined.
 
     `merge` is pure: on a cluster its arguments may be in use elsewhere. A statistic is sent to where the rows are, so that it
-    and its states must be picklable.
+    and its states must be picklable. `by_columns`: in place of a log it takes `Standing` rows too, which need not be turned.
     """
+
+    by_columns: bool = False
 
     @abstractmethod
     def zero(self) -> State:
@@ -71,6 +93,7 @@ class Together(Statistic[Block, tuple[Any, ...]]):
 
     def __init__(self, *statistics: Statistic[Block, Any]) -> None:
         self.statistics = statistics
+        self.by_columns = all(each.by_columns for each in statistics)
 
     def zero(self) -> tuple[Any, ...]:
         """None of them has rows."""
@@ -139,13 +162,15 @@ class Walk(Generic[Block, State]):
     block: int
     leaf: int
 
-    def __call__(self, run: Run) -> State:
-        """What a run tells."""
+    def __call__(self, run: Run, progress: Progress | None = None) -> State:
+        """What a run tells; `progress` is told its rows, if their number is known."""
         leaves = Leaves(self.statistic, self.leaf)
         stop = None if run.stop is None else run.stop - run.first
         rows = run.source.blocks(self.columns, step=self.block, start=run.start - run.first, stop=stop)
         for row, batch in rows:
             leaves.add(self.make(batch, run.first + row), run.first + row)
+            if progress is not None and stop is not None:
+                progress(row + batch.num_rows, stop)
         return leaves.total()
 
 
@@ -177,6 +202,8 @@ def walk(
         cut = Cut.of_table(0, len(columns))
     work = Walk(statistic, tuple(columns), make, cut.block, cut.leaf)
     with telling_lines(source):
+        if engine.alone and cut.rows:  # as one run no part of a file is read twice
+            return work(Run(source, 0, 0, cut.rows), progress)
         return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
 
 

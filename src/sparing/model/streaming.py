@@ -10,7 +10,7 @@ from sparing.log import Log
 from sparing.log.columns import ColumnNames, Columns, keywords_of
 from sparing.log.reservoir import Reservoir
 from sparing.log.rows import AnyLog, Rows, joined, rows_of
-from sparing.log.walking import Statistic, Together
+from sparing.log.walking import Standing, Statistic, Together
 from sparing.model.statistics import COMPILED_CELLS, Statistics, Summary, sums_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Sums(Statistic[Log, Any]):
         rows = rows_of(log)
         self.n_actions, self.n_features = rows.n_actions, rows.n_features
         self.compiled = rows.n_rows * rows.n_features >= COMPILED_CELLS
+        self.by_columns = self.compiled
 
     def zero(self) -> Any:
         """No rows."""
@@ -33,7 +34,7 @@ class Sums(Statistic[Log, Any]):
 
         return Tiles(self.n_actions, self.n_features)
 
-    def update(self, state: Any, block: Log, first_row: int) -> Any:
+    def update(self, state: Any, block: Log | Standing, first_row: int) -> Any:
         """Add one more block, or keep it until the leaf is full."""
         if self.compiled:
             state.add(block.contexts, block.actions, block.rewards)
@@ -57,14 +58,17 @@ class Sums(Statistic[Log, Any]):
 class _Contexts(Statistic[Log, Reservoir]):
     """A few of the contexts, which stand for all."""
 
+    by_columns = True
+
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
 
     def zero(self) -> Reservoir:
         return Reservoir(self.n_features)
 
-    def update(self, state: Reservoir, block: Log, first_row: int) -> Reservoir:
-        state.offer(first_row, block.n_rows, block.contexts.__getitem__)
+    def update(self, state: Reservoir, block: Log | Standing, first_row: int) -> Reservoir:
+        rows = block.at if isinstance(block, Standing) else block.contexts.__getitem__
+        state.offer(first_row, block.n_rows, rows)
         return state
 
     def merge(self, one: Reservoir, other: Reservoir) -> Reservoir:
