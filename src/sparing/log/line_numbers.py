@@ -3,8 +3,7 @@
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +42,14 @@ def of_json(path: Path) -> Iterator[str]:
             yield f"line {where.rpartition(' ')[2]} of {path.name}"
 
 
-@contextlib.contextmanager
-def telling_cells(opened: Callable[[], AbstractContextManager[Any]], name: str, mark: str) -> Iterator[None]:
-    """Where a CSV file cannot be parsed, tell the first row that has another number of cells than the header, if there is one."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except pa.ArrowInvalid:
-        with opened() as stream:
-            rows = _rows(stream, mark)
-            _, _, header = next(rows, (0, 0, []))
-            odd = next((row for row in rows if len(row[2]) != len(header)), None)
-            cut = ". If the file was cut off there, delete the line" if next(rows, None) is None else ""
-        if odd is None:
-            raise
-        raise LogError(f"{name}, {_odd_row(*odd, len(header), MARKS.get(mark, mark))}{cut}") from None
+def check_cells(stream: Any, name: str, mark: str) -> None:
+    """Refuse a CSV file with a row of another number of cells than the header has, by its first one."""
+    rows = _rows(stream, mark)
+    _, _, header = next(rows, (0, 0, []))
+    odd = next((row for row in rows if len(row[2]) != len(header)), None)
+    cut = ". If the file was cut off there, delete the line" if next(rows, None) is None else ""
+    if odd is not None:
+        raise LogError(f"{name}, {_odd_row(*odd, len(header), MARKS.get(mark, mark))}{cut}")
 
 
 def _odd_row(first: int, last: int, cells: list[str], expected: int, mark: str) -> str:

@@ -11,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -357,8 +357,6 @@ class _Csv(Source):
         import pyarrow as pa
         import pyarrow.csv as pc
 
-        from sparing.log.line_numbers import telling_cells
-
         options = pc.ConvertOptions(
             include_columns=columns,
             column_types=dict.fromkeys(self.schema.names, pa.string()),
@@ -366,18 +364,24 @@ class _Csv(Source):
             strings_can_be_null=self.gaps,
             quoted_strings_can_be_null=False,
         )
-        with (
-            readable(self.name),
-            telling_cells(partial(_unpacked_bytes, self.name, self.files), self.name, self.mark),
-            _unpacked_bytes(self.name, self.files) as stream,
-            pc.open_csv(
-                stream,
-                read_options=pc.ReadOptions(block_size=CSV_BLOCK),
-                parse_options=pc.ParseOptions(delimiter=self.mark, newlines_in_values=True),
-                convert_options=options,
-            ) as reader,
-        ):
-            yield from map(_with_points, reader) if self.commas else reader
+        with readable(self.name):
+            try:
+                with (
+                    _unpacked_bytes(self.name, self.files) as stream,
+                    pc.open_csv(
+                        stream,
+                        read_options=pc.ReadOptions(block_size=CSV_BLOCK),
+                        parse_options=pc.ParseOptions(delimiter=self.mark, newlines_in_values=True),
+                        convert_options=options,
+                    ) as reader,
+                ):
+                    yield from map(_with_points, reader) if self.commas else reader
+            except pa.ArrowInvalid:
+                from sparing.log.line_numbers import check_cells
+
+                with _unpacked_bytes(self.name, self.files) as stream:
+                    check_cells(stream, self.name, self.mark)
+                raise
 
     def lines(self) -> Iterator[str]:
         from sparing.log.line_numbers import of_csv
