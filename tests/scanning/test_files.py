@@ -185,3 +185,9 @@ def test_an_object_store_that_does_not_have_it(bucket):
         with pytest.raises(LogError, match=match) as told:
             sparing.scan(bucket(path))
         assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("address", ["http://example.org/y.csv", "HTTPS://example.org/logs/*.parquet"])
+def test_an_address_of_the_web_is_told_what_to_do(address):
+    with pytest.raises(LogError, match=r"example\.org.* download it and name the file"):
+        open_files(address)

@@ -66,6 +66,10 @@ def _found(source: str) -> tuple[Any, list[str], str]:
     import pyarrow.fs as fs
 
     files, path = None, source
+    if source.lower().startswith(("http://", "https://")):
+        raise LogError(
+            f"{named(source)} is an address of the web, where tables are not read; download it and name the file"
+        )
     if URI.match(source):
         with readable(named(source), "cannot be reached"):
             files, path = fs.FileSystem.from_uri(_plain(source))

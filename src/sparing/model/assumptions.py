@@ -94,7 +94,8 @@ def _estimates(missing: tuple[str, ...], sums: Statistics | None, ridge: float) 
     if empty:
         raise SettingError(
             f"{', '.join(empty)} would be estimated as 0, because the log's rewards or contexts are all 0 (or "
-            f"next to it): it says nothing about untried actions. Pass {', '.join(f'{n}=...' for n in empty)}"
+            f"next to it): it says nothing about untried actions. Look at the column of rewards first; if it is right, "
+            f"pass {', '.join(f'{n}=...' for n in empty)}"
         )
     return found
 
