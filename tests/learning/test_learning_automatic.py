@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import _limit, tried
+from sparing.learning.automatic import _limit, _terms, tried
 from sparing.learning.choosing import RIDGES, choose_ridge, grid
 from sparing.learning.material import Request, gather
 from sparing.learning.nonlinear import _imitate
@@ -138,7 +138,7 @@ def test_where_the_support_is_unknown_the_weights_tell_the_mass_outside():
     weights = trial.tables["greedy"][np.arange(400), log.actions] / log.propensities
     rows = weights * log.rewards + (1 - weights) * log.rewards.mean()
     expected = rows.mean() - norm.ppf(0.975) * rows.std(ddof=1) / np.sqrt(400)
-    assert _limit(trial, trial.tables["greedy"]) == pytest.approx(expected)
+    assert _limit(_terms(trial, trial.tables["greedy"])) == pytest.approx(expected)
 
 
 def test_a_stack_is_the_sum_of_its_parts():

@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from sparing.errors import FileError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import Trial, _held_out_support, _limit, tried
+from sparing.learning.automatic import Trial, _held_out_support, _limit, _terms, tried
 from sparing.learning.material import Request
 from sparing.learning.unseen import counted, informed, judged_rows, straight
 from sparing.log import Log
@@ -86,8 +86,8 @@ def test_what_is_not_believed_is_no_better_than_the_least_the_logger_does():
         for table in (table_of(log), table_of(log, 1)):
             outside = counted(log, table, wild, believed=False)
             np.testing.assert_allclose(outside, np.tile(np.array(least)[:, None], 8))
-            assert _limit(Trial(log, {}, wild, None, believed=False), table) == pytest.approx(
-                _limit(Trial(log, {}, fitted, None, believed=False), table)
+            assert _limit(_terms(Trial(log, {}, wild, None, believed=False), table)) == pytest.approx(
+                _limit(_terms(Trial(log, {}, fitted, None, believed=False), table))
             )
 
 
@@ -200,7 +200,7 @@ def test_no_single_row_decides():
     rare = log.propensities.copy()
     rare[0] = 1e-6
     limit = {
-        p: _limit(Trial(replace(log, propensities=q), {}, means, None), table)
+        p: _limit(_terms(Trial(replace(log, propensities=q), {}, means, None), table))
         for p, q in (("as it is", log.propensities), ("rare", rare))
     }
     residual = abs(log.rewards[0] - means[0, log.actions[0]])

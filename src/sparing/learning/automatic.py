@@ -1,4 +1,4 @@
-"""The method itself chosen: every candidate learnt without a fold of contexts and judged on it."""
+"""The method itself chosen: every candidate learnt without a fold of contexts and judged on it; those that may be the best vote."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.evaluation.intervals import Terms, closed_form
 from sparing.learning import unseen
-from sparing.learning.choosing import CONFIDENCE, reward_model, support_aware_limit
+from sparing.learning.choosing import CONFIDENCE, reward_model, support_aware_terms
 from sparing.learning.material import Progress, Request, gather
 from sparing.learning.nonlinear import boosted_policy, boosted_rewards, reward_weights, stacked_policy
 from sparing.log import Log
@@ -17,6 +17,7 @@ from sparing.model.boosting import Boosted
 from sparing.model.crossfitting import context_folds, errors_up_to_scale
 from sparing.policies.policy import Policy, best_actions, one_hot
 from sparing.policies.tables import KnownSupport
+from sparing.policies.voting import VotingPolicy
 
 TREES: dict[str, Callable[..., Policy]] = {"boosted": boosted_policy, "stacked": stacked_policy}
 """Those that share one boosted reward model."""
@@ -29,6 +30,9 @@ ON_SUPPORT = " on the support"
 
 CANDIDATES = ("greedy", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted", "stacked")
 """The methods that are tried; equal limits go to the earlier one."""
+
+LEAST_VOTE = 0.05
+"""Candidates with less of a vote have none: they lie three standard errors behind the best."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,7 @@ class Trial:
 
 
 def auto(request: Request, *, candidates: Sequence[str] = CANDIDATES) -> Policy:
-    """The candidate with the best lower limit on held-out contexts, learnt from all rows.
+    """The candidate with the best lower limit on held-out contexts, and those that may be as good, learnt from all rows: they vote.
 
     Every candidate is learnt without a fold of contexts, its own settings chosen within the rest, and judged on
     that fold as on contexts that the log has not seen. Its rewards there are doubly robust, w·(r − r̂) + Σ_a π·r̂ over
@@ -63,24 +67,60 @@ def auto(request: Request, *, candidates: Sequence[str] = CANDIDATES) -> Policy:
         raise SettingError(f"candidates={candidates!r}; must be some of {', '.join(known)}")
     gather(request, "auto", "logged")  # refuses what no candidate could learn from
     if request.log.n_contexts < 2:
-        best, trial = candidates[0], None
-        notes: tuple[str, ...] = (f"one context only, none to hold out: {best} taken unseen",)
+        votes, trial = {candidates[0]: 1.0}, None
+        notes: tuple[str, ...] = (f"one context only, none to hold out: {candidates[0]} taken unseen",)
     elif request.log.propensities is None:
         best, trial, notes = _by_error(request, candidates)
+        votes = {best: 1.0}
     else:
         trial = tried(request, candidates)
-        judged = {name: _limit(trial, table) for name, table in trial.tables.items()}
-        best = max(judged, key=lambda name: judged[name])
-        notes = (*_said(trial, judged, best), *trial.notes)
+        judged = {name: _terms(trial, table) for name, table in trial.tables.items()}
+        votes = _votes(judged)
+        notes = (*_said(trial, judged, votes), *trial.notes)
+    members = [_learnt(request, trial, name) for name in votes]
+    if len(members) == 1:
+        return replace(members[0], notes=(*notes, *members[0].notes))
+    own = [f"{name}: {note}" for name, member in zip(votes, members, strict=True) for note in member.notes]
+    return VotingPolicy(
+        request.log.action_names,
+        tuple(members),
+        np.array(list(votes.values())),
+        request.priority,
+        "auto",
+        (*notes, *own),
+    )
+
+
+def _learnt(request: Request, trial: "Trial | None", name: str) -> Any:
+    """The policy of a candidate, from all rows."""
+    from sparing.learning.methods import METHODS
+
+    method = name.removesuffix(ON_SUPPORT)
     policy: Any
-    method = best.removesuffix(ON_SUPPORT)
     if method in TREES and trial is not None and trial.model is not None:
         policy = TREES[method](request, gather(request, method, "logged"), trial.model)
     else:
         policy = METHODS[method](replace(request, progress=Progress()))
-    if method != best:
-        policy = replace(policy, support=_likely(request.log))
-    return replace(policy, notes=(*notes, *policy.notes))
+    return policy if method == name else replace(policy, support=_likely(request.log))
+
+
+def _votes(judged: dict[str, Terms]) -> dict[str, float]:
+    """e^(−t) for each candidate, t being how many standard errors it lies behind the one with the best limit, which comes first.
+
+    Where the log cannot tell candidates apart, their vote errs less than the one that happens to lead; where it can, or where all
+    others together cannot outvote it, that one is alone.
+    """
+    limits = {name: _limit(terms) for name, terms in judged.items()}
+    order = sorted(judged, key=lambda name: -limits[name])
+    best, votes = judged[order[0]].linearised(), {}
+    for name in order:
+        behind = best - judged[name].linearised()
+        error = behind.std(ddof=1) / np.sqrt(len(behind))
+        lag = max(float(behind.mean()), 0.0)
+        vote = float(np.exp(-lag / error)) if error > 0 else float(lag == 0)
+        if vote >= LEAST_VOTE:
+            votes[name] = vote
+    return votes if sum(votes.values()) > 2 else {order[0]: 1.0}
 
 
 def _by_error(request: Request, candidates: Sequence[str]) -> tuple[str, "Trial | None", tuple[str, ...]]:
@@ -113,17 +153,21 @@ def _by_error(request: Request, candidates: Sequence[str]) -> tuple[str, "Trial 
     return best, Trial(log, {}, fitted[best], model), tuple(notes)
 
 
-def _said(trial: Trial, judged: dict[str, float], best: str) -> tuple[str, ...]:
-    """What was tried, the best first; and whether the best is shown to be better than what was done."""
-    order = sorted(judged, key=lambda name: -judged[name])
-    heard = ", ".join(f"{name} {judged[name]:.4g}" for name in order)
+def _said(trial: Trial, judged: dict[str, Terms], votes: dict[str, float]) -> tuple[str, ...]:
+    """What was tried, the best first; who votes; and whether the best is shown to be better than what was done."""
+    limits = {name: _limit(terms) for name, terms in judged.items()}
+    order = sorted(judged, key=lambda name: -limits[name])
+    heard = ", ".join(f"{name} {limits[name]:.4g}" for name in order)
     log, logged = trial.log, float(trial.log.rewards.mean())
     tried_ones = "1 method" if len(judged) == 1 else f"{len(judged)} methods"
-    notes = [f"{best} of {tried_ones}, by the lower limit on held-out contexts: {heard}"]
+    notes = [f"{order[0]} of {tried_ones}, by the lower limit on held-out contexts: {heard}"]
+    if len(votes) > 1:
+        shares = ", ".join(f"{name} {vote:.2g}" for name, vote in votes.items())
+        notes.append(f"the log does not tell it from all others: {shares} vote")
     if log.support.known and not log.support.mask()[:, log.counts > 0].all():
         how = "the reward model says" if trial.believed else "the least of what it does there"
         notes.append(f"what the logger never does in a context counted as {how}")
-    if not judged[best] > logged:
+    if not limits[order[0]] > logged:
         notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")
     return tuple(notes)
 
@@ -215,16 +259,20 @@ def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndar
     return linear if errors[0] <= errors[1] else boosted
 
 
-def _limit(trial: Trial, table: np.ndarray) -> float:
-    """Lower limit of mean[Σ_{a supported} π(a|x_i)·Γ_i(a) + Σ_{a not} π(a|x_i)·c_i(a)]: Γ completes the rewards by r̂, c is `unseen.counted`.
+def _terms(trial: Trial, table: np.ndarray) -> Terms:
+    """Σ_{a supported} π(a|x_i)·Γ_i(a) + Σ_{a not} π(a|x_i)·c_i(a) of each row: Γ completes the rewards by r̂, c is `unseen.counted`.
 
-    No weight counts more than √n, so that no single row decides. Where the support is unknown it is IPS's limit.
+    No weight counts more than √n, so that no single row decides. Where the support is unknown they are IPS's.
     """
     log = trial.log
     if not log.support.known:
-        return support_aware_limit(table, log, float(log.rewards.mean()))
+        return support_aware_terms(table, log, float(log.rewards.mean()))
     assert log.propensities is not None
     tamed = replace(log, propensities=np.maximum(log.propensities, log.n_rows**-0.5))
     outside = unseen.counted(tamed, table, trial.fitted, believed=trial.believed)
-    rows = unseen.judged_rows(tamed, table, trial.fitted, outside)
-    return closed_form(Terms(rows), "normal", CONFIDENCE)[0]
+    return Terms(unseen.judged_rows(tamed, table, trial.fitted, outside))
+
+
+def _limit(terms: Terms) -> float:
+    """The lower end of their mean's interval."""
+    return closed_form(terms, "normal", CONFIDENCE)[0]

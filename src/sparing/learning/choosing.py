@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.evaluation.estimators import ips
 from sparing.evaluation.ingredients import Ingredients
-from sparing.evaluation.intervals import closed_form
+from sparing.evaluation.intervals import Terms, closed_form
 from sparing.learning.material import Material, Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
@@ -37,14 +37,19 @@ SIGNED = ("k", "baseline")
 
 
 def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
-    """Lower 95 % limit of mean(w_i r_i + u_i r_min), IPS's lower bound, for a policy with π (n, K) on the rows.
+    """Lower 95 % limit of mean(w_i r_i + u_i r_min), IPS's lower bound, for a policy with π (n, K) on the rows."""
+    return closed_form(support_aware_terms(table, log, lowest), "normal", CONFIDENCE)[0]
+
+
+def support_aware_terms(table: np.ndarray, log: Log, lowest: float) -> Terms:
+    """w_i r_i + u_i r_min of each row.
 
     u_i is the policy's mass on unsupported actions. Where the support is unknown it is replaced by
     1 − w_i, which has the same mean: E[w_i | x_i] is the mass that π has on the support.
     """
     bound = ips(Ingredients(log, table, reward_range=(lowest, lowest))).low
     assert bound is not None
-    return closed_form(bound, "normal", CONFIDENCE)[0]
+    return bound
 
 
 def choose(

@@ -25,11 +25,12 @@ from sparing.policies.policy import (
     UniformPolicy,
 )
 from sparing.policies.tables import KnownSupport, TablePolicy, support_function
+from sparing.policies.voting import VotingPolicy
 from sparing.settings import whole
 
 KIND = "sparing policy"
-VERSION = 3
-"""2 added which rows taught the policy, and its features; files of version 1 do not say. 3 added the lines of sets."""
+VERSION = 4
+"""2 added which rows taught the policy, and its features; files of version 1 do not say. 3 added the lines of sets, 4 votes."""
 
 ARRAYS: dict[type, tuple[str, ...]] = {
     GreedyPolicy: ("theta", "priority"),
@@ -38,6 +39,7 @@ ARRAYS: dict[type, tuple[str, ...]] = {
     TablePolicy: ("contexts", "table"),
     BoostedPolicy: ("priority",),
     StackedPolicy: ("priority", "theta", "weights"),
+    VotingPolicy: ("weights", "priority"),
     UniformPolicy: (),
     ConstantPolicy: (),
 }
@@ -117,6 +119,11 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
     if getattr(policy, "otherwise", None) is not None:
         header["otherwise"], more = _encoded(policy.otherwise, f"{prefix}otherwise/", omit)
         arrays |= more
+    if isinstance(policy, VotingPolicy):
+        parts = [_encoded(each, f"{prefix}members/{i}/", omit) for i, each in enumerate(policy.members)]
+        header["members"] = [part for part, _ in parts]
+        for _, more in parts:
+            arrays |= more
     if isinstance(policy, BoostedPolicy):
         header["trees"] = {"n_features": policy.trees.n_features, "binary": policy.trees.binary}
         arrays |= {f"{prefix}trees/{name}": _numbers(name, getattr(policy.trees, name)) for name in TREES}
@@ -137,7 +144,8 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
 
 
 def _omits(header: dict[str, Any]) -> bool:
-    return header.get("support") == "given" or ("otherwise" in header and _omits(header["otherwise"]))
+    inner = [*header.get("members", ()), *([header["otherwise"]] if "otherwise" in header else [])]
+    return header.get("support") == "given" or any(map(_omits, inner))
 
 
 def _names(header: dict[str, Any]) -> tuple[Hashable, ...]:
@@ -155,6 +163,11 @@ def _decoded(
     fields |= {name: labels.from_json(header[name]) for name in SCALARS.get(kind, ())}
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
+    if issubclass(kind, VotingPolicy):
+        members = enumerate(header["members"])
+        fields["members"] = tuple(
+            _decoded(part, f"{prefix}members/{i}/", arrays, given) for i, part in members
+        )
     if issubclass(kind, BoostedPolicy):
         nodes = {name: _numbers(name, arrays[f"{prefix}trees/{name}"]) for name in TREES}
         width, binary = whole("n_features", header["trees"]["n_features"]), header["trees"]["binary"] is True
@@ -174,7 +187,9 @@ def _decoded(
 
 
 def _check_parts(policy: Any) -> None:
-    """Refuse parts that do not fit each other: sets, the policy for other contexts, a context listed twice."""
+    """Refuse parts that do not fit each other: sets, policies for other contexts or that vote, a context listed twice."""
+    if isinstance(policy, VotingPolicy) and len({_width(each) for each in policy.members} - {None}) > 1:
+        raise ValueError("the policies that vote read other features than each other")
     if isinstance(policy, TablePolicy):
         _ = policy.index  # refuses a context that is listed twice
         other = policy.otherwise
@@ -204,5 +219,7 @@ def _width(policy: Any) -> int | None:
     """Features of the contexts that a policy reads; None where it reads none."""
     if isinstance(policy, BoostedPolicy):
         return policy.trees.n_features
+    if isinstance(policy, VotingPolicy):
+        return next((width for width in map(_width, policy.members) if width is not None), None)
     known = getattr(policy, "theta", getattr(policy, "contexts", None))
     return None if known is None else int(known.shape[1])
