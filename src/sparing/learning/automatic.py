@@ -163,7 +163,7 @@ def _said(trial: Trial, judged: dict[str, Terms], votes: dict[str, float]) -> tu
     notes = [f"{order[0]} of {tried_ones}, by the lower limit on held-out contexts: {heard}"]
     if len(votes) > 1:
         shares = ", ".join(f"{name} {vote:.2g}" for name, vote in votes.items())
-        notes.append(f"the log does not tell it from all others: {shares} vote")
+        notes.append(f"the log cannot tell it from some of the others, so they vote: {shares}")
     if log.support.known and not log.support.mask()[:, log.counts > 0].all():
         how = "the reward model says" if trial.believed else "the least of what it does there"
         notes.append(f"what the logger never does in a context counted as {how}")
