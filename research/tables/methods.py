@@ -36,6 +36,9 @@ LOGGER_STREAM, SCALE = 35, 0.6
 TRAINED = 0.05
 """The share of the logged rows that a logger of classes was trained on."""
 
+OFTEN = {"cubic": 4}
+"""Worlds that differ so much from seed to seed that there are so many times the seeds of them."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -53,8 +56,15 @@ def units(setting: Setting) -> list[Record]:
     common = {"dropped": setting.dropped, "rows": setting.rows}
     return [
         {"place": place, "logger": logger, "seed": seed, **common}
-        for logger, place, seed in itertools.product(setting.loggers, setting.places, setting.seeds)
+        for logger, place in itertools.product(setting.loggers, setting.places)
+        for seed in (*setting.seeds, *_further(setting, place))
     ]
+
+
+def _further(setting: Setting, place: str) -> range:
+    """The seeds that a world has beside those of all."""
+    most = len(setting.seeds) * OFTEN.get(place, 1)
+    return range(max(setting.seeds) + 1, max(setting.seeds) + 1 + most - len(setting.seeds))
 
 
 load = functools.cache(datasets.classification)
