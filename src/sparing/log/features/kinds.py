@@ -196,7 +196,7 @@ class Number(Column):
                 f"{cut(self.column)} is more than {FAR:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
                 "what is said of rewards there is extrapolated. Give it in the unit of the log, or bring it into its range",
                 UnitWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def words(self, part: int, low: float, high: float) -> str:
