@@ -83,6 +83,7 @@ def test_policies_that_err_apart_err_less_together():
         {"weights": np.array([1.0])},
         {"weights": np.array([1.0, 0.0])},
         {"weights": np.array([1.0, np.nan])},
+        {"weights": np.array([1.0, np.inf])},
         {"members": (), "weights": np.array([])},
         {"members": (constant("a"), ConstantPolicy(("a", "b"), "a"))},
         {"priority": np.arange(2)},

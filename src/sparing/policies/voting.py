@@ -27,9 +27,10 @@ class VotingPolicy(Certain):
             raise SettingError(
                 f"priority of shape {np.shape(self.priority)} for {k} actions; expected ({k},)"
             )
-        if not self.members or weights.shape != (len(self.members),) or not (weights > 0).all():
+        fit = weights.shape == (len(self.members),) and bool(((weights > 0) & (weights < np.inf)).all())
+        if not self.members or not fit:
             raise SettingError(
-                f"weights {weights.tolist()} of {len(self.members)} policies; expected a number above 0 for each of one or more"
+                f"weights {weights.tolist()} of {len(self.members)} policies; expected a finite number above 0 for each of one or more"
             )
         if any(member.action_names != self.action_names for member in self.members):
             raise SettingError(
