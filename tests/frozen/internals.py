@@ -1,0 +1,80 @@
+"""The internal names that the frozen fixtures need. This is the only place to change after a rename.
+
+Each entry loads its function when it is called, so that one missing name fails one test.
+"""
+
+from importlib import import_module
+
+import numpy as np
+
+PLACES = {
+    "finaliser": ("sparing.log.hashing", "mixed"),
+    "fold_word": ("sparing.log.hashing", "folded"),
+    "row_keys": ("sparing.log.reservoir", "keys_of"),
+    "stream_word": ("sparing.online.engine.luck", "mixed"),
+    "round_key": ("sparing.online.engine.luck", "key_of"),
+    "uniform": ("sparing.online.engine.luck", "uniform"),
+    "normals": ("sparing.online.engine.luck", "normals"),
+    "logging_word": ("sparing.simulation.logging", "_mixed"),
+    "logging_hashes": ("sparing.simulation.logging", "_hashed"),
+    "context_hashes": ("sparing.log.hashing", "context_hashes"),
+    "id_hashes": ("sparing.log.hashing", "id_hashes"),
+    "group_hashes": ("sparing.log.hashing", "group_hashes"),
+    "Fingerprint": ("sparing.policies.fingerprint", "Fingerprint"),
+    "Split": ("sparing.policies.fingerprint", "Split"),
+}
+"""What a name of ours is called in the package: module and attribute."""
+
+SPLIT_BY = ("context", "context_id", "row", "place")
+"""What a policy file may say that its rows were held out by."""
+
+
+def internal(name):
+    """An internal of the package."""
+    module, attribute = PLACES[name]
+    return getattr(import_module(module), attribute)
+
+
+def words(count=1000):
+    """Words of 64 bits: the first whole numbers, and words that are spread over all bits."""
+    first = np.arange(count // 2, dtype=np.uint64)
+    return np.concatenate([first, np.random.default_rng(64).integers(0, 2**64, count // 2, dtype=np.uint64)])
+
+
+def hash_tables():
+    """1,000 words of every variant, by its name, as arrays."""
+    given = words()
+    other = np.roll(given, 7)
+    numbers = (given >> np.uint64(1)).astype(np.int64).tolist()
+    normal = np.empty(1000)
+    internal("normals")(int(numbers[-1]), normal)
+    stream, key, uniform = internal("stream_word"), internal("round_key"), internal("uniform")
+    return {
+        "finaliser": internal("finaliser")(given),
+        "fold_word": internal("fold_word")(given, other),
+        "row_keys": internal("row_keys")(given),
+        "stream_word": np.array([stream(word) for word in given], dtype=np.uint64),
+        "round_key": np.array([key(numbers[-i], i) for i in range(1000)], dtype=np.int64),
+        "uniform": np.array([uniform(number, i % 20) for i, number in enumerate(numbers)]),
+        "normals": normal,
+        "logging_word": internal("logging_word")(given),
+    }
+
+
+def log_identity(log):
+    """Everything by which rows of a log are recognised again, as arrays."""
+    found = {
+        "contexts": internal("context_hashes")(log.contexts),
+        "contexts_many": internal("context_hashes")(log.contexts, many=True),
+        "logging": internal("logging_hashes")(log.contexts),
+        "groups": internal("group_hashes")(log),
+    }
+    if log.context_ids is not None:
+        found["ids"] = internal("id_hashes")(log.context_ids)
+    taught = internal("Fingerprint").of(log)
+    found["sketch"], found["counts"] = taught.sketch, taught.counts
+    for by in SPLIT_BY:
+        if by != "context_id" or log.context_ids is not None:
+            for seed in (0, 7):
+                found[f"held/{by}/{seed}"] = internal("Split")(0.3, seed, by).held_out(log)
+    return found
