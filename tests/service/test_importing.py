@@ -1,8 +1,10 @@
 """Import: the state after is what one gets by hand, actions keep their numbers, and a refusal changes nothing."""
 
 import asyncio
+import hashlib
 import threading
 
+import numba
 import numpy as np
 import pytest
 
@@ -300,6 +302,23 @@ def test_a_base_that_was_not_committed_is_removed(tmp_path, monkeypatch):
             assert only(writer).model.seq > before.seq
 
     ran(run())
+
+
+def test_a_stamp_of_0_1_is_that_of_version_1(monkeypatch):
+    """The text hash of 0.1's engine, written with the Numba and NumPy of here; with others it is another engine."""
+    versions = f"{numba.__version__} {np.__version__}"
+    text = "0aab6fe0245e7356cbbe012b582c1ee5794edbf85c50702f15cc52925700b095"
+    old = hashlib.sha256(f"{text} {versions}".encode()).hexdigest()[:16]
+    other = hashlib.sha256(f"{text} 0.61.0 {np.__version__}".encode()).hexdigest()[:16]
+    assert states.engine() == f"1 {versions}"
+    assert states.is_this_engine(states.engine())
+    assert states.is_this_engine(old)
+    assert not states.is_this_engine(other)
+    assert not states.is_this_engine("another")
+    monkeypatch.setattr(states, "ENGINE_VERSION", 2)
+    assert not states.is_this_engine(old)
+    assert not states.is_this_engine(f"1 {versions}")
+    assert states.is_this_engine(f"2 {versions}")
 
 
 def test_another_engine_begins_anew_from_the_state_as_it_is(tmp_path, monkeypatch):

@@ -217,7 +217,7 @@ async def _taken_over(store: Store, made: Relearnt, old: Model) -> Model:
 
 
 async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine") -> bool:
-    """At a start: if the state on disk comes from another engine (compiled code, Numba, NumPy), begin anew from the state as it
+    """At a start: if the state on disk comes from another engine (its version, Numba, NumPy), begin anew from the state as it
     is, because a replay is equal only within one engine; whether that was needed.
     """
 
@@ -225,7 +225,7 @@ async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine")
         current = writer.book.numbered(experiment.number)
         base = (await writer.book.bases(current.number))[-1]
         newer = [one.engine for one in await writer.store.snapshots(current.number) if one.seq > base.seq]
-        if {base.read()["engine"], *newer[:1]} == {states.engine()}:
+        if all(states.is_this_engine(stamp) for stamp in [base.read()["engine"], *newer[:1]]):
             return False
         body = await asyncio.to_thread(book.keep, writer.store.folder, current.model)
         ledger.append(current, Change(0, current.number, 0, events.BASE, msgspec.json.encode(body), who))

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from sparing import archive
+from sparing.online.engine import ENGINE_VERSION
 from sparing.online.learner import Learner
 from sparing.online.saving import parts, under, whole
 from sparing.service.messages import Options
@@ -20,16 +21,30 @@ NUMBERS = ("seq", "mode", "config_seq", "rounds", "calls", "period", "period_cal
 LEARNER, NEVER = "learner/", -1
 
 
-@functools.cache
+ENGINE_TEXT_0_1 = "0aab6fe0245e7356cbbe012b582c1ee5794edbf85c50702f15cc52925700b095"
+"""SHA-256 of the engine's source text in 0.1, which stamped states with it instead of a version; it is version 1."""
+
+
 def engine() -> str:
-    """Tells the compiled code, and what it is compiled by, from any other: equal bits are promised within one."""
+    """Return the stamp of this engine: its version, Numba's and NumPy's. Replays are equal bit for bit within one stamp."""
+    return _stamp(str(ENGINE_VERSION))
+
+
+def is_this_engine(stamp: str) -> bool:
+    """Return whether a stored stamp, perhaps one of 0.1, is that of this engine."""
+    return (_stamp("1") if stamp == _stamp_0_1() else stamp) == engine()
+
+
+@functools.cache
+def _stamp_0_1() -> str:
+    return hashlib.sha256(_stamp(ENGINE_TEXT_0_1).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _stamp(version: str) -> str:
     import numba
 
-    from sparing.native.compiling import text_hash
-    from sparing.online import engine as kernels
-
-    text = text_hash(Path(next(iter(kernels.__path__))))
-    return hashlib.sha256(f"{text} {numba.__version__} {np.__version__}".encode()).hexdigest()[:16]
+    return f"{version} {numba.__version__} {np.__version__}"
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> bytes:
