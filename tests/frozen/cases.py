@@ -5,6 +5,7 @@ import json
 import zipfile
 from pathlib import Path
 
+import numba
 import numpy as np
 
 import sparing
@@ -227,6 +228,33 @@ def go_on(learner, facts):
         "rounds": learner.rounds,
         "calls": learner.calls,
     }
+
+
+def versions():
+    """What an engine's results may depend on, besides the engine."""
+    return {"numba": numba.__version__, "numpy": np.__version__}
+
+
+def simulated():
+    """Logs and runs of simulated environments."""
+    simulation = sparing.simulation
+    world = simulation.LinearWorld(n_actions=7, n_features=4, noise=0.5, seed=3)
+    found = {
+        support: log_facts(simulation.draw_log(world, rows=400, support=support, unsupported=0.3, seed=5))
+        for support in ("per-context", "never-logged", "region", "sharpened")
+    }
+    log = simulation.draw_log(world, rows=200, support="never-logged", unsupported=0.3, seed=5)
+    for name, more in (
+        ("prompt", {}),
+        ("late", {"delay": 4, "missing": 0.2}),
+        ("in-log", {"stream": "in-log"}),
+    ):
+        learner = sparing.confident(log, tolerance=0.05, seed=2)
+        run = sparing.simulate(learner, world, rounds=300, seed=6, log=log, **more)
+        rows = zip(run.actions.tolist(), run.reasons.tolist(), run.losses.tolist(), strict=True)
+        lines = [f"{action} {reason} {float(loss).hex()}" for action, reason, loss in rows]
+        found[name] = {"digests": digests(lines, 100), "calls": int(run.needs_reward.sum())}
+    return found
 
 
 def contents(path):

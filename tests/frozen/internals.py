@@ -25,6 +25,9 @@ PLACES = {
 }
 """What a name of ours is called in the package: module and attribute."""
 
+ENGINE_STAMP = ("sparing.service.states", "engine")
+"""Recording only: what stamps a store with its engine, to record one that an earlier engine began."""
+
 SPLIT_BY = ("context", "context_id", "row", "place")
 """What a policy file may say that its rows were held out by."""
 

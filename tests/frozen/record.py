@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -133,7 +134,9 @@ def hashes():
 
 
 def traces():
-    """Digests of 5,000 rounds of each algorithm."""
+    """Digests of 5,000 rounds of each algorithm, and of simulations, with what compiled them."""
+    save("versions", cases.versions())
+    save("simulated", cases.simulated())
     save("traces", {name: cases.trace(name) for name in cases.LEARNERS})
 
 
@@ -175,10 +178,20 @@ def sqlite():
         found, told = stores.verified(copy)
         TEXT.mkdir(exist_ok=True)
         _read_later("verify", ["verify", "store"], *told)
-        abouts, records, document = stores.started(copy)
-    save("store", {"verify": found, "about": abouts, "text": told[1]})
-    save("store_records", records)
-    save("openapi", document)
+        save("store", {"verify": found, "text": told[1]})
+        for kind, answers in stores.started(copy).items():
+            save(f"store_{kind}", answers)
+        store = Path(folder) / "rebased"
+        with (
+            mock.patch(".".join(internals.ENGINE_STAMP), return_value="0123456789abcdef"),
+            running(Settings(store, durability="process")) as url,
+        ):
+            stores.fill_little(url, 40, make=True)
+        for _ in range(2):
+            with running(Settings(store, durability="process")) as url:
+                stores.fill_little(url, 40)
+        stores.pack(store, DATA / "rebased.tar.gz")
+        save("rebased", stores.verified(store)[0])
 
 
 def postgres():
@@ -197,8 +210,7 @@ def postgres():
             text = stores.dump(cluster, address.rsplit("/", 1)[1])
             (DATA / "postgres.sql.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
             found, _ = stores.verified(store, address)
-            abouts, _, _ = stores.started(store, address)
-            save("postgres", {"verify": found, "about": abouts})
+            save("postgres", {"verify": found, "about": stores.started(store, address)["about"]})
     finally:
         cluster.remove()
 
@@ -217,6 +229,7 @@ PARTS = {
 
 def main(names):
     """Record the named parts, or all."""
+    print("recording", sparing.__file__)
     if not names:
         shutil.rmtree(DATA, ignore_errors=True)
         shutil.rmtree(TEXT, ignore_errors=True)

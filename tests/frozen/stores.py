@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import json
+import re
 import subprocess
 import tarfile
 import time
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pyarrow.parquet
 
-from frozen.cases import LOGS, log_of, truth
+import sparing
+from frozen.cases import LOGS, log_facts, log_of, truth
 from frozen.commands import run
 from service.clusters import PASSWORD, USER
 from service.serving import running
@@ -171,6 +174,21 @@ def _erased(driver):
     driver.rounds("erased", 60, late=3, missing=0.1)
 
 
+def fill_little(url, count, *, make=False):
+    """Rounds of one experiment that is made first, or is there."""
+    with httpx.Client(base_url=url, timeout=60) as http:
+        driver = Driver(http)
+        if make:
+            body = {
+                "name": "shop",
+                "log": upload("numbers.parquet"),
+                "learner": "confident",
+                "options": {"check": 0.3},
+            }
+            driver.post("/v1/experiments", body, 201)
+        driver.rounds("shop", count, late=3, missing=0.1)
+
+
 def verified(folder, address=None):
     """What `sparing verify` says of a store, without and with its words."""
     words = ["verify", folder] + ([] if address is None else ["--store", address])
@@ -180,18 +198,50 @@ def verified(folder, address=None):
     return {"code": code, "experiments": json.loads(out)}, told
 
 
+PASSING = ("time", "health", "step", "hours", "so_far", "look", "spend")
+"""What a summary says of the present moment."""
+
+OF_NOW = re.compile("seconds|worker|_age|lag|backup")
+"""Metrics of the present moment, and of the process."""
+
+
 def started(folder, address=None):
-    """What a service that starts on a store says of its experiments, and its OpenAPI document; it decides a few rounds more."""
+    """What a service that starts on a store answers, by the kind of question; then it decides a few rounds more."""
     from sparing.service.serving import Settings
 
     with running(Settings(Path(folder), address)) as url, httpx.Client(base_url=url, timeout=60) as http:
         names = [one["name"] for one in http.get("/v1/experiments").json()["experiments"]]
-        abouts = {name: http.get(f"/v1/{name}").json() for name in names}
-        records = {name: http.get(f"/v1/{name}/decisions?after=0&limit=1000").json() for name in names}
+        found = {
+            "about": {name: http.get(f"/v1/{name}").json() for name in names},
+            "records": {name: http.get(f"/v1/{name}/decisions?after=0&limit=1000").json() for name in names},
+            "summary": {name: _summary(http, name) for name in names},
+            "export": {name: _exported(http, name, Path(folder).parent) for name in names},
+            "metrics": sorted(
+                line
+                for line in http.get("/metrics").text.splitlines()
+                if line[0] != "#" and not OF_NOW.search(line)
+            ),
+            "openapi": http.get("/openapi.json").json(),
+        }
         driver = Driver(http)
         for name in names:
             driver.rounds(name, 5)
-        return abouts, records, http.get("/openapi.json").json()
+        return found
+
+
+def _summary(http, name):
+    told = http.get(f"/v1/{name}/summary").json()
+    return {key: value for key, value in told.items() if key not in PASSING}
+
+
+def _exported(http, name, folder):
+    """The exported log, as it is read again, and the columns of its file."""
+    path = folder / f"{name}.parquet"
+    path.write_bytes(http.get(f"/v1/{name}/export").content)
+    columns = pyarrow.parquet.read_schema(path).names
+    contexts = [one for one in columns if one in ("age", "device")]
+    log = sparing.read_log(path, **({"contexts": contexts} if contexts else {}))
+    return {"columns": columns, **log_facts(log)}
 
 
 def pack(folder, path):

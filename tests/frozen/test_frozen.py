@@ -235,6 +235,10 @@ def test_5000_rounds_are_decided_as_they_were(name):
     assert cases.trace(name) == recorded("traces")[name]
 
 
+def test_simulations_are_those_recorded():
+    assert cases.simulated() == recorded("simulated")
+
+
 @pytest.fixture(scope="module")
 def printed():
     return recorded("commands")
@@ -281,22 +285,53 @@ def test_a_store_in_sqlite_replays_and_starts(tmp_path):
     folder = stores.unpack(DATA / "store.tar.gz", tmp_path / "store")
     found, told = stores.verified(folder)
     check_verdicts(was["verify"], found)
-    assert numbers_in("verify", told[1]) == numbers_in("verify", was["text"])
-    abouts, records, document = stores.started(folder)
-    assert unexpected("store", was["about"], abouts) == []
-    assert records == recorded("store_records")
-    assert unexpected("openapi", declared(recorded("openapi")), declared(document)) == []
+    if IS_SAME_ENGINE:
+        assert numbers_in("verify", told[1]) == numbers_in("verify", was["text"])
+    answers = stores.started(folder)
+    document = answers.pop("openapi")
+    assert unexpected("openapi", declared(recorded("store_openapi")), declared(document)) == []
+    for kind, answer in answers.items():
+        assert unexpected(f"store-{kind}", recorded(f"store_{kind}"), answer) == []
     check_lived_on(found, stores.verified(folder)[0])
     code, _, errors = commands.run(["backup", folder, tmp_path / "backup"])
     assert code == 0, errors
     assert stores.verified(tmp_path / "backup")[0]["code"] == 0
 
 
+def test_a_store_that_an_earlier_engine_began_is_replayed_from_its_base(tmp_path):
+    was = recorded("rebased")
+    assert was["experiments"][0]["by_another_engine"] == 40
+    assert was["experiments"][0]["recomputed"] == 80
+    folder = stores.unpack(DATA / "rebased.tar.gz", tmp_path / "store")
+    assert unexpected("rebased", as_here(was), stores.verified(folder)[0]) == []
+
+
 def check_verdicts(was, found):
     """Nothing is at fault, and every decision that was recomputed is recomputed."""
     assert found["code"] == 0
-    assert sum(one["recomputed"] for one in found["experiments"]) > 1000
-    assert unexpected("verify", was, found) == []
+    assert unexpected("verify", as_here(was), found) == []
+    if IS_SAME_ENGINE:
+        assert sum(one["recomputed"] for one in found["experiments"]) > 1000
+
+
+IS_SAME_ENGINE = recorded("versions") == cases.versions()
+"""Whether Numba and NumPy are those that the stores were recorded with: with others a store is of another engine by design."""
+
+
+def as_here(was):
+    """Recorded verdicts, with what is not recomputed where Numba or NumPy is another."""
+    if IS_SAME_ENGINE:
+        return was
+    moved = [
+        {
+            **one,
+            "recomputed": 0,
+            "snapshots": 0,
+            "by_another_engine": one["by_another_engine"] + one["recomputed"],
+        }
+        for one in was["experiments"]
+    ]
+    return {**was, "experiments": moved}
 
 
 def check_lived_on(was, now):
@@ -304,9 +339,9 @@ def check_lived_on(was, now):
     assert now["code"] == 0
     for one, other in zip(was["experiments"], now["experiments"], strict=True):
         assert other["faults"] == []
-        assert other["by_another_engine"] == 0
+        assert other["by_another_engine"] == one["by_another_engine"]
         assert other["recomputed"] == one["recomputed"] + 5
-        assert other["events"] <= one["events"] + 10
+        assert other["events"] <= one["events"] + 10 + (not IS_SAME_ENGINE)
 
 
 def declared(document):
@@ -334,8 +369,7 @@ def test_a_store_in_postgresql_replays_and_starts(cluster, tmp_path):
     asyncio.run(restore(address, script))
     found, _ = stores.verified(folder, address)
     check_verdicts(was["verify"], found)
-    abouts, _, _ = stores.started(folder, address)
-    assert unexpected("store", was["about"], abouts) == []
+    assert unexpected("store-about", was["about"], stores.started(folder, address)["about"]) == []
     check_lived_on(found, stores.verified(folder, address)[0])
 
 
