@@ -36,7 +36,7 @@ def greedy(
     among("score", score, ("argmax", "squared-error"))
     request.progress.total = 2 + (len(settings) > 1)
     light = rows.lean()
-    keys = light.fold(ContextKeys(request.seed)) if len(settings) > 1 else ()
+    keys = light.fold(ContextKeys(request.seed)) if len(settings) > 1 else np.empty(0)
     folds = Folds.from_keys(keys, request.folds, request.seed) if len(keys) > 1 else None
     wanted = Together(FoldSums(light, folds), Sketch(rows.action_names), Total(Rewards.of))
     parts, taught, rewards = light.fold(wanted)
