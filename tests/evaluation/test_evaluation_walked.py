@@ -8,7 +8,7 @@ from scipy import stats
 
 import sparing
 from sparing.errors import SettingError
-from sparing.evaluation import whole
+from sparing.evaluation import passes
 from sparing.log import Log
 from sparing.log.moments import Powers
 from sparing.log.rows import Memory
@@ -135,7 +135,7 @@ def test_rows_held_out_judge_a_scan_too(by, small, tmp_path, monkeypatch):
     assert here.held_out
     assert (here.rows, here.rows_given) == (whole.rows, ROWS)
     assert here["dr"].value == pytest.approx(whole["dr"].value)
-    allowed = sparing.evaluate(log, policy, taught="allow")
+    allowed = sparing.evaluate(log, policy, training_rows="allow")
     assert allowed["ips"].in_sample
     assert allowed.rows == ROWS
 
@@ -329,7 +329,7 @@ def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     """Forty blocks in a scan take about as much as ten, and far less than their rows at once."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 2048)
     monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 2048)
-    monkeypatch.setattr(whole, "SAMPLE_ROWS", 256)
+    monkeypatch.setattr(passes, "SAMPLE_ROWS", 256)
     policy = Leaning()
 
     def peak(log):

@@ -8,8 +8,8 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.evaluation.estimators import ips
-from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import Terms, closed_form
+from sparing.evaluation.rows import GlobalQuantities, RowQuantities
 from sparing.learning.material import Material, Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
@@ -47,7 +47,7 @@ def support_aware_terms(table: np.ndarray, log: Log, lowest: float) -> Terms:
     u_i is the policy's mass on unsupported actions. Where the support is unknown it is replaced by
     1 − w_i, which has the same mean: E[w_i | x_i] is the mass that π has on the support.
     """
-    bound = ips(Ingredients(log, table, reward_range=(lowest, lowest))).low
+    bound = ips(RowQuantities(log, table, GlobalQuantities((lowest, lowest)))).low
     assert bound is not None
     return bound
 

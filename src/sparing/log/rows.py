@@ -25,13 +25,15 @@ class Rows(ABC):
     """A log by its header and a way to walk it.
 
     `header` is the log without its rows: names, encoder, items, of which kind the support is, whether there are propensities
-    and ids; `threads` are those that what is made of its rows here may take, None for one a core.
+    and ids; `threads` are those that what is made of its rows here may take, None for one a core. `in_memory`: its blocks
+    are in memory, and a pass over them runs in the caller's thread.
     """
 
     header: Log
     n_rows: int
     progress: Progress | None = None
     threads: int | None = None
+    in_memory: bool = False
 
     def fold(self, statistic: Statistic[Log, State]) -> State:
         """Walk all rows once, in this thread, and give what the statistic gathers."""
@@ -122,11 +124,16 @@ class Rows(ABC):
 class Memory(Rows):
     """A log that is in memory, walked as all others are."""
 
+    in_memory = True
+
     def __init__(self, log: Log) -> None:
         self.log, self.header, self.n_rows = log, log.part(slice(0, 0)), log.n_rows
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Without a copy."""
+        if self.n_rows <= self.cut.block:  # with what the log has cached
+            yield from [(0, self.log)] if self.n_rows else []
+            return
         for rows in Blocks(0, self.n_rows, self.cut.block):
             yield rows.start, self.log.part(rows)
 
@@ -183,6 +190,23 @@ class Filtered(Rows):
     def narrowed(self) -> "Rows":
         """With ids, if they say what is kept."""
         return self if self.keep.ids else Filtered(self.rows.narrowed(), self.keep, self.n_rows)
+
+
+class BlocksInMemory(Rows):
+    """Rows whose blocks are in memory, each with the number of its first row; cut as the rows they are of."""
+
+    in_memory = True
+
+    def __init__(self, rows: Rows) -> None:
+        self.header, self.n_rows, self._cut = rows.header, rows.n_rows, rows.cut
+        self._blocks = list(rows.blocks())
+
+    @property
+    def cut(self) -> Cut:
+        return self._cut
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        return iter(self._blocks)
 
 
 def kept(keep: Keep) -> Total[Log]:

@@ -4,6 +4,7 @@ Every row has a key that follows from its number alone, and the rows with the sm
 can be sampled separately, in any order: the smallest keys of all parts are those of the whole. One more row exchanges at most one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,17 @@ def smallest(keys: np.ndarray, size: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SampleState:
-    """Candidates for a sample of `size` rows: keys (m,), row numbers (m,), and the logs that hold these rows, in order."""
+    """Candidates for a sample of `size` rows: keys (m,), row numbers (m,), and the logs that hold these rows, in order.
+
+    `extra` (m,) are further numbers of these rows, where the sample was asked for some.
+    """
 
     header: "Log"
     size: int
     keys: np.ndarray
     numbers: np.ndarray
     parts: "tuple[Log, ...]"
+    extra: np.ndarray | None = None
 
     @property
     def kept(self) -> np.ndarray:
@@ -60,29 +65,43 @@ class SampleState:
 
 
 class RowSample(Statistic["Log", SampleState]):
-    """Sample `size` of a log's `n_rows` rows, with the smallest keys; all of them where there are no more."""
+    """Sample `size` of a log's `n_rows` rows, with the smallest keys; all of them where there are no more.
 
-    def __init__(self, header: "Log", n_rows: int, size: int, seed: int = 0) -> None:
-        self.header, self.size, self.seed = header, size, seed
+    `extra` gives a further number for each row of a block, (n,), by the block and its first row.
+    """
+
+    def __init__(
+        self,
+        header: "Log",
+        n_rows: int,
+        size: int,
+        seed: int = 0,
+        extra: "Callable[[Log, int], np.ndarray] | None" = None,
+    ) -> None:
+        self.header, self.size, self.seed, self.extra = header, size, seed, extra
         # Six standard deviations more than are wanted, so that candidates of all blocks together take little memory.
         expected = size + 6 * np.sqrt(size) + 6
         self.reach = None if expected >= n_rows else np.uint64(expected / n_rows * 2**64)
 
     def zero(self) -> SampleState:
-        return SampleState(self.header, self.size, np.empty(0, np.uint64), np.empty(0, np.int64), ())
+        none = None if self.extra is None else np.empty(0)
+        return SampleState(self.header, self.size, np.empty(0, np.uint64), np.empty(0, np.int64), (), none)
 
     def update(self, state: SampleState, block: "Log", first_row: int) -> SampleState:
         numbers = np.arange(first_row, first_row + block.n_rows)
         keys = row_keys(numbers, self.seed)
+        extra = None if self.extra is None else self.extra(block, first_row)
         if self.reach is not None:
             near = np.flatnonzero(keys < self.reach)
             keys, numbers, block = keys[near], numbers[near], block.take(near)
+            extra = None if extra is None else extra[near]
             block = replace(block, support=block.support.compact())
-        return self.merge(state, SampleState(self.header, self.size, keys, numbers, (block,)))
+        return self.merge(state, SampleState(self.header, self.size, keys, numbers, (block,), extra))
 
     def merge(self, one: SampleState, other: SampleState) -> SampleState:
         keys, numbers = np.append(one.keys, other.keys), np.append(one.numbers, other.numbers)
-        return SampleState(one.header, one.size, keys, numbers, (*one.parts, *other.parts))
+        extra = None if one.extra is None or other.extra is None else np.append(one.extra, other.extra)
+        return SampleState(one.header, one.size, keys, numbers, (*one.parts, *other.parts), extra)
 
 
 @dataclass(frozen=True, eq=False)
