@@ -57,7 +57,7 @@ def run(unit: Record) -> Record:
     teaching = log.take(~policy.taught.split.held_out(log))
     rows = []
     for where, part, taught in ((HELD_OUT, log, "refuse"), (IN_SAMPLE, teaching, "allow")):
-        for found in evaluate(part, policy, methods=METHODS, taught=taught).estimates:
+        for found in evaluate(part, policy, methods=METHODS, training_rows=taught).estimates:
             holds = not found.refused and found.low <= truth <= found.high
             row = {"where": where, "method": found.method, "truth": truth, "holds": float(holds)}
             rows.append(row | {"effective": found.effective_sample_size, "refused": float(found.refused)})

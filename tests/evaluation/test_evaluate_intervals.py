@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import sparing
 from sparing.cli import app
 from sparing.errors import SettingError
-from sparing.evaluation import ingredients
+from sparing.evaluation import passes, rows
 
 ROWS = 3000
 
@@ -67,7 +67,8 @@ def test_a_policy_is_asked_once_for_each_row_and_again_only_where_it_is_too_larg
     kept, again = Asked(log.action_names), Asked(log.action_names)
     found = sparing.evaluate(log, kept)
     assert kept.rows == ROWS
-    monkeypatch.setattr(ingredients, "KEPT_CELLS", 0)
+    monkeypatch.setattr(rows, "MAX_CACHED_CELLS", 0)
+    monkeypatch.setattr(passes, "MAX_CACHED_CELLS", 0)
     assert sparing.evaluate(log, again) == found
     assert again.rows > ROWS
     place = [log.action_names.index(name) for name in kept.action_names]

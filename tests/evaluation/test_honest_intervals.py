@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 import sparing
 from sparing.evaluation import evaluate
-from sparing.evaluation.caution import EXPECTED_OF_FEW, FEWEST, Sample, beyond_chance, widened
+from sparing.evaluation.intervals import EXPECTED_OF_FEW, MIN_ROWS, EffectiveSample, WeightDeficit, widened
 from sparing.log import Log
 
 METHODS = ("dm", "ips", "clipped", "snips", "dr", "sndr", "cab", "mlips", "aipw")
@@ -38,6 +38,11 @@ def adversarial(kind, seed, *, support):
         {"distribution": distribution} if support else {"propensities": distribution[np.arange(n), actions]}
     )
     return Log.from_arrays(contexts, actions, rewards, action_names=range(k), **given), policy
+
+
+def beyond_chance(lack, *expected):
+    """Of rows (n,)."""
+    return WeightDeficit(lack.mean(), lack.std(ddof=1) / np.sqrt(len(lack))).beyond_chance(*expected)
 
 
 def check(found, known):
@@ -124,13 +129,13 @@ def test_weights_that_miss_their_mean_widen():
     assert beyond_chance(-lack) == -beyond_chance(lack)
     assert beyond_chance(np.tile([1.0, -1.0], 50)) == 0
     given = {"reward_range": (-1.0, 3.0), "confidence": 0.95}
-    filled = widened(0.9, 1.1, 1.0, sample=Sample(100.0, 0.25), **given)
+    filled = widened(0.9, 1.1, 1.0, sample=EffectiveSample(100.0, 0.25), **given)
     assert filled == pytest.approx((0.9 - 0.25 * 2, 1.1 + 0.25 * 2))
-    zero = widened(0.9, 1.1, 1.0, sample=Sample(100.0, 0.25, filled=False), **given)
+    zero = widened(0.9, 1.1, 1.0, sample=EffectiveSample(100.0, 0.25, imputed=False), **given)
     assert zero == pytest.approx((0.9 - 0.25, 1.1 + 0.25 * 3))
-    over = widened(0.9, 1.1, 1.0, sample=Sample(100.0, -0.25, filled=False), **given)
+    over = widened(0.9, 1.1, 1.0, sample=EffectiveSample(100.0, -0.25, imputed=False), **given)
     assert over == pytest.approx((0.9 - 0.25 * 3, 1.1 + 0.25))
-    assert widened(0.9, 1.1, 1.0, sample=Sample(FEWEST - 0.1), **given) == (-np.inf, np.inf)
+    assert widened(0.9, 1.1, 1.0, sample=EffectiveSample(MIN_ROWS - 0.1), **given) == (-np.inf, np.inf)
 
 
 class Soft:
@@ -196,7 +201,7 @@ def test_a_range_of_other_rewards_says_nothing_of_the_policy():
     log, policy, _ = against(1, 2.0, n=1000, taste=2.0)
     (found,) = evaluate(log, policy, methods=["clipped"]).estimates
     assert found.clipped_mass > 0.5
-    assert found.effective_sample_size > FEWEST
+    assert found.effective_sample_size > MIN_ROWS
     assert found.refused
     assert np.isinf([found.low, found.high]).all()
     assert any("Give the range of mean rewards" in note for note in found.notes)

@@ -56,9 +56,9 @@ def test_without_a_holdout_the_rows_are_refused_or_marked():
     log = drawn()
     policy = sparing.learn(log, "greedy")
     for rows in (log, log.take(slice(0, 700))):
-        with pytest.raises(SettingError, match=r"holdout=0\.3.*another log.*taught='allow'"):
+        with pytest.raises(SettingError, match=r"holdout=0\.3.*another log.*training_rows='allow'"):
             sparing.evaluate(rows, policy)
-    found = sparing.evaluate(log, policy, methods=["ips", "dm"], taught="allow")
+    found = sparing.evaluate(log, policy, methods=["ips", "dm"], training_rows="allow")
     assert all(each.in_sample for each in found.estimates)
     assert all(each["in_sample"] for each in found.to_dict()["estimates"])
     assert str(found).count("IN-SAMPLE") == 2
@@ -66,8 +66,8 @@ def test_without_a_holdout_the_rows_are_refused_or_marked():
     other = sparing.evaluate(drawn(seed=9), policy, methods=["ips"])
     assert not other.estimates[0].in_sample
     assert not other.notes
-    with pytest.raises(SettingError, match="taught='perhaps'"):
-        sparing.evaluate(log, policy, taught="perhaps")
+    with pytest.raises(SettingError, match="training_rows='perhaps'"):
+        sparing.evaluate(log, policy, training_rows="perhaps")
 
 
 def test_what_cannot_be_told_is_said():
@@ -95,7 +95,7 @@ def test_in_sample_flatters_and_held_out_rows_do_not():
             ("refuse", sparing.learn(log, "greedy", ridge=0.1, holdout=0.5, seed=seed)),
         ):
             truth = means[np.arange(len(means)), policy.indices(contexts)].mean()
-            value = sparing.evaluate(log, policy, methods=["ips"], taught=how)["ips"].value
+            value = sparing.evaluate(log, policy, methods=["ips"], training_rows=how)["ips"].value
             excess[how].append(value - truth)
     errors = {how: np.std(each, ddof=1) / np.sqrt(40) for how, each in excess.items()}
     assert np.mean(excess["allow"]) > 4 * errors["allow"]

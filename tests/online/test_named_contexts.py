@@ -188,11 +188,12 @@ def test_swapped_raw_columns_are_realigned(tmp_path):
     ]
     policy = sparing.learn(named[0], "greedy", ridge=1.0)
     values = [
-        sparing.evaluate(each, policy, methods=["ips"], taught="allow")["ips"].value for each in named[:2]
+        sparing.evaluate(each, policy, methods=["ips"], training_rows="allow")["ips"].value
+        for each in named[:2]
     ]
     assert values[0] == values[1]
     with pytest.raises(LogError, match="no column 'size' and unknown column 'weight'"):
-        sparing.evaluate(named[2], policy, taught="allow")
+        sparing.evaluate(named[2], policy, training_rows="allow")
 
 
 def test_a_file_that_lost_its_features_is_refused(log, tmp_path):

@@ -22,7 +22,7 @@ def readme():
         truth = world.means(contexts)[np.arange(20_000), policy.indices(contexts)].mean()
         teaching = log.take(~policy.taught.split.held_out(log))
         for kept, rows, how in ((held, log, "refuse"), (taught, teaching, "allow")):
-            for each in sparing.evaluate(rows, policy, methods=["dr", "ips"], taught=how).estimates:
+            for each in sparing.evaluate(rows, policy, methods=["dr", "ips"], training_rows=how).estimates:
                 kept[each.method].append(each.low <= truth <= each.high)
     return held, taught
 

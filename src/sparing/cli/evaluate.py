@@ -49,6 +49,7 @@ def evaluate(
             methods=reading.words(methods, "methods") or None,
             reward_range=reading.pair(reward_range),
             progress=progress,
+            training_rows=settings.pop("taught"),
             **settings,
         )
     if as_json:

@@ -102,6 +102,9 @@ class InOrder(TyperGroup):
 UNNAMED = {"calls"}
 """Settings that messages name and that only --option gives."""
 
+RENAMED = {"training_rows": "taught"}
+"""Settings whose option has another name."""
+
 
 def in_options(message: str, words: Sequence[str] = ()) -> str:
     """A message of the library in the words of the command line: action=NAME is --action NAME here.
@@ -118,7 +121,7 @@ def in_options(message: str, words: Sequence[str] = ()) -> str:
     others = {*_options(whole, []), *UNNAMED} if "option" in known and words else set()
 
     def put(found: re.Match[str]) -> str:
-        name, value = found.groups()
+        name, value = RENAMED.get(found[1], found[1]), found[2]
         if message[: found.start()].endswith(("--option ", "--rule ")):
             return found[0]
         if name in known:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sparing.engines.engine import Engine, Progress, Tree
+from sparing.engines.engine import Engine, Progress, ProgressCounter, Tree
 from sparing.errors import SettingError
 
-__all__ = ["Engine", "Progress", "Tree", "dask", "engine_of", "local", "processes"]
+__all__ = ["Engine", "Progress", "ProgressCounter", "Tree", "dask", "engine_of", "local", "processes"]
 
 
 def local(workers: int | None = None) -> Engine:

@@ -6,6 +6,7 @@ neighbours of those. No engine, and no number of workers, changes the order in w
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -13,6 +14,27 @@ State = TypeVar("State")
 
 Progress = Callable[[int, int], None]
 """Told how many of all parts are done."""
+
+
+@dataclass
+class ProgressCounter:
+    """Calls a function with the number of steps that are done and of all steps."""
+
+    report: Progress | None = None
+    total: int = 1
+    done: int = 0
+
+    def step(self) -> None:
+        """Count one more step."""
+        self.done += 1
+        if self.report is not None:
+            self.report(min(self.done, self.total), self.total)
+
+    def finish(self) -> None:
+        """Report that all steps are done, where some were not needed."""
+        if self.report is not None and self.done < self.total:
+            self.report(self.total, self.total)
+        self.done = self.total
 
 
 class Tree(Generic[State]):

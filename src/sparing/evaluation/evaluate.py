@@ -1,33 +1,48 @@
-"""`evaluate`: what a policy would have earned, and how much of that the log can support."""
+"""`evaluate`: estimate what a policy would have earned, and how much of that the log supports."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
 
+from sparing.engines.engine import ProgressCounter
 from sparing.errors import MissingExtraError, SettingError, SparingError
-from sparing.evaluation.caution import EXPECTED, EXPECTED_OF_FEW, FEW, FEWEST, Sample, widened
 from sparing.evaluation.estimators import ESTIMATORS
-from sparing.evaluation.figures import AtOnce, Figures, Material, Steps, reward_bounds
-from sparing.evaluation.ingredients import Ingredients, Settings
-from sparing.evaluation.intervals import INTERVALS, Limits
+from sparing.evaluation.intervals import (
+    EXPECTED,
+    EXPECTED_OF_FEW,
+    FEW_ROWS,
+    INTERVALS,
+    MIN_ROWS,
+    EffectiveSample,
+    Limits,
+    widened,
+)
+from sparing.evaluation.passes import PASSES, EstimatorSummary, EvaluationData
 from sparing.evaluation.result import Estimate, Evaluation
-from sparing.evaluation.taught import TAUGHT, Judging, judging_rows
+from sparing.evaluation.rows import EvaluationSettings
 from sparing.log import Log
-from sparing.log.rows import AnyLog, Rows, rewards_of, rows_of
+from sparing.log.rows import AnyLog, BlocksInMemory, Memory, Rows, rewards_of, rows_of
+from sparing.policies.fingerprint import Fingerprint
 from sparing.policies.pi_plus import clip_number
-from sparing.policies.policy import Policy
+from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 from sparing.settings import among, share
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
 
-ALL = 1 - 1e-9
+FULL_MASS = 1 - 1e-9
 """A share of the policy that is all of it, but for rounding."""
 
-UNSEEN = 0.005
-"""A larger share of the policy that the weights miss beyond chance is told."""
+REPORTED_DEFICIT = 0.005
+"""A larger share of the policy that the weights miss beyond chance is noted."""
+
+TRAINING_ROWS = ("refuse", "allow")
+"""What to do with rows that the policy was trained on: use those held out or refuse, or use all and mark the estimates."""
+
+UNKNOWN_ROWS = "it cannot be told whether these rows taught the policy; if they did, the estimate is too high"
 
 
 def evaluate(
@@ -47,117 +62,165 @@ def evaluate(
     noise: float | None = None,
     theta_bound: float | None = None,
     delta: float = 0.05,
-    taught: str = "refuse",
+    training_rows: str = "refuse",
     progress: Callable[[int, int], None] | None = None,
     reward_model: str = "linear",
+    taught: str | None = None,
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
-    `policy` has probabilities(contexts) -> (n, K), or is such a table for the log's rows. Rows that taught it cannot
-    judge it: where some were held out (`learn(..., holdout=)`), those are used, else the log is refused;
-    `taught="allow"` takes all rows, and marks every estimate as in-sample. `reward_range` bounds *mean* rewards, and
-    no number here lies outside; without it rewards of 0 and 1 are recognised, else the range seen is assumed for the
-    bounds, and an interval that would rest on that is refused. `band="model"` uses the linear model's confidence band
-    instead, at radius determinant × 1 and level `delta`, with `noise` and `theta_bound` estimated where not given.
-    `interval` is `normal`, `bootstrap`, `block-bootstrap` (1,024 random blocks of rows: faster) or `bernstein`; `clip` is
-    M for `clipped` and `cab`; `reward_model` is `linear` or `boosted`, which is cross-fitted. `progress(done, total)` is called on the way.
+    The log is read in a few passes, block by block. A log in memory and the same log from `scan` give the same numbers, bit for bit.
 
-    `log` may be one that `scan` gives: it is walked a few times, and the numbers are those of the same log in memory, bit for bit. A log of
-    several blocks (more than 131,072 rows, fewer where they are wide), in memory or not, has its folds of contexts by hash, and propensities for
-    `mlips` and notes on the reward model from a sample of its rows. A table as policy and the boosted model need a log in memory.
+    Parameters
+    ----------
+    log : Log or Scan
+        The logged rows.
+    policy : Policy or ndarray of shape (n, K)
+        With ``probabilities(contexts) -> (n, K)``; or such a table for the log's rows.
+    methods : sequence of str, optional
+        Estimators; by default all. A method that is named and cannot be used raises its error.
+    interval : {'normal', 'bootstrap', 'block-bootstrap', 'bernstein'}
+        The block bootstrap resamples 1,024 random blocks of rows: faster than resampling rows.
+    confidence : float
+        Level of the intervals.
+    reward_range : tuple of float, optional
+        Bounds on *mean* rewards; no number of the result lies outside. Without it rewards of 0 and 1 are recognised, else the
+        range of the logged rewards is assumed, and an interval that would rest on that is refused.
+    band : {'range', 'model'}
+        How unsupported mass is bounded: by the range, or by the linear model's confidence band at radius determinant × 1.
+    clip : float or 'percentile-ratio'
+        M of `clipped` and `cab`; by default the ratio of the 90 % and the 10 % quantile of the logged propensities.
+    ridge : float
+        Of the linear reward model.
+    folds : int
+        Folds of contexts in cross-fitting; at most as many as there are contexts.
+    flag_mass : float
+        An estimate is flagged where more of the policy than this is unsupported.
+    seed : int
+        Of folds, samples and resamples.
+    noise, theta_bound, delta : float, optional
+        Of the model's band; the first two are estimated where they are not given.
+    training_rows : {'refuse', 'allow'}
+        The rows that a policy was trained on overstate it. Where some were held out (``learn(..., holdout=)``) only those are
+        used, else the log is refused. 'allow' uses all rows, and marks every estimate as in-sample.
+    progress : callable, optional
+        Called as ``progress(done, total)``.
+    reward_model : {'linear', 'boosted'}
+        A boosted model is cross-fitted always; it is trained on a sample of 262,144 rows where there are more.
+    taught : str, optional
+        Deprecated name of `training_rows`.
+
+    Returns
+    -------
+    Evaluation
+        An estimate for each method, and why others cannot be used.
+
+    Raises
+    ------
+    SettingError
+        If an option is not allowed, the policy is not one, or its training rows cannot be told from the log's.
+
+    Examples
+    --------
+    >>> evaluate(log, policy, methods=["dr"], reward_range=(0, 1))["dr"]  # doctest: +SKIP
     """
+    if taught is not None:
+        warnings.warn("taught= is deprecated; use training_rows=", DeprecationWarning, stacklevel=2)
+        training_rows = taught
     _check(log, policy, interval, band)
-    _check_settings(taught, confidence, flag_mass, reward_model, clip)
+    _check_settings(training_rows, confidence, flag_mass, reward_model, clip)
     chosen = _methods(methods)
-    everything = _at_hand(log, policy, reward_model)
-    judging = judging_rows(everything, policy, taught)
-    settings = Settings(
+    rows = rows_of(log)
+    given = evaluation_rows(rows, policy, training_rows)
+    settings = EvaluationSettings(
         chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta, reward_model
     )
-    steps = Steps(progress, len(chosen) + (folds if "mlips" in chosen else 0))
-    material = _material(everything, judging, policy, settings, reward_range, steps)
-    limits = material.limits(confidence)
-    pending, unusable = _pending_all(material, judging, limits, flag_mass, steps, strict=methods is not None)
-    seen, known = material.reward_range, material.range_known
-    found, bounds = limits.found(), seen if known else (-np.inf, np.inf)
+    steps = ProgressCounter(progress, PASSES + len(chosen) + (folds if "mlips" in chosen else 0))
+    rewards = None if given.rows is rows else rewards_of(rows)
+    data = EvaluationData(given.rows, policy, settings, rewards, reward_range, steps)
+    limits = data.limits(confidence)
+    drafts, unusable = _drafts(data, given, limits, flag_mass, steps, strict=methods is not None)
+    seen, known = data.reward_range, data.range_known
+    found, bounds = limits.limits(), seen if known else (-np.inf, np.inf)
+    steps.finish()
     return Evaluation(
-        tuple(each.limited(found, seen, bounds) for each in pending),
+        tuple(each.limited(found, seen, bounds) for each in drafts),
         unusable,
-        judging.log.n_rows,
-        material.log.support.kind,
+        given.rows.n_rows,
+        data.header.support.kind,
         seen,
         reward_range is not None,
         reward_range is None and known,
-        material.logged_mean,
+        data.logged_mean,
         log.n_rows,
-        judging.held_out,
+        given.held_out,
     )
 
 
-def _at_hand(log: AnyLog, policy: Policy | np.ndarray, reward_model: str) -> AnyLog:
-    """The log with all its rows at once, where it has one block, or what is asked needs them; else as one that is walked."""
-    needs = {
-        "a policy as a table has a row for each of the log's; give one with probabilities(contexts)": isinstance(
-            policy, np.ndarray
-        ),
-        "reward_model='boosted' needs all rows at once; evaluate on log.sample(200_000) (--sample 200000), or on read_log(...)": (
-            reward_model == "boosted"
-        ),
-    }
-    for need, there in needs.items():
-        if there and isinstance(log, Log):
-            return log
-        if there:
-            raise SettingError(f"the log is a {type(log).__name__}, which is read in pieces: {need}")
-    rows = rows_of(log)
-    if not rows.whole:
-        return rows
-    return log if isinstance(log, Log) else next(rows.blocks())[1]
+@dataclass(frozen=True, eq=False)
+class EvaluationRows:
+    """The rows that a policy is evaluated on."""
+
+    rows: Rows
+    notes: tuple[str, ...] = ()
+    held_out: bool = False
+    in_sample: bool = False
 
 
-def _material(
-    everything: AnyLog,
-    judging: Judging,
-    policy: Policy | np.ndarray,
-    given: Settings,
-    reward_range: tuple[float, float] | None,
-    steps: Steps,
-) -> Material:
-    """What the estimates are made of: of all rows at once, or of several passes over them."""
-    log = judging.log
-    if isinstance(log, Log) and everything is not log:
-        log = _at_hand(log, policy, given.reward_model)
-    if not isinstance(log, Log):
-        from sparing.evaluation.walked import Walked
-
-        assert not isinstance(policy, np.ndarray)
-        return Walked(log, policy, given, everything, reward_range, steps)
-    rewards = rewards_of(everything)
-    of = Ingredients(
-        log,
-        policy,
-        reward_bounds(rewards, reward_range, given.interval),
-        given,
-        range_known=reward_range is not None or rewards.binary,
-        progress=steps.fold,
+def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str) -> EvaluationRows:
+    """All rows where the policy was trained on none of them, those held out where it was on some, else none: an error."""
+    known: Fingerprint | None = getattr(policy, "taught", None)
+    if known is None:
+        untrained = isinstance(policy, UniformPolicy | ConstantPolicy)
+        return EvaluationRows(rows, () if untrained else (UNKNOWN_ROWS,))
+    overlap = known.overlap(rows)
+    if overlap == "none":
+        return EvaluationRows(rows)
+    if training_rows == "allow":
+        sure = overlap == "some"
+        return EvaluationRows(
+            rows, ("these rows taught the policy" if sure else UNKNOWN_ROWS,), in_sample=sure
+        )
+    held, reason = _held_out(rows, known)
+    if held is not None:
+        note = f"judged on the {held.n_rows:,} of {rows.n_rows:,} rows that were held out when it was learnt"
+        return EvaluationRows(held, (note,), held_out=True)
+    if overlap == "unclear":
+        return EvaluationRows(rows, (UNKNOWN_ROWS,))
+    raise SettingError(
+        f"rows of this log are among the {known.rows:,} that taught the policy ({reason}): on them it looks "
+        "better than it is. Learn it again with a part held out (holdout=0.3), or evaluate it on another log; "
+        "training_rows='allow' evaluates all the same, and marks every estimate as in-sample"
     )
-    _ = of.target  # a policy that is no policy is refused, whatever the methods
-    return AtOnce(of)
+
+
+def _held_out(rows: Rows, known: Fingerprint) -> tuple[Rows | None, str]:
+    """The rows held out; None where there are none, or where it cannot be told which they were, and why."""
+    log: AnyLog = rows
+    if isinstance(rows, Memory) and known.split is not None and known.split.by == "row":
+        log = rows.log  # single rows are told apart by all of them
+    try:
+        held = rows_of(known.held_out(log))
+    except SettingError as error:
+        return None, str(error)
+    if not held.n_rows:
+        return None, "none of those held out is here"
+    return (BlocksInMemory(held) if rows.in_memory and not held.in_memory else held), ""
 
 
 @dataclass(frozen=True)
-class Pending:
-    """An estimate that only lacks its limits, and the places of those.
+class EstimateDraft:
+    """An estimate that only lacks its limits, and the indices of those.
 
-    plain: of its value's own ends (one place twice, mostly). bounds: of the support-aware ends. check: of an
-    estimate that its interval must hold too, with that one's value and sample.
+    plain: of its value's own ends (one index twice, mostly). bounds: of the support-aware ends. check: of an
+    estimate that its interval must contain too, with that one's value and sample.
     """
 
     estimate: Estimate
-    sample: Sample
+    sample: EffectiveSample
     plain: tuple[int, int]
     bounds: tuple[int, int] | None
-    check: tuple[int, float, Sample] | None
+    check: tuple[int, float, EffectiveSample] | None
 
     def limited(
         self,
@@ -171,7 +234,7 @@ class Pending:
         """
         value, level = self.estimate.value, self.estimate.confidence
 
-        def ends(low: float, high: float, value: float, sample: Sample) -> tuple[float, float]:
+        def ends(low: float, high: float, value: float, sample: EffectiveSample) -> tuple[float, float]:
             if self.estimate.interval == "bernstein":  # holds for every n as it is
                 return low, high
             return widened(low, high, value, sample=sample, reward_range=reward_range, confidence=level)
@@ -185,137 +248,151 @@ class Pending:
         outer: tuple[float | None, float | None] = (None, None)
         if self.bounds is not None:
             least, most = ends(found[self.bounds[0]][0], found[self.bounds[1]][1], value, self.sample)
-            outer = within(min(least, low), known), within(max(most, high), known)
+            outer = clamp(min(least, low), known), clamp(max(most, high), known)
         return replace(
             self.estimate,
-            value=within(value, known),
-            low=within(low, known),
-            high=within(high, known),
+            value=clamp(value, known),
+            low=clamp(low, known),
+            high=clamp(high, known),
             support_low=outer[0],
             support_high=outer[1],
         )
 
 
-def within(value: float, known: tuple[float, float]) -> float:
-    """The nearest number in a range."""
+def clamp(value: float, known: tuple[float, float]) -> float:
     return min(max(value, known[0]), known[1])
 
 
-def _pending_all(
-    material: Material, judging: Judging, limits: Limits, flag_mass: float, steps: Steps, *, strict: bool
-) -> tuple[list[Pending], dict[str, str]]:
+def _drafts(
+    data: EvaluationData,
+    given: EvaluationRows,
+    limits: Limits,
+    flag_mass: float,
+    steps: ProgressCounter,
+    *,
+    strict: bool,
+) -> tuple[list[EstimateDraft], dict[str, str]]:
     """The estimates of the methods that can be used, and why others cannot; `strict` raises instead."""
-    pending, unusable = [], {}
-    for name in material.given.methods:
+    drafts, unusable = [], {}
+    for name in data.settings.methods:
         try:
-            pending.append(_pending(name, material.figures(name), material, judging, limits, flag_mass))
+            drafts.append(_draft(name, data.summary(name), data, given, limits, flag_mass))
         except SparingError as error:
             if strict and not isinstance(error, MissingExtraError):
                 raise
             unusable[name] = str(error)
         steps.step()
-    return pending, unusable
+    return drafts, unusable
 
 
-def _pending(
-    name: str, figures: Figures, of: Material, judging: Judging, limits: Limits, flag_mass: float
-) -> Pending:
-    if not np.isfinite(figures.plain.value):
+def _draft(
+    name: str,
+    found: EstimatorSummary,
+    data: EvaluationData,
+    given: EvaluationRows,
+    limits: Limits,
+    flag_mass: float,
+) -> EstimateDraft:
+    if not np.isfinite(found.plain.value):
         raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
-    sample = _sample(figures, of, limits.confidence)
-    mass = None if figures.missing is None else float(np.clip(figures.missing, 0, 1))
+    sample = _sample(found, data, limits.confidence)
+    mass = None if found.missing is None else float(np.clip(found.missing, 0, 1))
     samples = [sample]
-    if figures.check is not None:
-        samples.append(_sample(figures.check, of, limits.confidence))
+    if found.check is not None:
+        samples.append(_sample(found.check, data, limits.confidence))
     refusal = next((each.refusal for each in samples if each.refusal), "")
     if limits.interval == "bernstein":  # holds for every n as it is
         refusal = ""
     estimate = Estimate(
         method=name,
-        value=figures.plain.value,
+        value=found.plain.value,
         low=np.nan,
         high=np.nan,
         support_low=None,
         support_high=None,
         unsupported_mass=mass,
-        clipped_mass=max(0.0, figures.clipped or 0.0),
+        clipped_mass=max(0.0, found.clipped or 0.0),
         effective_sample_size=sample.effective,
         interval=limits.interval,
         confidence=limits.confidence,
-        flagged=mass is None or mass + of.untried > flag_mass,
-        few_rows=sample.effective < FEW or min(each.effective for each in samples) < FEWEST,
+        flagged=mass is None or mass + data.unlogged_mass > flag_mass,
+        few_rows=sample.effective < FEW_ROWS or min(each.effective for each in samples) < MIN_ROWS,
         refused=bool(refusal),
-        untold=bool(refusal) and not min(each.effective for each in samples),
-        in_sample=judging.in_sample,
-        notes=(*judging.notes, *figures.notes, *_notes(figures, of, sample, refusal)),
+        unknown=bool(refusal) and not min(each.effective for each in samples),
+        in_sample=given.in_sample,
+        notes=(*given.notes, *found.notes, *_notes(found, data, sample, refusal)),
     )
-    own, ends = limits.add(figures.plain), figures.ends
+    own, ends = limits.add(found.plain), found.ends
     plain = (own, own) if ends is None else (limits.add(ends[0]), limits.add(ends[1]))
     bounds = None
-    if figures.missing is not None and not of.log.support.known and figures.missing <= 0:
+    if found.missing is not None and not data.header.support.known and found.missing <= 0:
         bounds = plain  # a mean weight above 1 is no negative mass: nothing is missing
-    elif figures.low is not None and figures.high is not None:
-        bounds = limits.add(figures.low), limits.add(figures.high)
+    elif found.low is not None and found.high is not None:
+        bounds = limits.add(found.low), limits.add(found.high)
     check = None
-    if figures.check is not None:
-        check = limits.add(figures.check.plain), figures.check.plain.value, samples[-1]
-    return Pending(estimate, sample, plain, bounds, check)
+    if found.check is not None:
+        check = limits.add(found.check.plain), found.check.plain.value, samples[-1]
+    return EstimateDraft(estimate, sample, plain, bounds, check)
 
 
-def _sample(figures: Figures, of: Material, confidence: float) -> Sample:
+def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) -> EffectiveSample:
     """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave.
 
     None is behind a policy that plays only what has no row, whatever a model makes of it.
     """
-    effective = figures.effective if of.untried < ALL else 0.0
-    expected = EXPECTED_OF_FEW if effective < FEW and not figures.model else EXPECTED
-    unseen = 0.0 if figures.lack is None else figures.lack.beyond_chance(expected)
-    error, lift = figures.fit
-    error *= float(stdtrit(of.given.folds - 1, (1 + confidence) / 2))
-    assumed = 0.0 if of.range_known or figures.model else _assumed(figures, unseen)
-    return Sample(effective, unseen, figures.filled, error, lift, assumed)
+    effective = found.effective if data.unlogged_mass < FULL_MASS else 0.0
+    expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.model else EXPECTED
+    unseen = 0.0 if found.deficit is None else found.deficit.beyond_chance(expected)
+    error, lift = found.fit
+    error *= float(stdtrit(data.n_folds - 1, (1 + confidence) / 2))
+    assumed = 0.0 if data.range_known or found.model else _assumed(found, unseen)
+    return EffectiveSample(effective, unseen, found.imputed, error, lift, assumed)
 
 
-def _assumed(figures: Figures, unseen: float) -> float:
+def _assumed(found: EstimatorSummary, unseen: float) -> float:
     """The share of a policy that counts with the range of rewards which are not the policy's.
 
     The range counts for what was not seen and for what clipping takes away. The rewards seen are the policy's too
     where its weights before clipping are of enough effective rows and add up to what they ought to.
     """
-    if figures.clipped is None or figures.whole is None:
+    if found.clipped is None or found.unclipped is None:
         return max(unseen, 0.0)
-    counted = max(0.0, figures.clipped) + abs(unseen)
-    effective, lack = figures.whole
-    if effective < FEWEST:
+    counted = max(0.0, found.clipped) + abs(unseen)
+    effective, deficit = found.unclipped
+    if effective < MIN_ROWS:
         return counted
-    return min(counted, max(lack.beyond_chance(), 0.0))
+    return min(counted, max(deficit.beyond_chance(), 0.0))
 
 
-def _notes(figures: Figures, of: Material, sample: Sample, refusal: str) -> Iterator[str]:
+def _notes(
+    found: EstimatorSummary, data: EvaluationData, sample: EffectiveSample, refusal: str
+) -> Iterator[str]:
     """What is to be said of an estimate."""
-    if figures.low is None:
+    if found.low is None:
         yield "the support is unknown: what this leaves out cannot be bounded"
-    if of.log.support.kind == "estimated":
+    if data.header.support.kind == "estimated":
         yield "support and propensities are estimated"
-    if of.untried > 0 and of.log.support.known:
+    if data.unlogged_mass > 0 and data.header.support.known:
         yield (
-            f"{of.untried:.1%} of the policy's mass is on actions that could have been logged but have no row: "
+            f"{data.unlogged_mass:.1%} of the policy's mass is on actions that could have been logged but have no row: "
             "no estimate here knows their rewards, and no interval counts them"
         )
-    elif of.untried > 0:
-        yield f"{of.untried:.1%} of the policy's mass is on actions that have no row: no estimate here knows their rewards"
+    elif data.unlogged_mass > 0:
+        yield f"{data.unlogged_mass:.1%} of the policy's mass is on actions that have no row: no estimate here knows their rewards"
     if refusal:
         yield f"no interval: {refusal}"
     if sample.fit_error > 0:
         yield f"propensities were fitted: their error, ±{sample.fit_error:.3g}, is in the interval"
-    if abs(sample.unseen) > UNSEEN and not refusal:
+    if abs(sample.unseen) > REPORTED_DEFICIT and not refusal:
         more = "less" if sample.unseen > 0 else "more"
         yield (
             f"the weights add up to {more} than they ought to, by {abs(sample.unseen):.1%} of the policy beyond chance: that part counts "
             "as unseen in the interval"
         )
-    if figures.model:
-        yield from of.linear_notes
+    if found.model and data.boosted_rows is not None:
+        yield f"the boosted reward model was trained on a sample of {data.boosted_rows:,} rows"
+    if found.model:
+        yield from data.linear_notes
 
 
 def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -> None:
@@ -326,6 +403,8 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
         raise SettingError(f"got a {type(policy).__name__}; expected a policy or a table (n, K): {hint}")
     if not log.n_rows:
         raise SettingError("the log has no rows; there is nothing to evaluate on")
+    if isinstance(policy, np.ndarray) and policy.shape != (log.n_rows, log.n_actions):
+        raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
     among("interval", interval, INTERVALS)
     among("band", band, ("range", "model"))
     if interval == "bernstein" and band == "model":
@@ -333,9 +412,9 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
 
 
 def _check_settings(
-    taught: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
+    training_rows: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
 ) -> None:
-    among("taught", taught, TAUGHT)
+    among("training_rows", training_rows, TRAINING_ROWS)
     share("confidence", confidence)
     share("flag_mass", flag_mass, zero=True, one=True)
     among("reward_model", reward_model, ("linear", "boosted"))

@@ -1,22 +1,36 @@
-"""A statistic as rows, and its confidence interval: in closed form, or by resampling the rows."""
+"""Confidence intervals of statistics of rows: in closed form or by resampling; widened by what the sample did not contain."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from sparing.errors import SettingError
+from sparing.log.sampling import row_keys
 
 INTERVALS = ("normal", "bootstrap", "block-bootstrap", "bernstein")
 
 BLOCKS = 1024
-"""Random blocks of rows in the block bootstrap; a sample no larger than this is resampled row by row."""
+"""Random blocks of rows in the block bootstrap."""
 
 RESAMPLES = 1000
 
-Recipe = tuple[int | float, int | float, int | float, float]
-"""Base, numerator and denominator, each the place of a column or a constant, and the factor of the ratio."""
+MIN_ROWS = 10
+"""With fewer effective rows there is no interval: it is infinite, or the range of the mean rewards where that is known."""
+
+FEW_ROWS = 30
+"""An estimate of fewer effective rows is marked."""
+
+EXPECTED, EXPECTED_OF_FEW = 2.0, 1.0
+"""Weights are expected to miss their known mean by as many standard errors as this; by fewer where there are few rows and no
+model imputes what they miss: the standard error of few weights ignores the large ones that did not occur."""
+
+MOST_ASSUMED = 0.5
+"""The share of a policy that may count with a range which was assumed from the rewards of another policy."""
+
+FLAT = 1e-9
+"""Limits closer than this share of the reward range say only that nothing varied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +48,6 @@ class Terms:
 
     @property
     def n(self) -> int:
-        """Rows."""
         return len(self.base)
 
     @property
@@ -51,7 +64,7 @@ class Terms:
         return float(self.numerator.sum() / total) if total > 0 else float("nan")
 
     def linearised(self) -> np.ndarray:
-        """Rows whose mean is the statistic and whose deviation is its, to first order (n,)."""
+        """Rows whose mean is the statistic and whose deviation is that of the statistic, to first order (n,)."""
         if self.numerator is None or self.denominator is None:
             return self.base
         ratio = self.ratio
@@ -63,37 +76,25 @@ class Terms:
         """That of the linearised rows."""
         return float(self.linearised().var(ddof=1))
 
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom that the rows leave to their variance: (Σe²)²/Σe⁴ − 1, e a row's deviation; 1 or more.
-
-        n − 1 where all deviations are of one size, few where a few rows make up the variance.
-        """
-        away = self.linearised() - self.value
-        largest = float(np.abs(away).max(initial=0))
-        if largest == 0:
-            return max(float(len(away)) - 1, 1.0)
-        squares = np.square(away / largest)
-        return max(float(squares.sum() ** 2 / (squares @ squares)) - 1, 1.0)
-
 
 @dataclass(frozen=True)
-class Summed:
-    """What is left of the terms of many rows when they are let go: what `Terms` says of itself, and how to resample it.
+class TermSummary:
+    """The sums of a statistic's rows: all that its limits need.
 
-    columns: the places of base, numerator and denominator among the sums of resamples; None where a term has none.
+    `freedom` are the degrees of freedom that the rows leave to their variance. `columns` are the indices of base, numerator
+    and denominator among the resampled sums; None where a term has none.
     """
 
     n: int
     value: float
     variance: float
     freedom: float
-    factor: float
-    span: float | None
-    columns: tuple[int, int | None, int | None]
+    factor: float = 1.0
+    span: float | None = None
+    columns: tuple[int, int | None, int | None] = (0, None, None)
 
 
-def closed_form(terms: Terms | Summed, interval: str, confidence: float) -> tuple[float, float]:
+def closed_form(terms: Terms | TermSummary, interval: str, confidence: float) -> tuple[float, float]:
     """value ± half: `normal`, half = z·sd/√n of the linearised rows; or `bernstein`, for bounded rows.
 
     Empirical Bernstein: half = sqrt(2·V·ln(4/α)/n) + 7·span·ln(4/α)/(3(n−1)).
@@ -111,128 +112,196 @@ def closed_form(terms: Terms | Summed, interval: str, confidence: float) -> tupl
     return terms.value - half, terms.value + half
 
 
-def stretch(terms: Terms | Summed, confidence: float) -> float:
-    """How many times farther out Student's limits are than the normal's, by the freedom of the terms."""
+def student_factor(freedom: float, confidence: float) -> float:
+    """How many times farther out Student's limits are than the normal's."""
     tail = (1 + confidence) / 2
-    return float(stdtrit(terms.freedom, tail) / ndtri(tail))
+    return float(stdtrit(freedom, tail) / ndtri(tail))
 
 
-def stretched(low: float, high: float, value: float, factor: float) -> tuple[float, float]:
-    """Limits at so many times their distance from the value, which they hold."""
+def scale_limits(low: float, high: float, value: float, factor: float) -> tuple[float, float]:
+    """Limits at so many times their distance from the value, which they contain."""
     return value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)
 
 
 class Limits:
-    """Two-sided limits of several statistics of the same n rows, by one of `INTERVALS`.
+    """Two-sided limits of statistics of the same n rows, by one of `INTERVALS`.
 
-    All but Bernstein's are stretched as Student's are, by the freedom that the rows leave.
-
-    Statistics are added one by one and what is not needed of them let go; a bootstrap then resamples the rows
-    once for all of them. The block bootstrap cuts more than `BLOCKS` rows into random blocks, which are
-    resampled whole; only the blocks' sums are kept.
+    All but Bernstein's are scaled as Student's are, by the freedom that the rows leave. `sums` (C + 1, RESAMPLES) are those of
+    every column in each resample and, last, of the rows taken; or those of the blocks of the block bootstrap, (C + 1, BLOCKS).
     """
 
-    def __init__(self, interval: str, confidence: float, rng: np.random.Generator) -> None:
-        self.interval, self.confidence, self._rng = interval, confidence, rng
-        self._found: list[tuple[float, float]] = []
-        self._block_of_row: np.ndarray | None = None
-        self._columns: list[np.ndarray] = []
-        self._recipes: list[Recipe] = []
-        self._stretches: list[tuple[float, float]] = []
-        self._n = 0
+    def __init__(self, interval: str, confidence: float, sums: np.ndarray, seed: int = 0) -> None:
+        self.interval, self.confidence = interval, confidence
+        self._sums, self._seed = sums, seed
+        self._added: list[TermSummary] = []
 
-    def add(self, terms: Terms | Summed) -> int:
-        """Take a statistic; returns its place in what is found."""
-        self._n = terms.n
-        if self._n < 2 or "bootstrap" not in self.interval:
-            low, high = closed_form(terms, self.interval, self.confidence)
-            sure = self.interval == "bernstein" or self._n < 2
-            factor = 1.0 if sure else stretch(terms, self.confidence)
-            self._found.append(stretched(low, high, terms.value, factor))
-            return len(self._found) - 1
-        self._stretches.append((terms.value, stretch(terms, self.confidence)))
-        self._recipes.append(self._recipe(terms))
-        return len(self._recipes) - 1
+    def add(self, terms: TermSummary) -> int:
+        """Take a statistic; returns the index of its limits."""
+        if self.interval == "bernstein":
+            closed_form(terms, self.interval, self.confidence)  # refuses terms that are not bounded
+        self._added.append(terms)
+        return len(self._added) - 1
 
-    def _recipe(self, terms: Any) -> Recipe:
-        above: int | float = 0.0
-        below: int | float = 1.0
-        if terms.numerator is not None and terms.denominator is not None:
-            above, below = self._column(terms.numerator), self._column(terms.denominator)
-        return self._column(terms.base), above, below, terms.factor
-
-    def found(self) -> list[tuple[float, float]]:
+    def limits(self) -> list[tuple[float, float]]:
         """The limits, in the order in which the statistics were added."""
-        if self._found:
-            return self._found
         tail = (1 - self.confidence) / 2
-        low, high = np.quantile(self.replicates(), [tail, 1 - tail], axis=1)
-        ends = zip(low.tolist(), high.tolist(), self._stretches, strict=True)
-        return [stretched(lower, upper, *how) for lower, upper, how in ends]
+        if not self._added or "bootstrap" not in self.interval or self._added[0].n < 2:
+            ends = [closed_form(terms, self.interval, self.confidence) for terms in self._added]
+        else:
+            low, high = np.quantile(self.replicates(), [tail, 1 - tail], axis=1)
+            ends = list(zip(low.tolist(), high.tolist(), strict=True))
+        if self.interval == "bernstein" or not ends or self._added[0].n < 2:
+            return ends
+        return [
+            scale_limits(*each, terms.value, student_factor(terms.freedom, self.confidence))
+            for each, terms in zip(ends, self._added, strict=True)
+        ]
 
     def replicates(self) -> np.ndarray:
-        """The statistics in each resample, (statistics, RESAMPLES).
-
-        A ratio is formed anew in each: its denominator varies too.
-        """
-        sums, taken = self._sums()
-
-        def total(column: int | float) -> np.ndarray:
-            return sums[column] if isinstance(column, int) else column * taken
-
-        values = np.empty((len(self._recipes), RESAMPLES))
-        for place, (base, above, below, factor) in enumerate(self._recipes):
-            parts = total(below)
-            ratio = np.divide(total(above), parts, where=parts > 0, out=np.zeros(RESAMPLES))
-            values[place] = total(base) / taken + factor * ratio
+        """The statistics in each resample, (statistics, RESAMPLES). A ratio is formed anew in each: its denominator varies too."""
+        sums = self._sums
+        if self.interval == "block-bootstrap":
+            sums = _resampled(sums, np.random.default_rng([self._seed, 21]))
+        taken = np.maximum(sums[-1], 1)
+        values = np.empty((len(self._added), RESAMPLES))
+        for place, terms in enumerate(self._added):
+            base, above, below = terms.columns
+            values[place] = sums[base] / taken
+            if above is not None and below is not None:
+                ratio = np.divide(sums[above], sums[below], where=sums[below] > 0, out=np.zeros(RESAMPLES))
+                values[place] += terms.factor * ratio
         return values
 
-    def _column(self, values: np.ndarray) -> int | float:
-        """The number of this column among those kept, or, where it is constant, its value as a float."""
-        if values[0] == values[-1] and (values == values[0]).all():
-            return float(values[0])
-        if self.interval == "block-bootstrap" and self._n > BLOCKS:
-            if self._block_of_row is None:
-                self._block_of_row = self._rng.integers(BLOCKS, size=self._n)
-            values = np.bincount(self._block_of_row, values, BLOCKS)
-        for number, kept in enumerate(self._columns):
-            if kept is values or (kept[0] == values[0] and np.array_equal(kept, values)):
-                return number
-        self._columns.append(values)
-        return len(self._columns) - 1
 
-    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Σ count·column (columns, RESAMPLES) and Σ count (RESAMPLES,) over the rows."""
-        if not self._columns:
-            return np.empty((0, RESAMPLES)), np.ones(RESAMPLES)
-        if self.interval == "bootstrap" and self._n > BLOCKS:
-            return poisson(np.array(self._columns), self._rng)
-        sizes = np.ones(self._n)
-        if self._block_of_row is not None:
-            sizes = np.bincount(self._block_of_row, minlength=BLOCKS).astype(float)
-        return resampled(np.array([*self._columns, sizes]), self._rng)
+def resample_sums(columns: np.ndarray, interval: str, seed: int, first_row: int) -> np.ndarray:
+    """Of a block's columns (C, n): their sums in each resample and the rows taken, (C + 1, RESAMPLES); or those of each
+    block of the block bootstrap, (C + 1, BLOCKS). Draws follow from the seed and the rows' numbers alone.
+    """
+    if interval == "bootstrap":
+        return _poisson(columns, np.random.default_rng([seed, 22, first_row]))
+    salt = row_keys(np.array([seed]))
+    numbers = row_keys(np.arange(first_row, first_row + columns.shape[1]))
+    block_of_row = (row_keys(numbers ^ salt) % np.uint64(BLOCKS)).astype(np.int64)
+    sums = [np.bincount(block_of_row, values, BLOCKS) for values in columns]
+    return np.array([*sums, np.bincount(block_of_row, minlength=BLOCKS)])
 
 
-def resampled(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over units drawn with replacement, of columns (C, units), and of the last of them, which are the units' rows."""
-    counts = _with_replacement(columns.shape[1], rng)
-    # Not a matrix product: BLAS may round differently with another number of threads.
-    sums = np.einsum("bn,cn->cb", counts, columns)
-    return sums[:-1], sums[-1]
-
-
-def _with_replacement(units: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each resample takes each unit, (RESAMPLES, units)."""
-    drawn = rng.integers(units, size=(RESAMPLES, units)) + units * np.arange(RESAMPLES)[:, None]
-    return np.bincount(drawn.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units)
-
-
-def poisson(columns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Every replicate takes every row Poisson(1) times, columns (C, n)."""
-    from sparing.evaluation import resampling_kernels as kernels
+def _poisson(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Every replicate takes every row Poisson(1) times."""
+    from sparing.evaluation import resampling_kernels as kernels  # Numba: closed-form intervals do without
 
     tiles = -(-RESAMPLES // kernels.TILE)
     states = rng.integers(2**64, size=(2, tiles, kernels.LANES), dtype=np.uint64)
-    sums = kernels.replicate_sums(columns, states)
-    joined = sums.transpose(1, 0, 2).reshape(len(columns) + 1, -1)[:, :RESAMPLES]
-    return joined[:-1], joined[-1]
+    sums = kernels.replicate_sums(np.ascontiguousarray(columns), states)
+    return sums.transpose(1, 0, 2).reshape(len(columns) + 1, -1)[:, :RESAMPLES]
+
+
+def _resampled(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Sums (C, RESAMPLES) over blocks drawn with replacement, of columns (C, BLOCKS)."""
+    drawn = rng.integers(BLOCKS, size=(RESAMPLES, BLOCKS)) + BLOCKS * np.arange(RESAMPLES)[:, None]
+    counts = np.bincount(drawn.ravel(), minlength=RESAMPLES * BLOCKS).reshape(RESAMPLES, BLOCKS)
+    # Not a matrix product: BLAS may round differently with another number of threads.
+    return np.einsum("bn,cn->cb", counts, columns)
+
+
+def distinct_columns(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
+    """The columns that differ, and the index of each column among them."""
+    kept: list[np.ndarray] = []
+    places: list[int] = []
+    for values in columns:
+        for place, known in enumerate(kept):
+            if known is values or (known[0] == values[0] and np.array_equal(known, values)):
+                places.append(place)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(values)
+    return kept, places
+
+
+@dataclass(frozen=True)
+class EffectiveSample:
+    """The rows behind an estimate, as its weights leave them.
+
+    Attributes
+    ----------
+    effective : float
+        (Σw)²/Σw².
+    unseen : float
+        The mass of the policy that the weights lack beyond chance; below 0 where they have too much.
+    imputed : bool
+        Whether that mass counts with what the rest earns (SNIPS) or with a model (DR), not with 0 (IPS).
+    fit_error, fit_lift : float
+        Half a width and a bias that fitted propensities bring.
+    assumed : float
+        The share of the policy that counts with a range of mean rewards which is only that of the rewards seen, though these
+        are hardly the policy's, and no model stands in.
+    """
+
+    effective: float
+    unseen: float = 0.0
+    imputed: bool = True
+    fit_error: float = 0.0
+    fit_lift: float = 0.0
+    assumed: float = 0.0
+
+    @property
+    def refusal(self) -> str:
+        """Why there can be no interval; empty where there can."""
+        if not self.effective:
+            return "the policy never plays what was logged, so that nothing can be told of what it earns"
+        if self.effective < MIN_ROWS:
+            return f"fewer than {MIN_ROWS} effective rows, too few to tell how far off the value may be"
+        if self.assumed > MOST_ASSUMED:
+            return (
+                f"{self.assumed:.0%} of the policy would count with the range of the rewards seen, which are not the policy's. Give the "
+                "range of mean rewards (reward_range)"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class WeightDeficit:
+    """What weights are short of, 1 − u_i − w_i, over the rows: its mean, whose expectation is 0, and the standard error."""
+
+    mean: float
+    error: float
+
+    def beyond_chance(self, expected: float = EXPECTED) -> float:
+        """The mean where it is more than so many standard errors from 0, else 0.
+
+        Where weights have a heavy tail, the largest are seldom in the log: the mean is then well above 0, far beyond a standard
+        error that ignores them too.
+        """
+        return self.mean if abs(self.mean) > expected * self.error else 0.0
+
+
+def widened(
+    low: float,
+    high: float,
+    value: float,
+    *,
+    sample: EffectiveSample,
+    reward_range: tuple[float, float],
+    confidence: float,
+) -> tuple[float, float]:
+    """Limits that count what the sample did not contain; infinite where they are refused.
+
+    Where nothing varied, m effective rows may have missed an event with a chance of 1 − (α/2)^(1/m), about 3.7/m at
+    95 %: the rule of three, for both sides.
+    """
+    if sample.refusal:
+        return -np.inf, np.inf
+    (least, most), gone = reward_range, abs(sample.unseen)
+    below, above = max(value - least, 0.0), max(most - value, 0.0)
+    if high - low <= FLAT * (most - least):
+        rare = 1 - ((1 - confidence) / 2) ** (1 / sample.effective)
+        low, high = low - rare * below, high + rare * above
+    if sample.fit_error or sample.fit_lift:
+        low = value - np.hypot(value - low, sample.fit_error) - abs(sample.fit_lift)
+        high = value + np.hypot(high - value, sample.fit_error) + abs(sample.fit_lift)
+    if not sample.imputed:
+        below, above = max(-least, 0.0), max(most, 0.0)
+        if sample.unseen < 0:
+            below, above = above, below
+    return low - gone * below, high + gone * above

@@ -1,5 +1,6 @@
 """What `evaluate` answers: an estimate for each method, and words for them all."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,8 @@ class Estimate:
     that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
     beyond it; the support-aware interval counts it too. few_rows: fewer than 30 effective rows. refused: there is no interval, for a reason
     that `notes` name (fewer than 10 effective rows, or a range of mean rewards that was only assumed): its ends are infinite, or those
-    of the known range. untold: the policy never plays what was logged, so that the value is what the method makes of nothing, and is not
-    printed. in_sample: the rows taught the policy, so that the value is too high and no interval of it holds.
+    of the known range. unknown (`untold` in JSON): the policy never plays what was logged, so that the value is what the method makes of
+    nothing, and is not printed. in_sample: the rows taught the policy, so that the value is too high and no interval of it holds.
     """
 
     method: str
@@ -44,18 +45,24 @@ class Estimate:
     flagged: bool
     few_rows: bool = False
     refused: bool = False
-    untold: bool = False
+    unknown: bool = False
     in_sample: bool = False
     notes: tuple[str, ...] = ()
 
+    @property
+    def untold(self) -> bool:
+        """Deprecated name of `unknown`."""
+        warnings.warn("Estimate.untold is deprecated; use unknown", DeprecationWarning, stacklevel=2)
+        return self.unknown
+
     def to_dict(self) -> dict[str, Any]:
-        """The estimate as plain values."""
-        return asdict(self)
+        """The estimate as plain values; `unknown` is called `untold` there, as in earlier versions."""
+        return {{"unknown": "untold"}.get(name, name): value for name, value in asdict(self).items()}
 
     @property
     def shown(self) -> str:
         """The value for people."""
-        return "unknown" if self.untold else f"{self.value:.4g}"
+        return "unknown" if self.unknown else f"{self.value:.4g}"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -157,7 +164,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation as plain values."""
-        return asdict(self)
+        return asdict(self) | {"estimates": tuple(each.to_dict() for each in self.estimates)}
 
     def to_frame(self) -> "pandas.DataFrame":
         """The estimates as a pandas frame, a row a method, a column for each field of `Estimate` but its notes."""

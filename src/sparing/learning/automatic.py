@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from sparing.engines.engine import ProgressCounter
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.evaluation.intervals import Terms, closed_form
 from sparing.learning import unseen
 from sparing.learning.choosing import CONFIDENCE, reward_model, support_aware_terms
-from sparing.learning.material import Progress, Request, gather
+from sparing.learning.material import Request, gather
 from sparing.learning.nonlinear import boosted_policy, boosted_rewards, reward_weights, stacked_policy
 from sparing.log import Log
 from sparing.model.boosting import Boosted
-from sparing.model.crossfitting import context_folds, errors_up_to_scale
+from sparing.model.crossfitting import Folds, errors_up_to_scale
 from sparing.policies.policy import Policy, best_actions, one_hot
 from sparing.policies.tables import KnownSupport
 from sparing.policies.voting import VotingPolicy
@@ -100,7 +101,7 @@ def _learnt(request: Request, trial: "Trial | None", name: str) -> Any:
     if method in TREES and trial is not None and trial.model is not None:
         policy = TREES[method](request, gather(request, method, "logged"), trial.model)
     else:
-        policy = METHODS[method](replace(request, progress=Progress()))
+        policy = METHODS[method](replace(request, progress=ProgressCounter()))
     return policy if method == name else replace(policy, support=_likely(request.log))
 
 
@@ -209,10 +210,13 @@ def _held_out_table(request: Request, name: str) -> np.ndarray:
     from sparing.learning.methods import METHODS
 
     log = gather(request, "auto", "logged").log
-    fold_of = context_folds(log, min(request.folds, log.n_contexts), request.seed)
+    fold_of = Folds.of(log, request.folds, request.seed).assign_folds(log)
     table = np.empty((log.n_rows, log.n_actions))
     for fold in np.unique(fold_of):
-        held, part = fold_of == fold, replace(request, log=log.take(fold_of != fold), progress=Progress())
+        held, part = (
+            fold_of == fold,
+            replace(request, log=log.take(fold_of != fold), progress=ProgressCounter()),
+        )
         table[held] = METHODS[name](part).probabilities(log.contexts[held])
     return table
 
@@ -242,7 +246,7 @@ def _likely(log: Log) -> KnownSupport:
 def _held_out_support(request: Request) -> np.ndarray:
     """What each context is likely to support, as other contexts teach it, (n, K)."""
     log = request.log
-    fold_of = context_folds(log, min(request.folds, log.n_contexts), request.seed)
+    fold_of = Folds.of(log, request.folds, request.seed).assign_folds(log)
     allowed = np.empty((log.n_rows, log.n_actions), dtype=bool)
     for fold in np.unique(fold_of):
         held = fold_of == fold

@@ -8,14 +8,14 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.evaluation.estimators import ips
-from sparing.evaluation.ingredients import Ingredients
 from sparing.evaluation.intervals import Terms, closed_form
+from sparing.evaluation.rows import GlobalQuantities, RowQuantities
 from sparing.learning.material import Material, Request
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.assumptions import positive
 from sparing.model.crossfitting import (
-    context_folds,
+    Folds,
     errors_up_to_scale,
     fitted_rewards,
     reward_parameters,
@@ -47,7 +47,7 @@ def support_aware_terms(table: np.ndarray, log: Log, lowest: float) -> Terms:
     u_i is the policy's mass on unsupported actions. Where the support is unknown it is replaced by
     1 − w_i, which has the same mean: E[w_i | x_i] is the mass that π has on the support.
     """
-    bound = ips(Ingredients(log, table, reward_range=(lowest, lowest))).low
+    bound = ips(RowQuantities(log, table, GlobalQuantities((lowest, lowest)))).low
     assert bound is not None
     return bound
 
@@ -149,7 +149,7 @@ def crossfitted_scores(log: Log, ridge: Any, request: Request) -> np.ndarray:
 def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
     """Folds by context, fewer where contexts are few; None where there is only one context."""
     contexts = log.n_contexts
-    return None if contexts < 2 else context_folds(log, min(folds, contexts), seed)
+    return None if contexts < 2 else Folds.of(log, folds, seed).assign_folds(log)
 
 
 def grid(**options: tuple[Any, Iterable[float]]) -> list[Setting]:

@@ -1,12 +1,12 @@
 """What an offline learner learns from: a log, what its policy may do in each row, what the log could do."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from sparing.engines.engine import ProgressCounter
 from sparing.errors import LogError
 from sparing.log import Log, Support
 from sparing.policies.policy import SupportModel
@@ -26,21 +26,6 @@ ROUNDING = 1e-12
 Within = Literal["supported", "logged"]
 
 
-@dataclass
-class Progress:
-    """Tells a caller's function how many of all steps are done."""
-
-    report: Callable[[int, int], None] | None = None
-    done: int = 0
-    total: int = 1
-
-    def step(self) -> None:
-        """One more is done."""
-        self.done += 1
-        if self.report is not None:
-            self.report(self.done, self.total)
-
-
 @dataclass(frozen=True, eq=False)
 class Request:
     """A log, or the header of one that is walked, and the options that every method shares."""
@@ -50,7 +35,7 @@ class Request:
     support: Any = None
     reward_range: tuple[float, float] | None = None
     folds: int = FOLDS
-    progress: Progress = field(default_factory=Progress)
+    progress: ProgressCounter = field(default_factory=ProgressCounter)
 
     def __post_init__(self) -> None:
         whole("seed", self.seed)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sparing.engines.engine import ProgressCounter
 from sparing.errors import LogError, SettingError
 from sparing.learning import objectives, walked
 from sparing.learning.automatic import auto
@@ -25,7 +26,7 @@ from sparing.learning.choosing import (
     grid,
     reward_model,
 )
-from sparing.learning.material import Material, Progress, Request, gather
+from sparing.learning.material import Material, Request, gather
 from sparing.learning.nonlinear import boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, maximise
 from sparing.log import Log
@@ -326,7 +327,7 @@ def learn(
             f"method {method!r} has no option {unknown[0]!r}; it takes {', '.join((*SHARED, *own))}"
         )
     shared = {name: options.pop(name) for name in SHARED if name in options}
-    steps, scored = Progress(progress), options.get("score") == "support-aware"
+    steps, scored = ProgressCounter(progress), options.get("score") == "support-aware"
     if isinstance(log, Rows):
         _check_walked(log, method, scored=scored)
     rows = rows_of(log)

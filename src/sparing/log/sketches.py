@@ -40,6 +40,18 @@ class Values:
                 return cls(keys[order], counts[order])._cut()
         return cls(*np.unique(bits, return_counts=True))._cut()
 
+    @classmethod
+    def within(cls, values: np.ndarray, low: np.ndarray, high: np.ndarray) -> "Values":
+        """Those of an array (n,) that lie in intervals of bits, as `brackets` gives them.
+
+        Values between two intervals count as the upper end of the one before, those below all as 0: the order stays.
+        """
+        bits = (values + 0.0).view(np.uint64)
+        place = np.searchsorted(low, bits, side="right") - 1
+        return cls.of(
+            np.where(place < 0, 0, np.minimum(bits, high[place])).astype(np.uint64).view(np.float64)
+        )
+
     def __add__(self, other: "Values") -> "Values":
         shift = max(self.shift, other.shift)
         one, two = (each._shifted(shift) for each in (self, other))
@@ -80,15 +92,25 @@ class Values:
 
     def quantiles(self, shares: np.ndarray) -> np.ndarray:
         """The quantiles at these shares: those of all numbers, as NumPy interpolates them."""
+        t, below, above = self._ranked(shares)
+        low, high = self.numbers[below], self.numbers[above]
+        # As NumPy: from the nearer end, so that both ends are met exactly.
+        near = low + (high - low) * t
+        return np.where(t >= 0.5, high - (high - low) * (1 - t), near)
+
+    def brackets(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Intervals of bits, their lower and upper ends ascending, which have the numbers that the quantiles lie between."""
+        _, below, above = self._ranked(shares)
+        low = self.keys[np.unique([below, above])] << np.uint64(self.shift)
+        return low, low | np.uint64((1 << self.shift) - 1)
+
+    def _ranked(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How far each quantile lies from its lower to its upper neighbour, and the indices of their keys."""
         ends, total = np.cumsum(self.counts), int(self.counts.sum())
         places = np.asarray(shares) * (total - 1)
         below = np.floor(places).astype(np.int64)
         above = np.minimum(below + 1, total - 1)
-        low, high = (self.numbers[np.searchsorted(ends, at, side="right")] for at in (below, above))
-        t = places - below
-        # As NumPy: from the nearer end, so that both ends are met exactly.
-        near = low + (high - low) * t
-        return np.where(t >= 0.5, high - (high - low) * (1 - t), near)
+        return places - below, *(np.searchsorted(ends, at, side="right") for at in (below, above))
 
 
 def _starts(keys: np.ndarray) -> np.ndarray:

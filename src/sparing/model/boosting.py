@@ -10,7 +10,7 @@ from scipy.special import logit
 
 from sparing.errors import MissingExtraError, require
 from sparing.log import Log
-from sparing.model.crossfitting import context_folds, errors_up_to_scale
+from sparing.model.crossfitting import Folds, errors_up_to_scale
 from sparing.model.trees import Trees
 
 LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20
@@ -59,18 +59,21 @@ class Boosted:
 def boost(
     log: Log,
     *,
-    folds: int = 5,
+    folds: int | Folds = 5,
     seed: int = 0,
     rounds: Sequence[int] = ROUNDS,
     purpose: str = "a boosted reward model",
 ) -> Boosted:
-    """The boosted reward model of a log: its rounds chosen on held-out contexts, then learnt from all rows."""
-    if log.n_contexts < 2:  # nothing to hold out, and nothing to split
+    """The boosted reward model of a log: its rounds chosen on held-out contexts, then learnt from all rows.
+
+    `folds` are a number, or those of a longer log of which the rows are a sample.
+    """
+    if not isinstance(folds, Folds) and log.n_contexts < 2:  # nothing to hold out, and nothing to split
         trees = grow(log, min(rounds), binary=log.binary, seed=seed, purpose=purpose)
         return Boosted(trees, (trees,), np.zeros(log.n_rows, dtype=np.int64), min(rounds))
-    folds = min(folds, log.n_contexts)
-    fold_of = context_folds(log, folds, seed)
-    parts, binary = [log.take(fold_of != fold) for fold in range(folds)], log.binary
+    folds = folds if isinstance(folds, Folds) else Folds.of(log, folds, seed)
+    fold_of, binary = folds.assign_folds(log), log.binary
+    parts = [log.take(fold_of != fold) for fold in range(folds.count)]
     best, most_tried = None, 0
     for batch in ([few for few in rounds if few <= EARLY], [many for many in rounds if many > EARLY]):
         if not batch or (best is not None and best.rounds < most_tried):
