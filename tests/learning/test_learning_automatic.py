@@ -18,9 +18,8 @@ from sparing.log import Log, Support
 from sparing.model import boosting
 from sparing.model.crossfitting import fitted_rewards, reward_parameters, stacking_weights
 from sparing.model.statistics import Statistics
-from sparing.policies.boosted import BoostedPolicy, StackedPolicy
-from sparing.policies.policy import sample, softmax
-from sparing.policies.tables import KnownSupport
+from sparing.policies.policy import BoostedPolicy, StackedPolicy, sample, softmax
+from sparing.policies.support import KnownSupport
 
 QUICK = {"candidates": ("greedy", "ipw-logistic", "boosted")}
 

@@ -12,9 +12,9 @@ from sparing.learning.automatic import Trial, _held_out_support, _limit, _terms,
 from sparing.learning.material import Request
 from sparing.learning.unseen import counted, informed, judged_rows, straight
 from sparing.log import Log
+from sparing.policies.files import load_policy, save_policy
 from sparing.policies.policy import sample
-from sparing.policies.saving import load_policy, save_policy
-from sparing.policies.tables import KnownSupport
+from sparing.policies.support import KnownSupport
 from sparing.simulation import LinearWorld, draw_log
 
 LINEAR = ("greedy", "pessimistic", "ipw-logistic")
@@ -135,9 +135,9 @@ def test_counting_is_right_on_average_where_the_model_is():
 def test_new_contexts_support_what_the_logs_own_teach():
     log, truth = half_planes()
     fresh = np.random.default_rng(5).normal(size=(4000, 4))
-    model = KnownSupport.fixed(log.counts > 0, 4).learnt(log)
+    model = KnownSupport.fixed(log.counts > 0, 4).with_learned_lines(log)
     assert (model(fresh) == truth(fresh)).mean() > 0.97
-    whole = KnownSupport.of(log).learnt(log)
+    whole = KnownSupport.of(log).with_learned_lines(log)
     np.testing.assert_array_equal(whole(log.contexts), log.support.mask())  # those of the log are known
     np.testing.assert_array_equal(whole(fresh), model(fresh))
 
@@ -149,12 +149,12 @@ def test_where_sets_follow_nothing_all_is_supported():
     mask[~mask.any(axis=1), 0] = True
     mu = mask / mask.sum(axis=1, keepdims=True)
     log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=3000), distribution=mu, action_names=range(6))
-    assert KnownSupport.of(log).learnt(log)(rng.normal(size=(2000, 4))).mean() > 0.999
+    assert KnownSupport.of(log).with_learned_lines(log)(rng.normal(size=(2000, 4))).mean() > 0.999
 
 
 def test_a_set_is_never_empty_and_never_has_what_was_not_logged():
     log, _ = half_planes()
-    model = KnownSupport.fixed(np.array([False, True, True, True, True, False]), 4).learnt(log)
+    model = KnownSupport.fixed(np.array([False, True, True, True, True, False]), 4).with_learned_lines(log)
     far = 50 * np.random.default_rng(1).normal(size=(3000, 4))
     found = model(far)
     assert found.any(axis=1).all()
@@ -221,7 +221,8 @@ def test_auto_follows_the_model_where_the_support_says_nothing():
 def test_a_policy_that_is_kept_to_the_support_is_saved_with_it(tmp_path):
     log, _ = sharp(1500)
     policy = replace(
-        learn(log, "greedy"), support=KnownSupport.fixed(log.counts > 0, log.n_features).learnt(log)
+        learn(log, "greedy"),
+        support=KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log),
     )
     save_policy(policy, tmp_path / "kept.policy")
     again, fresh = load_policy(tmp_path / "kept.policy"), np.random.default_rng(2).normal(size=(500, 5))
@@ -235,7 +236,7 @@ def test_lines_of_another_size_are_refused(tmp_path):
     with pytest.raises(SettingError, match="lines of shape"):
         replace(KnownSupport.fixed(np.ones(3, dtype=bool), 2), lines=np.zeros((3, 2)))
     log, _ = sharp(800)
-    kept = KnownSupport.fixed(log.counts > 0, log.n_features).learnt(log)
+    kept = KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
     kept.lines[0, 0] = np.nan
     with pytest.raises((SettingError, FileError), match="lines"):
         save_policy(replace(learn(log, "greedy"), support=kept), tmp_path / "wrong.policy")
@@ -248,6 +249,6 @@ def test_a_context_has_no_part_in_what_it_is_taken_to_support():
     mask[:, 0] = True
     mu = mask / mask.sum(axis=1, keepdims=True)
     log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=90), distribution=mu, action_names=range(4))
-    by_heart = KnownSupport.fixed(log.counts > 0, 40).learnt(log)(x)
+    by_heart = KnownSupport.fixed(log.counts > 0, 40).with_learned_lines(log)(x)
     assert (by_heart == mask)[:, 1:].mean() > 0.7
     assert (_held_out_support(Request(log)) == mask)[:, 1:].mean() < 0.6  # half of them by chance

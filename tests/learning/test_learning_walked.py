@@ -12,7 +12,7 @@ from sparing.log.rows import Filtered, Memory
 from sparing.model import streaming
 from sparing.model.crossfitting import errors_up_to_scale
 from sparing.model.statistics import Statistics
-from sparing.policies.fingerprint import Fingerprint, Part, row_hashes
+from sparing.policies.fingerprint import SplitFilter, TrainingFingerprint, row_hashes
 
 RIDGES = (1.0, 0.1, 10.0, 100.0)
 
@@ -260,7 +260,7 @@ def test_a_fingerprint_is_that_of_all_rows_at_once(short_blocks, scanned):
     for log in (made(), made(contexts=3, noise=0.0), made(5000, 1)):
         sketch, counts = np.unique(row_hashes(log), return_counts=True)
         for each in (log, scanned(log)):
-            found = Fingerprint.of(each)
+            found = TrainingFingerprint.of(each)
             assert found.rows == log.n_rows
             assert np.array_equal(found.sketch, sketch[:256])
             assert np.array_equal(found.counts, counts[:256])
@@ -277,7 +277,7 @@ def test_progress_counts_to_the_end(short_blocks):
 def test_rows_that_are_sifted_stay_cut_as_they_were(short_blocks, scanned):
     log = made(ids=True)
     policy = sparing.learn(log, "greedy", holdout=0.3)
-    part = Part(policy.taught.split)
+    part = SplitFilter(policy.taught.split)
     rows = Filtered(Memory(log), part)
     assert rows.cut == Memory(log).cut
     assert not Filtered(Memory(log), part, 100).whole

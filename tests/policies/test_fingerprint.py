@@ -9,9 +9,9 @@ import sparing
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import Log, blocks
+from sparing.policies import files
 from sparing.policies import fingerprint as module
-from sparing.policies import saving
-from sparing.policies.fingerprint import SKETCH, Fingerprint, Split, row_hashes
+from sparing.policies.fingerprint import SKETCH, Split, TrainingFingerprint, row_hashes
 
 
 def continuous(n=3000, seed=0, names=("a", "b", "c")):
@@ -64,31 +64,31 @@ def test_hashes_are_uniform():
 
 def test_the_sketch_is_the_smallest_distinct_hashes_with_their_counts():
     log = continuous(2000).take(np.random.default_rng(3).integers(0, 2000, 6000))
-    found = Fingerprint.of(log)
+    found = TrainingFingerprint.of(log)
     values, counts = np.unique(row_hashes(log), return_counts=True)
     assert np.array_equal(found.sketch, values[:SKETCH])
     assert np.array_equal(found.counts, counts[:SKETCH])
-    few = Fingerprint.of(discrete())
+    few = TrainingFingerprint.of(discrete())
     assert len(few.sketch) == 48
     assert few.counts.sum() == few.rows == 5000
 
 
 def test_overlap_with_rows_that_are_their_own():
     log = continuous(20_000)
-    whole, half = Fingerprint.of(log), Fingerprint.of(log.take(slice(0, 10_000)))
+    whole, half = TrainingFingerprint.of(log), TrainingFingerprint.of(log.take(slice(0, 10_000)))
     assert whole.overlap(log) == half.overlap(log) == "some"
     assert half.overlap(log.take(slice(10_000, None))) == "none"
     assert half.overlap(log.take(slice(9_000, None))) == "some"
     assert whole.overlap(continuous(20_000, seed=1)) == "none"
     assert whole.overlap(log.take(slice(0, 1000))) == "some"  # a small part of what taught it
-    assert Fingerprint.of(log.take(slice(0, 0))).overlap(log) == "none"
+    assert TrainingFingerprint.of(log.take(slice(0, 0))).overlap(log) == "none"
     assert whole.overlap(log.take(slice(0, 1))) in ("some", "unclear")
 
 
 def test_values_that_repeat_are_no_proof():
     log = discrete()
-    assert Fingerprint.of(log).overlap(discrete(seed=1)) == "unclear"
-    assert Fingerprint.of(log).overlap(log.take(np.random.default_rng(0).permutation(5000))) == "some"
+    assert TrainingFingerprint.of(log).overlap(discrete(seed=1)) == "unclear"
+    assert TrainingFingerprint.of(log).overlap(log.take(np.random.default_rng(0).permutation(5000))) == "some"
 
 
 @pytest.mark.parametrize("ids", [None, "whole", "text"])
@@ -164,8 +164,8 @@ def test_a_learnt_policy_knows_its_rows(tmp_path):
 
 def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
     policy = sparing.learn(continuous(), "greedy")
-    header, arrays = saving._encoded(policy, "", False)
-    archive.write(tmp_path / "old", saving.KIND, 1, {"policy": header}, arrays)
+    header, arrays = files._encoded(policy, "", False)
+    archive.write(tmp_path / "old", files.KIND, 1, {"policy": header}, arrays)
     old = sparing.load_policy(tmp_path / "old")
     assert old.taught is None
     assert np.array_equal(old.theta, policy.theta)
@@ -179,9 +179,9 @@ def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
 )
 def test_a_damaged_fingerprint_is_refused(change, tmp_path):
     sparing.save_policy(sparing.learn(continuous(), "greedy"), tmp_path / "policy")
-    header, arrays = archive.read(tmp_path / "policy", saving.KIND, saving.VERSION)
+    header, arrays = archive.read(tmp_path / "policy", files.KIND, files.VERSION)
     header["policy"]["taught"] |= change
-    archive.write(tmp_path / "bad", saving.KIND, saving.VERSION, json.loads(json.dumps(header)), arrays)
+    archive.write(tmp_path / "bad", files.KIND, files.VERSION, json.loads(json.dumps(header)), arrays)
     with pytest.raises(FileError):
         sparing.load_policy(tmp_path / "bad")
 
@@ -195,9 +195,9 @@ def test_a_holdout_that_leaves_nothing_is_refused(holdout):
 def test_a_sketch_must_ascend():
     hashes = np.array([5, 3], dtype=np.uint64)
     with pytest.raises(SettingError, match="ascend"):
-        Fingerprint(2, hashes, np.ones(2, dtype=np.int64))
+        TrainingFingerprint(2, hashes, np.ones(2, dtype=np.int64))
     with pytest.raises(SettingError, match="64-bit"):
-        Fingerprint(2, hashes.astype(float), np.ones(2, dtype=np.int64))
+        TrainingFingerprint(2, hashes.astype(float), np.ones(2, dtype=np.int64))
     assert module.SKETCH == 256
 
 
@@ -229,7 +229,7 @@ def test_an_overlap_is_counted_block_by_block(monkeypatch):
         np.concatenate([log.rewards[:1500], other.rewards[:1500]]),
         action_names=log.action_names,
     )
-    taught, few = Fingerprint.of(log), Fingerprint.of(discrete())
+    taught, few = TrainingFingerprint.of(log), TrainingFingerprint.of(discrete())
     for rows in (131_072, 256):
         monkeypatch.setattr(blocks, "BATCH_ROWS", rows)
         found = [taught.overlap(each) for each in (log, other, half)]

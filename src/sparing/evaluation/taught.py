@@ -6,7 +6,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log.rows import AnyLog, Memory
-from sparing.policies.fingerprint import Fingerprint
+from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 
 TAUGHT = ("refuse", "allow")
@@ -27,7 +27,7 @@ class Judging:
 
 def judging_rows(log: AnyLog, policy: Policy | np.ndarray, taught: str) -> Judging:
     """All rows where none of them taught the policy, those held out where some did, else none: an error."""
-    known: Fingerprint | None = getattr(policy, "taught", None)
+    known: TrainingFingerprint | None = getattr(policy, "taught", None)
     if known is None:
         untaught = isinstance(policy, UniformPolicy | ConstantPolicy)
         return Judging(log, () if untaught else (UNKNOWN,))
@@ -50,7 +50,7 @@ def judging_rows(log: AnyLog, policy: Policy | np.ndarray, taught: str) -> Judgi
     )
 
 
-def _held_out(log: AnyLog, known: Fingerprint) -> tuple[AnyLog | None, str]:
+def _held_out(log: AnyLog, known: TrainingFingerprint) -> tuple[AnyLog | None, str]:
     """The rows held out; None where there are none, or where it cannot be told which they were, and why."""
     if isinstance(log, Memory) and known.split is not None and known.split.by == "row":
         log = log.log  # single rows are told apart by all of them

@@ -16,8 +16,8 @@ from sparing.log import Log
 from sparing.model.boosting import Boosted
 from sparing.model.crossfitting import context_folds, errors_up_to_scale
 from sparing.policies.policy import Policy, best_actions, one_hot
-from sparing.policies.tables import KnownSupport
-from sparing.policies.voting import VotingPolicy
+from sparing.policies.support import KnownSupport
+from sparing.policies.policy import VotingPolicy
 
 TREES: dict[str, Callable[..., Policy]] = {"boosted": boosted_policy, "stacked": stacked_policy}
 """Those that share one boosted reward model."""
@@ -236,7 +236,7 @@ def _varies(log: Log) -> bool:
 
 def _likely(log: Log) -> KnownSupport:
     """The logged actions that a context is likely to support."""
-    return KnownSupport.fixed(log.counts > 0, log.n_features).learnt(log)
+    return KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
 
 
 def _held_out_support(request: Request) -> np.ndarray:

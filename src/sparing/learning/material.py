@@ -10,7 +10,7 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log import Log, Support
 from sparing.policies.policy import SupportModel
-from sparing.policies.tables import KnownSupport, given_support, log_support
+from sparing.policies.support import KnownSupport, user_support, log_support
 from sparing.settings import reward_range as known_range
 from sparing.settings import whole
 
@@ -121,14 +121,14 @@ def gather(request: Request, method: str, within: Within) -> Material:
             f"estimate them with sparing.estimate_support(log) (--estimate-support), or use {' or '.join(WITHOUT_PROPENSITIES)}"
         )
     if request.support is not None:
-        given = given_support(log, request.support)
+        given = user_support(log, request.support)
         if log.support.kind != "exact":
             sets = np.packbits(given(log.contexts), axis=1)
             log = replace(log, support=Support("exact", log.n_rows, log.n_actions, sets))
         return Material(log, given)
     if within == "supported":
         model, note = log_support(log, method)
-        return Material(log, model.among(log.counts > 0), (note, *never(log.counts)))
+        return Material(log, model.restricted_to(log.counts > 0), (note, *never(log.counts)))
     return Material(log, KnownSupport.fixed(log.counts > 0, log.n_features), never(log.counts))
 
 

@@ -36,7 +36,7 @@ from sparing.model.statistics import Statistics
 from sparing.policies.fingerprint import Fingerprint, Part, Split
 from sparing.policies.pi_plus import pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
-from sparing.policies.tables import KnownSupport, TablePolicy
+from sparing.policies.support import KnownSupport, TablePolicy
 from sparing.settings import among, number, whole
 
 BASELINES = (0.0, -0.7, 0.7)

@@ -12,7 +12,7 @@ from sparing.log import Log
 from sparing.model.boosting import ROUNDS, Boosted, boost
 from sparing.model.crossfitting import reward_parameters, stacking_weights
 from sparing.model.statistics import Statistics
-from sparing.policies.boosted import BoostedPolicy, StackedPolicy
+from sparing.policies.policy import BoostedPolicy, StackedPolicy
 from sparing.policies.policy import GreedyPolicy, softmax
 from sparing.settings import whole
 

@@ -25,7 +25,7 @@ from sparing.model.statistics import Statistics
 from sparing.model.streaming import Sums
 from sparing.policies.fingerprint import Sketch, Split
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, SupportModel
-from sparing.policies.tables import KnownSupport, support_model
+from sparing.policies.support import KnownSupport, support_model
 from sparing.settings import among
 
 
