@@ -9,11 +9,10 @@ from scipy import stats
 import sparing
 from sparing.errors import SettingError
 from sparing.evaluation import whole
-from sparing.evaluation.facts import FoldSums, others
 from sparing.log import Log
 from sparing.log.moments import Powers
 from sparing.log.rows import Memory
-from sparing.model.crossfitting import block_folds
+from sparing.model.crossfitting import Folds, FoldSums, leave_one_fold_out
 from sparing.policies.policy import ConstantPolicy
 
 ROWS, ACTIONS, FEATURES = 1500, 4, 3
@@ -269,8 +268,9 @@ def test_intervals_of_several_blocks_cover(interval, small):
 
 def test_no_context_is_judged_by_a_model_that_has_seen_it(small):
     log = drawn("propensities")
-    fold_of = block_folds(log, 3, 7, whole=False)
-    parts = [block_folds(block, 3, 7, whole=False) for _, block in Memory(log).blocks()]
+    folds = Folds.of(log, 3, 7)
+    fold_of = folds.assign_folds(log)
+    parts = [folds.assign_folds(block) for _, block in Memory(log).blocks()]
     assert np.array_equal(np.concatenate(parts), fold_of)
     groups = log.groups
     assert all(len(np.unique(fold_of[groups == group])) == 1 for group in range(log.n_contexts))
@@ -278,7 +278,9 @@ def test_no_context_is_judged_by_a_model_that_has_seen_it(small):
     for fold in range(3):
         odd = np.where(fold_of == fold, 1e9, log.rewards)
         other = Log.from_arrays(log.contexts, log.actions, odd, action_names=log.action_names)
-        known, moved = (others(Memory(each).fold(FoldSums(Memory(each), 3, 7))) for each in (log, other))
+        known, moved = (
+            leave_one_fold_out(Memory(each).fold(FoldSums(Memory(each), folds))) for each in (log, other)
+        )
         assert np.array_equal(known[fold].response, moved[fold].response)
         assert not np.array_equal(known[fold - 1].response, moved[fold - 1].response)
         assert known[fold].n_rows == (fold_of != fold).sum()
@@ -386,7 +388,7 @@ def test_methods_that_cannot_be_used_say_why(small):
     log = drawn("propensities", contexts=1)
     found = sparing.evaluate(log, Leaning())
     assert set(found.unusable) >= {"cab", "mlips", "aipw"}
-    assert "one of 5 folds" in found.unusable["aipw"]
+    assert "folds=5" in found.unusable["aipw"]
     with pytest.raises(SettingError, match="folds=1"):
         sparing.evaluate(drawn("propensities"), Leaning(), methods=["aipw"], folds=1)
     with pytest.raises(SettingError, match=r"clip=0\.5"):

@@ -171,14 +171,14 @@ def test_repeats_of_a_context_are_held_out_together():
 
 def test_the_ridge_is_the_one_with_the_least_held_out_error():
     """Against refitting by hand, fold by fold, row by row."""
-    from sparing.model.crossfitting import context_folds
+    from sparing.model.crossfitting import Folds
 
     rng = np.random.default_rng(1)
     contexts, actions = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)
     rewards = contexts @ rng.normal(size=4) + 3 * rng.normal(size=60)
     log = make(contexts, actions, rewards, np.full(60, 1 / 3), np.ones((60, 3), dtype=bool))
     ridges = (0.01, 1.0, 10.0, 100.0)
-    fold_of = context_folds(log, 3, 5)
+    fold_of = Folds.of(log, 3, 5).assign_folds(log)
     errors = []
     for ridge in ridges:
         error = 0.0

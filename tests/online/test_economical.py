@@ -3,7 +3,6 @@
 import itertools
 import math
 import os
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters
 from reference.worth import expected, psi
 from sparing.errors import SettingError
-from sparing.log.reservoir import SIZE, Reservoir, sampled
 from sparing.online.engine import worth
 from sparing.simulation import LinearWorld, draw_log, simulate
 
@@ -340,23 +338,6 @@ def test_a_budget_finds_its_price_and_is_kept():
         assert trace.calls[-1] <= budget
         assert f"at most {budget} calls" in learner.guarantee
     assert prices[0] > prices[1] > prices[2] > 0
-
-
-def test_the_sample_of_contexts_does_not_depend_on_the_way_it_is_read():
-    contexts = np.random.default_rng(0).random((1000, 3))
-    whole = sampled(contexts)
-    assert whole.shape == (SIZE, 3)
-    assert len(np.unique(whole[:, 0])) == SIZE
-    parts = []
-    for start in (700, 0, 350):
-        part = Reservoir(3)
-        for first in range(start, start + (300 if start == 700 else 350), 50):
-            part.offer(first, 50, lambda places, first=first: contexts[first + places])
-        parts.append(part)
-    assert np.array_equal(reduce(Reservoir.merged, parts).contexts, whole)
-    assert sorted(sampled(contexts[:50])[:, 0]) == sorted(contexts[:50, 0])
-    # Means of a uniform sample: within four standard errors of those of all rows.
-    assert np.allclose(whole.mean(axis=0), contexts.mean(axis=0), atol=4 * contexts.std() / math.sqrt(SIZE))
 
 
 def test_a_summary_starts_the_same_learner(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import sparing
 from sparing.errors import SettingError
 from sparing.log import Log, blocks
-from sparing.log.reservoir import sampled
+from sparing.log.sampling import sample_contexts
 from sparing.model.lack_of_fit import fit_sentence
 from sparing.model.supported import top
 from sparing.online.beginning import Walked
@@ -83,7 +83,7 @@ def test_one_block_is_as_ever(tmp_path, name):
 def test_the_contexts_to_come_are_those_of_all_rows(short_blocks, tmp_path):
     log = made()
     found = Walked.of(scanned(log, tmp_path))
-    assert np.array_equal(found.reservoir, sampled(log.contexts))
+    assert np.array_equal(found.reservoir, sample_contexts(log.contexts))
     assert found.fit.n_rows == 2048
     assert found.n_rows == 3000
 

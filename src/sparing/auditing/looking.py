@@ -12,7 +12,8 @@ from sparing.auditing.measuring import Measures, Measuring
 from sparing.auditing.overlap import Doing
 from sparing.log import Log
 from sparing.log.context_index import SMALL
-from sparing.log.rows import Memory, Rows, Sample
+from sparing.log.rows import Memory, Rows
+from sparing.log.sampling import RowSample
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.statistics import Statistics
 from sparing.model.streaming import Sums
@@ -62,7 +63,7 @@ def look(rows: Rows, rare: float, seed: int) -> Look:
         Sums(rows),
     ]
     if not (short and isinstance(rows, Memory)):
-        wanted.append(Sample(rows.header, rows.n_rows, size, seed))
+        wanted.append(RowSample(rows.header, rows.n_rows, size, seed))
     facts, sums, *sampled = rows.fold(Together(*wanted))
     sums = replace(sums, encoder=rows.encoder.digest)
     if not sampled:

@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.evaluation.ingredients import Ingredients, Model, Settings
 from sparing.log import Log
-from sparing.model.crossfitting import PropensityFit, block_folds
+from sparing.model.crossfitting import Folds, PropensityFit
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.policies.policy import Policy
 
@@ -27,6 +27,7 @@ class Shared:
     reward_range: tuple[float, float]
     given: Settings
     cap: float | SparingError | None = None
+    folds: Folds | SparingError | None = None
     theta: np.ndarray | None = None
     fold_theta: np.ndarray | SparingError | None = None
     levers: dict[bool, np.ndarray] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Block(Ingredients):
     @cached_property
     def fold_of(self) -> np.ndarray:
         """The fold of each row, by its context alone."""
-        return block_folds(self.log, self.given.folds, self.given.seed, whole=False)
+        return had(self.shared.folds).assign_folds(self.log)
 
     @cached_property
     def cross_fitted(self) -> Model:

@@ -1,21 +1,13 @@
 """What `evaluate` must know of a whole log before it weighs a single row, gathered block by block."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from sparing.evaluation.block import Block, Shared
 from sparing.evaluation.ingredients import Ingredients
 from sparing.log import Log
-from sparing.log.rows import Rows
 from sparing.log.sketches import Values
-from sparing.log.support import Support
-from sparing.log.walking import Statistic
-from sparing.model.crossfitting import block_folds
-from sparing.model.statistics import Statistics
-from sparing.model.streaming import Sums
 from sparing.policies.policy import Policy
 
 
@@ -65,43 +57,8 @@ class Facts:
         )
 
 
-class FoldSums(Statistic[Log, tuple[Any, ...]]):
-    """The per-action sums of each fold's rows; contexts are in folds by their hashes."""
-
-    def __init__(self, rows: Rows, folds: int, seed: int) -> None:
-        self.sums, self.folds, self.seed = Sums(rows), folds, seed
-
-    def zero(self) -> tuple[Any, ...]:
-        """No rows."""
-        return tuple(self.sums.zero() for _ in range(self.folds))
-
-    def update(self, state: tuple[Any, ...], block: Log, first_row: int) -> tuple[Any, ...]:
-        """Each fold has its rows of the block."""
-        if self.folds == 1:
-            return (self.sums.update(state[0], block, first_row),)
-        fold_of = block_folds(block, self.folds, self.seed, whole=False)
-        plain = replace(block, support=Support.unknown(block.n_rows, block.n_actions), context_ids=None)
-        return tuple(
-            self.sums.update(part, plain.take(fold_of == fold), first_row) for fold, part in enumerate(state)
-        )
-
-    def finish(self, state: tuple[Any, ...]) -> tuple[Statistics, ...]:
-        """The sums of a leaf."""
-        return tuple(self.sums.finish(part) for part in state)
-
-    def merge(self, one: tuple[Statistics, ...], other: tuple[Statistics, ...]) -> tuple[Statistics, ...]:
-        """Fold by fold."""
-        return tuple(self.sums.merge(*parts) for parts in zip(one, other, strict=True))
-
-
 def band_worth(policy: Policy, shared: Shared, block: Log, first_row: int) -> np.ndarray:
     """What the policy's unsupported mass may be worth by the linear model's band: Σ of the least and of the most, (2,)."""
     outside = Block(block, policy, shared, first_row).unsupported
     assert outside is not None
     return np.array([outside.low.sum(), outside.high.sum()])
-
-
-def others(sums: Sequence[Statistics]) -> list[Statistics]:
-    """For each fold the sums of all rows outside it."""
-    zero = Statistics.zero(sums[0].n_actions, sums[0].n_features)
-    return [sum((*sums[:fold], *sums[fold + 1 :]), zero) for fold in range(len(sums))]

@@ -10,7 +10,7 @@ from sparing.errors import LogError
 from sparing.log import Log
 from sparing.model.assumptions import Assumptions
 from sparing.model.boosting import boost
-from sparing.model.crossfitting import PropensityFit, fit_propensities, held_out_sums
+from sparing.model.crossfitting import Folds, PropensityFit, fit_propensities
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
@@ -172,7 +172,9 @@ class Ingredients:
                 self.log, folds=self.given.folds, seed=self.given.seed, purpose="reward_model='boosted'"
             )
             return Model(self, lambda rows: trees.held_out(contexts, rows))
-        fold_of, others = held_out_sums(self.log, self.given.folds, self.given.seed)
+        folds = Folds.of(self.log, self.given.folds, self.given.seed)
+        fold_of = folds.assign_folds(self.log)
+        others = (Statistics.of(self.log.take(fold_of != fold)) for fold in range(folds.count))
         theta = np.array([ridge_regression(sums, self.given.ridge) for sums in others])
         return Model(self, lambda rows: np.einsum("ij,ikj->ik", contexts[rows], theta[fold_of[rows]]))
 

@@ -12,7 +12,7 @@ from sparing.evaluation.estimators import ESTIMATORS, Parts
 from sparing.evaluation.intervals import BLOCKS, Terms, poisson
 from sparing.log import Log
 from sparing.log.moments import Powers
-from sparing.log.reservoir import keys_of
+from sparing.log.sampling import row_keys
 from sparing.log.walking import Statistic
 from sparing.policies.policy import Policy
 
@@ -231,9 +231,9 @@ class SpreadGathered(Statistic[Log, Spread]):
                 np.array(kept), np.random.default_rng([self.shared.given.seed, 22, first_row])
             )
             return sums[places], taken
-        salt = keys_of(np.array([self.shared.given.seed], dtype=np.uint64))
-        numbers = keys_of(np.arange(first_row, first_row + rows, dtype=np.uint64))
-        block_of_row = (keys_of(numbers ^ salt) % np.uint64(BLOCKS)).astype(np.int64)
+        salt = row_keys(np.array([self.shared.given.seed]))
+        numbers = row_keys(np.arange(first_row, first_row + rows))
+        block_of_row = (row_keys(numbers ^ salt) % np.uint64(BLOCKS)).astype(np.int64)
         sums = np.array([np.bincount(block_of_row, values, BLOCKS) for values in kept])
         return sums[places], np.bincount(block_of_row, minlength=BLOCKS).astype(float)
 

@@ -7,21 +7,27 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sparing.errors import SettingError, SparingError
-from sparing.evaluation.block import Shared
-from sparing.evaluation.facts import Facts, FoldSums, band_worth, others
+from sparing.errors import SparingError
+from sparing.evaluation.block import Shared, had
+from sparing.evaluation.facts import Facts, band_worth
 from sparing.evaluation.ingredients import Ingredients, Settings
 from sparing.log import Log
-from sparing.log.rows import Rewards, Rows, Sample
+from sparing.log.rows import Rewards, Rows
+from sparing.log.sampling import RowSample, SampleState
 from sparing.log.walking import Statistic, Together, Total
-from sparing.model.crossfitting import PropensityFit, block_folds, fit_propensities
+from sparing.model.crossfitting import (
+    Folds,
+    FoldSums,
+    PropensityFit,
+    fit_propensities,
+    leave_one_fold_out,
+)
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.model.streaming import Sums
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
-from sparing.settings import whole
 
 MODELLED = ("dm", "dr", "sndr", "cab")
 """Methods in which the reward model of all rows speaks."""
@@ -44,11 +50,16 @@ class Gathered:
     sums: Statistics | None
     fold_sums: tuple[Statistics, ...] | None
     sample: Log | None
+    sampled: SampleState | None
+    parts: Folds | SparingError | None
 
     @classmethod
     def of(cls, rows: Rows, policy: Policy, given: Settings) -> "Gathered":
         """Walk the rows once."""
         asked = set(given.methods)
+        folds = None
+        if asked & {"aipw", "mlips"}:
+            folds = _tried(lambda: Folds.of(rows, given.folds, given.seed))
         wanted: dict[str, Statistic[Log, Any]] = {
             "facts": Total(
                 partial(
@@ -59,12 +70,12 @@ class Gathered:
         }
         if asked & set(MODELLED) or given.band == "model":
             wanted["sums"] = Sums(rows)
-        if "aipw" in asked and given.folds >= 2:
-            wanted["fold_sums"] = FoldSums(rows, given.folds, given.seed)
+        if "aipw" in asked and isinstance(folds, Folds):
+            wanted["fold_sums"] = FoldSums(rows, folds)
         if asked & {*MODELLED, "aipw", "mlips"}:
             wide = max(rows.n_actions, rows.n_features)
             size = min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // wide))
-            wanted["sample"] = Sample(rows.header, rows.n_rows, size, given.seed)
+            wanted["sample"] = RowSample(rows.header, rows.n_rows, size, given.seed)
         told: tuple[Any, ...] = rows.fold(Together(*wanted.values()))
         found = dict(zip(wanted, told, strict=True))
         sample = found.get("sample")
@@ -77,6 +88,8 @@ class Gathered:
             found.get("sums"),
             found.get("fold_sums"),
             None if sample is None else sample.log(),
+            sample,
+            folds,
         )
 
     @property
@@ -109,6 +122,7 @@ class Gathered:
             reward_range,
             given,
             cap=None if self.log.propensities is None else self._cap(),
+            folds=self.parts,
             fold_theta=_tried(self._fold_theta) if "aipw" in asked else None,
             ellipsoids=_tried(self._ellipsoids) if given.band == "model" else None,
             fit=_tried(lambda: self._fit(progress)) if "mlips" in asked else None,
@@ -150,17 +164,18 @@ class Gathered:
         return self.given.ellipsoids(self.sums)
 
     def _fold_theta(self) -> np.ndarray:
-        whole("folds", self.folds, least=2)
+        had(self.parts)
         assert self.fold_sums is not None
-        _check_folds(np.array([sums.n_rows for sums in self.fold_sums]))
-        return np.array([ridge_regression(sums, self.given.ridge) for sums in others(self.fold_sums)])
+        return np.array(
+            [ridge_regression(sums, self.given.ridge) for sums in leave_one_fold_out(self.fold_sums)]
+        )
 
     def _fit(self, progress: Callable[[int, int], None] | None) -> tuple[PropensityFit, tuple[float, float]]:
+        folds, tried = had(self.parts), self.facts.counts > 0
         assert self.sample is not None
-        sample, folds, seed = self.sample, self.folds, self.given.seed
-        whole("folds", folds, least=2)
-        _check_folds(np.bincount(block_folds(sample, folds, seed, whole=False), minlength=folds))
-        fit = fit_propensities(sample, folds=folds, seed=seed, progress=progress, tried=self.facts.counts > 0)
+        assert self.sampled is not None
+        sample, keys = self.sample, self.sampled.keys[self.sampled.kept]
+        fit = fit_propensities(sample, folds=folds, progress=progress, tried=tried, keys=keys)
         target = Ingredients(sample, self.policy, (0.0, 0.0)).target
         error = fit.error_of(target * sample.rewards)
         return fit.of_rows(self.log, np.empty(0, dtype=np.int64)), error
@@ -172,12 +187,3 @@ def _tried(make: Callable[[], Value]) -> Value | SparingError:
         return make()
     except SparingError as error:
         return error
-
-
-def _check_folds(rows: np.ndarray) -> None:
-    """Refuse folds of so many rows, (F,), where one has them all: no model could be learnt without it."""
-    if rows.max() == rows.sum():
-        raise SettingError(
-            f"all contexts fall into one of {len(rows)} folds: they are too few to be parted. Give another seed=..., or use a "
-            "method that is not cross-fitted"
-        )

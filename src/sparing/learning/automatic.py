@@ -14,7 +14,7 @@ from sparing.learning.material import Progress, Request, gather
 from sparing.learning.nonlinear import boosted_policy, boosted_rewards, reward_weights, stacked_policy
 from sparing.log import Log
 from sparing.model.boosting import Boosted
-from sparing.model.crossfitting import context_folds, errors_up_to_scale
+from sparing.model.crossfitting import Folds, errors_up_to_scale
 from sparing.policies.policy import Policy, best_actions, one_hot
 from sparing.policies.support import KnownSupport
 from sparing.policies.policy import VotingPolicy
@@ -209,7 +209,7 @@ def _held_out_table(request: Request, name: str) -> np.ndarray:
     from sparing.learning.methods import METHODS
 
     log = gather(request, "auto", "logged").log
-    fold_of = context_folds(log, min(request.folds, log.n_contexts), request.seed)
+    fold_of = Folds.of(log, request.folds, request.seed).assign_folds(log)
     table = np.empty((log.n_rows, log.n_actions))
     for fold in np.unique(fold_of):
         held, part = fold_of == fold, replace(request, log=log.take(fold_of != fold), progress=Progress())
@@ -242,7 +242,7 @@ def _likely(log: Log) -> KnownSupport:
 def _held_out_support(request: Request) -> np.ndarray:
     """What each context is likely to support, as other contexts teach it, (n, K)."""
     log = request.log
-    fold_of = context_folds(log, min(request.folds, log.n_contexts), request.seed)
+    fold_of = Folds.of(log, request.folds, request.seed).assign_folds(log)
     allowed = np.empty((log.n_rows, log.n_actions), dtype=bool)
     for fold in np.unique(fold_of):
         held = fold_of == fold

@@ -15,7 +15,7 @@ from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
 from sparing.model.assumptions import positive
 from sparing.model.crossfitting import (
-    context_folds,
+    Folds,
     errors_up_to_scale,
     fitted_rewards,
     reward_parameters,
@@ -149,7 +149,7 @@ def crossfitted_scores(log: Log, ridge: Any, request: Request) -> np.ndarray:
 def folds_or_none(log: Log, folds: int, seed: int) -> np.ndarray | None:
     """Folds by context, fewer where contexts are few; None where there is only one context."""
     contexts = log.n_contexts
-    return None if contexts < 2 else context_folds(log, min(folds, contexts), seed)
+    return None if contexts < 2 else Folds.of(log, folds, seed).assign_folds(log)
 
 
 def grid(**options: tuple[Any, Iterable[float]]) -> list[Setting]:

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.evaluation.facts import FoldSums, others
 from sparing.learning.choosing import RIDGES, Setting, chosen_by, grid, said
 from sparing.learning.material import ROUNDING, Request, never
 from sparing.log import Log
 from sparing.log.rows import Rewards, Rows
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.assumptions import Assumptions
-from sparing.model.crossfitting import block_folds, reward_parameters
+from sparing.model.crossfitting import ContextKeys, Folds, FoldSums, leave_one_fold_out, reward_parameters
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.model.streaming import Sums
@@ -36,9 +35,10 @@ def greedy(
     settings = grid(ridge=(ridge, RIDGES))
     among("score", score, ("argmax", "squared-error"))
     request.progress.total = 2 + (len(settings) > 1)
-    folds = request.folds if len(settings) > 1 else 1
     light = rows.lean()
-    wanted = Together(FoldSums(light, folds, request.seed), Sketch(rows.action_names), Total(Rewards.of))
+    keys = light.fold(ContextKeys(request.seed)) if len(settings) > 1 else ()
+    folds = Folds.from_keys(keys, request.folds, request.seed) if len(keys) > 1 else None
+    wanted = Together(FoldSums(light, folds), Sketch(rows.action_names), Total(Rewards.of))
     parts, taught, rewards = light.fold(wanted)
     request.progress.step()
     sums = sum(parts[1:], parts[0])
@@ -47,7 +47,7 @@ def greedy(
     how: tuple[str, ...] = ()
     if len(settings) > 1:
         middle = rewards.total / rows.n_rows
-        chosen, how = _chosen_ridge(light, request, settings, parts, middle, to_rank=score == "argmax")
+        chosen, how = _chosen_ridge(light, folds, settings, parts, middle, to_rank=score == "argmax")
         request.progress.step()
     theta, priority = reward_parameters(sums, chosen["ridge"]), request.priority
     policy = GreedyPolicy(rows.action_names, theta, priority, model, "greedy", notes + how)
@@ -86,14 +86,14 @@ def lower_limits(
 
 
 class _Models(NamedTuple):
-    """Parameters by setting and held-out fold, (settings, folds, K, d), and the seed that made the folds."""
+    """Parameters by setting and held-out fold, (settings, folds, K, d), and the folds."""
 
     theta: np.ndarray
-    seed: int
+    folds: Folds
 
     def predicted(self, block: Log) -> np.ndarray:
         """Each row's reward, as models predict it that have not seen its context, (settings, n)."""
-        fold_of = block_folds(block, self.theta.shape[1], self.seed, whole=False)
+        fold_of = self.folds.assign_folds(block)
         each = (theta[fold_of, block.actions] for theta in self.theta)
         return np.array([np.einsum("nd,nd->n", theta, block.contexts) for theta in each])
 
@@ -159,7 +159,7 @@ class _Gain(Statistic[Log, tuple[int, float, float]]):
 
 def _chosen_ridge(
     rows: Rows,
-    request: Request,
+    folds: Folds | None,
     settings: Sequence[Setting],
     parts: Sequence[Statistics],
     middle: float,
@@ -167,18 +167,21 @@ def _chosen_ridge(
     to_rank: bool,
 ) -> tuple[Setting, tuple[str, ...]]:
     """As `choose_ridge` has it, by sums of each fold, the mean reward being about `middle`."""
-    if sum(part.n_rows > 0 for part in parts) < 2:
+    if folds is None:
         return settings[0], (
             f"all contexts are in one fold, none to hold out: {said(settings[0])} taken unseen",
         )
-    theta = [[reward_parameters(sums, setting["ridge"]) for sums in others(parts)] for setting in settings]
-    models = _Models(np.array(theta), request.seed)
+    theta = [
+        [reward_parameters(sums, setting["ridge"]) for sums in leave_one_fold_out(parts)]
+        for setting in settings
+    ]
+    models = _Models(np.array(theta), folds)
     sums = rows.fold(Total(partial(_errors, models, middle)))
     best, how = int(np.argmin(sums[:, 0])), "squared error"
     lines = [_Line.of(each, rows.n_rows, middle) for each in sums]
     first = int(np.argmin([line.error for line in lines]))
     if to_rank and first != best:
-        both = _Models(models.theta[[best, first]], models.seed)
+        both = _Models(models.theta[[best, first]], folds)
         many, mean, squares = rows.fold(_Gain(both, (lines[best], lines[first])))
         if mean > np.sqrt(squares / (many - 1) / many):
             best, how = first, "squared error up to shift and scale"

@@ -14,7 +14,7 @@ from sparing.log.blocks import Blocks, Cut
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.log import Log
-from sparing.log.reservoir import keys_of
+from sparing.log.sampling import RowSample
 from sparing.log.support import SupportBuilder
 from sparing.log.walking import Leaves, Statistic, Total
 
@@ -100,7 +100,7 @@ class Rows(ABC):
 
     def sample(self, rows: int, seed: int = 0) -> Log:
         """A random part of the rows, in order, as a log in memory: the same part wherever they lie."""
-        return self.fold(Sample(self.header, self.n_rows, rows, seed)).log()
+        return self.fold(RowSample(self.header, self.n_rows, rows, seed)).log()
 
     def read(self) -> Log:
         """All rows, as a log in memory."""
@@ -129,6 +129,9 @@ class Memory(Rows):
         """Without a copy."""
         for rows in Blocks(0, self.n_rows, self.cut.block):
             yield rows.start, self.log.part(rows)
+
+    def sample(self, rows: int, seed: int = 0) -> Log:
+        return self.log if rows >= self.n_rows else super().sample(rows, seed)
 
     def read(self) -> Log:
         """It is there."""
@@ -224,8 +227,8 @@ def rows_of(log: AnyLog) -> Rows:
 
 def joined(header: Log, parts: Sequence[Log]) -> Log:
     """Logs of one table as one log."""
-    if not parts:
-        return header
+    if len(parts) < 2:
+        return parts[0] if parts else header
     support = SupportBuilder(header.n_actions, kind=header.support.kind)
     for part in parts if header.support.known else ():
         chances = part.support.distribution()
@@ -274,56 +277,3 @@ class Rewards:
 def rewards_of(log: AnyLog) -> Rewards:
     """Those of a log with rows, in memory or walked."""
     return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(Total(Rewards.of))
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """Rows with the smallest keys: the keys (m,) and numbers (m,) of rows, and logs that hold them, in order."""
-
-    header: Log
-    size: int
-    keys: np.ndarray
-    numbers: np.ndarray
-    parts: tuple[Log, ...]
-
-    @property
-    def kept(self) -> np.ndarray:
-        """Which of them are the sample, in the log's order, (size,)."""
-        return np.sort(np.argsort(self.keys, kind="stable")[: self.size])
-
-    def log(self) -> Log:
-        """The rows in the log's order."""
-        whole = joined(self.header, self.parts)
-        return whole if len(self.keys) <= self.size else whole.take(self.kept)
-
-
-class Sample(Statistic[Log, Sampled]):
-    """A random part of the rows: those with the smallest of keys that follow from a row's number and the seed alone.
-
-    So many rows have small enough keys, but for chance: a few more are kept until all are seen.
-    """
-
-    def __init__(self, header: Log, rows: int, size: int, seed: int = 0) -> None:
-        self.header, self.size = header, size
-        self.salt = keys_of(np.array([seed], dtype=np.uint64)) if seed else np.zeros(1, dtype=np.uint64)
-        expected = size + 6 * np.sqrt(size) + 6
-        self.reach = None if expected >= rows else np.uint64(expected / rows * 2**64)
-
-    def zero(self) -> Sampled:
-        """No rows yet."""
-        return Sampled(self.header, self.size, np.empty(0, np.uint64), np.empty(0, np.int64), ())
-
-    def update(self, state: Sampled, block: Log, first_row: int) -> Sampled:
-        """With those of a block whose keys are small enough."""
-        numbers = np.arange(first_row, first_row + block.n_rows)
-        keys = keys_of(numbers.astype(np.uint64) ^ self.salt)
-        if self.reach is not None:
-            near = np.flatnonzero(keys < self.reach)
-            keys, numbers, block = keys[near], numbers[near], block.take(near)
-            block = replace(block, support=block.support.compact())
-        return self.merge(state, Sampled(self.header, self.size, keys, numbers, (block,)))
-
-    def merge(self, one: Sampled, other: Sampled) -> Sampled:
-        """Those of both."""
-        keys, numbers = np.append(one.keys, other.keys), np.append(one.numbers, other.numbers)
-        return Sampled(one.header, one.size, keys, numbers, (*one.parts, *other.parts))

@@ -10,7 +10,7 @@ from scipy.special import logit
 
 from sparing.errors import MissingExtraError, require
 from sparing.log import Log
-from sparing.model.crossfitting import context_folds, errors_up_to_scale
+from sparing.model.crossfitting import Folds, errors_up_to_scale
 from sparing.model.trees import Trees
 
 LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20
@@ -68,8 +68,8 @@ def boost(
     if log.n_contexts < 2:  # nothing to hold out, and nothing to split
         trees = grow(log, min(rounds), binary=log.binary, seed=seed, purpose=purpose)
         return Boosted(trees, (trees,), np.zeros(log.n_rows, dtype=np.int64), min(rounds))
-    folds = min(folds, log.n_contexts)
-    fold_of = context_folds(log, folds, seed)
+    found = Folds.of(log, folds, seed)
+    folds, fold_of = found.count, found.assign_folds(log)
     parts, binary = [log.take(fold_of != fold) for fold in range(folds)], log.binary
     best, most_tried = None, 0
     for batch in ([few for few in rounds if few <= EARLY], [many for many in rounds if many > EARLY]):

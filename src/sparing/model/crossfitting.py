@@ -1,9 +1,9 @@
 """Rewards and propensities learnt from the log itself: each row by a model that has not seen its context."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -11,9 +11,18 @@ from scipy import special
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
-from sparing.log.hashing import group_hashes, mixed
+from sparing.log.hashing import MULTIPLIER, group_hashes, mixed
+from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.sampling import row_keys, smallest
+from sparing.log.support import Support
+from sparing.log.walking import Statistic
 from sparing.model.logistic import fit_log_odds
 from sparing.model.statistics import Statistics, ridge_regression
+from sparing.model.streaming import Sums
+from sparing.settings import whole
+
+FOLD_CONTEXTS = 4096
+"""Distinct contexts whose hashes tell where folds are cut."""
 
 TRAINING_CELLS = 4_000_000
 """(row, action) pairs that one model is trained on, at most, and never on more than `TRAINING_ROWS` rows."""
@@ -36,29 +45,108 @@ CONFIDENCE = 0.95
 """Of the interval around each bin's observed share."""
 
 
-def context_folds(log: Log, folds: int, seed: int = 0) -> np.ndarray:
-    """A fold number for each row, (n,), balanced over distinct contexts."""
-    contexts = log.n_contexts
-    if not 2 <= folds <= contexts:
-        raise SettingError(
-            f"folds={folds}; must be between 2 and the number of distinct contexts, {contexts}"
-        )
-    order = np.random.default_rng([seed, 11]).permutation(contexts)
-    return (order % folds)[log.groups]
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Folds of contexts for cross-fitting, the same for a log in memory and for one that is scanned.
+
+    A context is in the fold whose number is the count of cut points at or below its hash. The cut points are quantiles of
+    the hashes of the `FOLD_CONTEXTS` distinct contexts with the smallest keys: up to as many contexts the folds are exactly
+    balanced, beyond that each has its share of the contexts to within about 0.6 %. One more row changes at most one of them.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (F − 1,)
+        Cut points, ascending.
+    seed : int
+        Other seeds give other folds.
+    """
+
+    cuts: np.ndarray
+    seed: int
+
+    @classmethod
+    def of(cls, log: AnyLog, folds: int, seed: int = 0) -> "Folds":
+        """The folds of a log's contexts, in one pass; as many as there are contexts where these are fewer."""
+        return cls.from_keys(rows_of(log).lean().fold(ContextKeys(seed)), folds, seed)
+
+    @classmethod
+    def from_keys(cls, keys: np.ndarray, folds: int, seed: int) -> "Folds":
+        """The folds by what `ContextKeys` gathers."""
+        whole("folds", folds, least=2)
+        if len(keys) < 2:
+            raise SettingError(
+                f"folds={folds}; must be between 2 and the number of distinct contexts, {len(keys)}"
+            )
+        count = min(folds, len(keys))
+        places = np.arange(1, count) * len(keys) // count
+        return cls(np.sort(_positions(keys))[places], seed)
+
+    @property
+    def count(self) -> int:
+        """How many folds there are, F."""
+        return len(self.cuts) + 1
+
+    def assign_folds(self, block: Log) -> np.ndarray:
+        """The fold of each row of a log, or of a block of it, (n,)."""
+        return np.searchsorted(self.cuts, _positions(_context_keys(block, self.seed)), side="right")
 
 
-def block_folds(block: Log, folds: int, seed: int, *, whole: bool) -> np.ndarray:
-    """The fold of each row of a block, (n,): balanced over distinct contexts where the block is the whole log, else by their hashes."""
-    if whole:
-        return context_folds(block, folds, seed)
+class ContextKeys(Statistic[Log, np.ndarray]):
+    """The smallest keys of distinct contexts, ascending; `FOLD_CONTEXTS` of them at most."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def zero(self) -> np.ndarray:
+        return np.empty(0, dtype=np.uint64)
+
+    def update(self, state: np.ndarray, block: Log, first_row: int) -> np.ndarray:
+        keys = _context_keys(block, self.seed)
+        return self.merge(state, keys[keys < state[-1]] if len(state) == FOLD_CONTEXTS else keys)
+
+    def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return np.unique(np.concatenate([one, other]))[:FOLD_CONTEXTS]
+
+
+def _context_keys(block: Log, seed: int) -> np.ndarray:
     salt = mixed(np.array([seed + 1], dtype=np.uint64))
-    return (mixed(group_hashes(block) ^ salt) % np.uint64(folds)).astype(np.int64)
+    return mixed(group_hashes(block) ^ salt)
 
 
-def held_out_sums(log: Log, folds: int, seed: int) -> tuple[np.ndarray, list[Statistics]]:
-    """The fold of each row, (n,), and for each fold the sums of the rows outside it."""
-    fold_of = context_folds(log, folds, seed)
-    return fold_of, [Statistics.of(log.take(fold_of != fold)) for fold in range(folds)]
+def _positions(keys: np.ndarray) -> np.ndarray:
+    # A second hash: which contexts are sampled must say nothing about the fold they are in.
+    return mixed(keys ^ MULTIPLIER)
+
+
+class FoldSums(Statistic[Log, tuple[Any, ...]]):
+    """The per-action sums of each fold's rows; without folds, those of all rows as the only ones."""
+
+    def __init__(self, rows: Rows, folds: Folds | None) -> None:
+        self.sums, self.folds = Sums(rows), folds
+
+    def zero(self) -> tuple[Any, ...]:
+        return tuple(self.sums.zero() for _ in range(1 if self.folds is None else self.folds.count))
+
+    def update(self, state: tuple[Any, ...], block: Log, first_row: int) -> tuple[Any, ...]:
+        if self.folds is None:
+            return (self.sums.update(state[0], block, first_row),)
+        fold_of = self.folds.assign_folds(block)
+        plain = replace(block, support=Support.unknown(block.n_rows, block.n_actions), context_ids=None)
+        return tuple(
+            self.sums.update(part, plain.take(fold_of == fold), first_row) for fold, part in enumerate(state)
+        )
+
+    def finish(self, state: tuple[Any, ...]) -> tuple[Statistics, ...]:
+        return tuple(self.sums.finish(part) for part in state)
+
+    def merge(self, one: tuple[Statistics, ...], other: tuple[Statistics, ...]) -> tuple[Statistics, ...]:
+        return tuple(self.sums.merge(*parts) for parts in zip(one, other, strict=True))
+
+
+def leave_one_fold_out(sums: Sequence[Statistics]) -> list[Statistics]:
+    """For each fold, the sums of all rows outside it."""
+    zero = Statistics.zero(sums[0].n_actions, sums[0].n_features)
+    return [sum((*sums[:fold], *sums[fold + 1 :]), zero) for fold in range(len(sums))]
 
 
 def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, seed: int = 0) -> np.ndarray:
@@ -70,8 +158,9 @@ def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, se
     if folds is None:
         return log.contexts @ reward_parameters(Statistics.of(log), ridge).T
     predicted = np.empty((log.n_rows, log.n_actions))
-    fold_of, others = held_out_sums(log, folds, seed)
-    for fold, sums in enumerate(others):
+    found = Folds.of(log, folds, seed)
+    fold_of = found.assign_folds(log)
+    for fold, sums in enumerate(leave_one_fold_out(rows_of(log).fold(FoldSums(rows_of(log), found)))):
         predicted[fold_of == fold] = log.contexts[fold_of == fold] @ reward_parameters(sums, ridge).T
     return predicted
 
@@ -106,8 +195,8 @@ def stacking_weights(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 class PropensityFit:
     """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.
 
-    `checked` are the rows on which the temperature is set, and on which it is judged how far the propensities
-    can be trusted. tried (K,): whether an action has any row.
+    `checked` are the rows, in the order of their keys, on which the temperature is set, and on which it is judged how far the
+    propensities can be trusted. tried (K,): whether an action has any row.
     """
 
     log: Log
@@ -180,8 +269,7 @@ class PropensityFit:
         """The same at the temperature at which the logged actions of the checked rows are most likely."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        enough = max(1000, COOLED_CELLS // self.log.n_actions)
-        rows = self.checked[:: -(-len(self.checked) // enough)]
+        rows = self.checked[: max(1000, COOLED_CELLS // self.log.n_actions)]
         scores = self._held_out_scores(rows)
         picked = scores[np.arange(len(scores)), self.log.actions[rows]]
 
@@ -214,35 +302,50 @@ class PropensityFit:
 def fit_propensities(
     log: Log,
     *,
-    folds: int = 5,
+    folds: int | Folds = 5,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     tried: np.ndarray | None = None,
+    keys: np.ndarray | None = None,
 ) -> PropensityFit:
     """μ̂(a|x): each row by a model that has not seen its context.
 
     An action that was never logged gets 0, and so does one outside a row's support where that is known.
     The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
-    `progress(done, folds)` is called after each fold. `tried` (K,) is given where the rows are a sample of a longer log: whether
-    that has a row of each action; folds are then those of `block_folds`.
+
+    Parameters
+    ----------
+    log : Log
+        The rows, or a sample of those of a longer log; for such a sample `folds`, `tried` and `keys` are those of the longer log.
+    folds : int or Folds
+        How many, or which folds of contexts.
+    seed : int
+        Of the folds, where only their number is given.
+    progress : callable, optional
+        Called as progress(done, folds) after each fold.
+    tried : ndarray of shape (K,), optional
+        Whether each action has a row.
+    keys : ndarray of shape (n,), optional
+        Of the rows: those with the smallest keys are trained on and checked where there are too many.
     """
-    fold_of = block_folds(log, folds, seed, whole=tried is None)
-    theta = np.zeros((folds, log.n_actions, log.n_features))
-    offset = np.full((folds, log.n_actions), -np.inf)
+    folds = folds if isinstance(folds, Folds) else Folds.of(log, folds, seed)
+    keys = row_keys(np.arange(log.n_rows)) if keys is None else keys
+    fold_of = folds.assign_folds(log)
+    theta = np.zeros((folds.count, log.n_actions, log.n_features))
+    offset = np.full((folds.count, log.n_actions), -np.inf)
     most = min(TRAINING_ROWS, max(1, TRAINING_CELLS // log.n_actions))
     rows_trained = log.n_rows
-    for fold in range(folds):
+    for fold in range(folds.count):
         rows = np.flatnonzero(fold_of != fold)
-        rows = np.random.default_rng([seed, 12, fold]).permutation(rows)[:most]
+        rows = rows[np.sort(smallest(keys[rows], most))]
         rows_trained = min(rows_trained, len(rows))
         seen, places = np.unique(log.actions[rows], return_inverse=True)
         offset[fold, seen] = 0
         if len(seen) > 1:
             theta[fold, seen], offset[fold, seen] = fit_log_odds(log.contexts[rows], places, len(seen))
         if progress is not None:
-            progress(fold + 1, folds)
-    some = np.random.default_rng([seed, 13]).permutation(log.n_rows)
-    checked = np.sort(some[: max(1, CHECKED_CELLS // log.n_actions)])
+            progress(fold + 1, folds.count)
+    checked = smallest(keys, max(1, CHECKED_CELLS // log.n_actions))
     tried = log.counts > 0 if tried is None else tried
     return PropensityFit(log, fold_of, theta, offset, rows_trained, checked, tried).cooled()
 

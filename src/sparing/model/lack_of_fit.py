@@ -21,7 +21,7 @@ from sparing.log import Log
 from sparing.log.features.kernel import Kernel
 from sparing.log.rows import AnyLog, rows_of
 from sparing.model.boosting import grow
-from sparing.model.crossfitting import context_folds
+from sparing.model.crossfitting import Folds
 from sparing.settings import share
 
 LEVEL = 0.01
@@ -80,7 +80,7 @@ def lack_of_fit(log: Log, *, level: float = LEVEL, boosted: bool | None = None, 
             f"a log of {log.n_rows} rows, {log.n_contexts} contexts; the test needs two halves of contexts and "
             f"at least four rows for each of {log.n_features} features"
         )
-    fold_of = context_folds(log, 2, seed)
+    fold_of = Folds.of(log, 2, seed).assign_folds(log)
     halves = log.take(fold_of == 0), log.take(fold_of == 1)
     kernel = _tested(halves, partial(_by_kernel, seed=seed))
     trees = None
@@ -154,12 +154,8 @@ def _standardised(contexts: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def sample(log: AnyLog, most: int = MOST_ROWS) -> Log:
-    """At most so many of a log's rows, evenly spaced; of a log of several blocks, at random."""
-    rows = rows_of(log)
-    if rows.n_rows > most and not rows.whole:
-        return rows.lean().sample(most)
-    found = rows.read()
-    return found if found.n_rows <= most else found.take(np.arange(most) * found.n_rows // most)
+    """At most so many of a log's rows, at random."""
+    return rows_of(log).lean().sample(most)
 
 
 def fit_sentence(log: Log) -> str:

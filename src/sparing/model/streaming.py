@@ -8,8 +8,8 @@ from sparing import settings
 from sparing.engines import Progress, local
 from sparing.log import Log
 from sparing.log.columns import ColumnNames, Columns, keywords_of
-from sparing.log.reservoir import Reservoir
 from sparing.log.rows import AnyLog, Rows, joined, rows_of
+from sparing.log.sampling import ContextSample
 from sparing.log.walking import Standing, Statistic, Together
 from sparing.model.statistics import COMPILED_CELLS, Statistics, Summary, sums_of
 
@@ -55,26 +55,6 @@ class Sums(Statistic[Log, Any]):
         return one + other
 
 
-class _Contexts(Statistic[Log, Reservoir]):
-    """A few of the contexts, which stand for all."""
-
-    by_columns = True
-
-    def __init__(self, n_features: int) -> None:
-        self.n_features = n_features
-
-    def zero(self) -> Reservoir:
-        return Reservoir(self.n_features)
-
-    def update(self, state: Reservoir, block: Log | Standing, first_row: int) -> Reservoir:
-        rows = block.at if isinstance(block, Standing) else block.contexts.__getitem__
-        state.offer(first_row, block.n_rows, rows)
-        return state
-
-    def merge(self, one: Reservoir, other: Reservoir) -> Reservoir:
-        return one.merged(other)
-
-
 def statistics_of(log: AnyLog) -> Statistics:
     """The sums of a log, in memory or walked."""
     rows = rows_of(log).narrowed()
@@ -84,7 +64,7 @@ def statistics_of(log: AnyLog) -> Statistics:
 def summary_of(log: AnyLog) -> Summary:
     """What a log's sums tell, without its rows."""
     rows = rows_of(log).narrowed()
-    sums, some = rows.fold(Together(Sums(rows), _Contexts(rows.n_features)))
+    sums, some = rows.fold(Together(Sums(rows), ContextSample(rows.n_features)))
     sums = replace(sums, encoder=rows.encoder.digest)
     return Summary(sums, rows.action_names, rows.encoder, rows.items, some.contexts)
 

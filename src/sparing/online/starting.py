@@ -9,8 +9,8 @@ import numpy as np
 
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
-from sparing.log.reservoir import sampled
 from sparing.log.rows import Rows
+from sparing.log.sampling import sample_contexts
 from sparing.model.assumptions import Assumptions
 from sparing.model.kernels import with_kernel
 from sparing.model.prior import (
@@ -93,7 +93,7 @@ def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
 
 def contexts_to_come(log: Log | Summary) -> np.ndarray:
     """Logged contexts that stand for those to come, (m, d)."""
-    found = log.reservoir if isinstance(log, Summary) else sampled(log.contexts)
+    found = log.reservoir if isinstance(log, Summary) else sample_contexts(log.contexts)
     if not len(found):
         raise SettingError(
             "economical needs logged contexts, which stand for those to come; this log has no rows, or its summary keeps none"

@@ -15,7 +15,7 @@ from sparing.log.features.indexes import indexes
 from sparing.log.features.kernel import SAMPLE, Kernel, Nystroem
 from sparing.log.features.kinds import Column
 from sparing.log.labels import brief
-from sparing.log.reservoir import Reservoir
+from sparing.log.sampling import ContextSample, SampledContexts
 from sparing.log.sources import Source
 from sparing.log.walking import Statistic, walk
 from sparing.settings import whole
@@ -104,23 +104,6 @@ class Surveys(Statistic[Any, "list[Survey]"]):
         return [a.merged(b) for a, b in zip(one, other, strict=True)]
 
 
-@dataclass(frozen=True)
-class _Sampled(Statistic[np.ndarray, Reservoir]):
-    """A statistic: contexts with the smallest keys, as an encoder makes them."""
-
-    size: int
-
-    def zero(self) -> Reservoir:
-        return Reservoir(self.size, SAMPLE)
-
-    def update(self, state: Reservoir, block: np.ndarray, first_row: int) -> Reservoir:
-        state.offer(first_row, len(block), block.__getitem__)
-        return state
-
-    def merge(self, one: Reservoir, other: Reservoir) -> Reservoir:
-        return one.merged(other)
-
-
 def as_it_is(batch: Any, first_row: int) -> Any:
     """A batch of a table as the block of a walk."""
     return batch
@@ -136,9 +119,8 @@ def _sample(source: Source, encoder: Encoder, engine: Engine) -> np.ndarray:
     """Some rows as the encoder makes them, (n, d): a random part, whatever the batches."""
     columns = [column.column for column in encoder.columns]
     cut = None if source.rows is None else Cut.of_table(source.rows, encoder.size)
-    found: Reservoir = walk(
-        source, columns, _Sampled(encoder.size), _Encoding(encoder), cut=cut, engine=engine
-    )
+    sample = ContextSample(encoder.size, SAMPLE)
+    found: SampledContexts = walk(source, columns, sample, _Encoding(encoder), cut=cut, engine=engine)
     return found.contexts
 
 

@@ -1,0 +1,129 @@
+"""Random samples of a log's rows that do not depend on how the log is stored or read.
+
+Every row has a key that follows from its number alone, and the rows with the smallest keys are the sample. Parts of a log
+can be sampled separately, in any order: the smallest keys of all parts are those of the whole. One more row exchanges at most one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparing.log.walking import Standing, Statistic
+
+if TYPE_CHECKING:
+    from sparing.log.log import Log
+
+CONTEXT_SAMPLE_SIZE = 128
+"""Contexts that stand for future ones: the mean of a bounded gain over them is within a tenth of its deviation of the mean over all."""
+
+
+def row_keys(numbers: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Pseudo-random keys of rows (n,) by their numbers: splitmix64; another seed gives other keys."""
+    rows = np.asarray(numbers, dtype=np.uint64)
+    if seed:
+        rows = rows ^ row_keys(np.array([seed], dtype=np.uint64))
+    with np.errstate(over="ignore"):
+        z = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def smallest(keys: np.ndarray, size: int) -> np.ndarray:
+    """Indices of the `size` smallest of keys (n,) that all differ, in the order of the keys."""
+    found = np.arange(len(keys)) if len(keys) <= size else np.argpartition(keys, size)[:size]
+    return found[np.argsort(keys[found], kind="stable")]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleState:
+    """Candidates for a sample of `size` rows: keys (m,), row numbers (m,), and the logs that hold these rows, in order."""
+
+    header: "Log"
+    size: int
+    keys: np.ndarray
+    numbers: np.ndarray
+    parts: "tuple[Log, ...]"
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Indices of the sampled rows among the candidates, in the log's order, (size,)."""
+        return np.sort(smallest(self.keys, self.size))
+
+    def log(self) -> "Log":
+        """The sampled rows in the log's order."""
+        from sparing.log.rows import joined  # which samples rows itself
+
+        candidates = joined(self.header, self.parts)
+        return candidates if len(self.keys) <= self.size else candidates.take(self.kept)
+
+
+class RowSample(Statistic["Log", SampleState]):
+    """Sample `size` of a log's `n_rows` rows, with the smallest keys; all of them where there are no more."""
+
+    def __init__(self, header: "Log", n_rows: int, size: int, seed: int = 0) -> None:
+        self.header, self.size, self.seed = header, size, seed
+        # Six standard deviations more than are wanted, so that candidates of all blocks together take little memory.
+        expected = size + 6 * np.sqrt(size) + 6
+        self.reach = None if expected >= n_rows else np.uint64(expected / n_rows * 2**64)
+
+    def zero(self) -> SampleState:
+        return SampleState(self.header, self.size, np.empty(0, np.uint64), np.empty(0, np.int64), ())
+
+    def update(self, state: SampleState, block: "Log", first_row: int) -> SampleState:
+        numbers = np.arange(first_row, first_row + block.n_rows)
+        keys = row_keys(numbers, self.seed)
+        if self.reach is not None:
+            near = np.flatnonzero(keys < self.reach)
+            keys, numbers, block = keys[near], numbers[near], block.take(near)
+            block = replace(block, support=block.support.compact())
+        return self.merge(state, SampleState(self.header, self.size, keys, numbers, (block,)))
+
+    def merge(self, one: SampleState, other: SampleState) -> SampleState:
+        keys, numbers = np.append(one.keys, other.keys), np.append(one.numbers, other.numbers)
+        return SampleState(one.header, one.size, keys, numbers, (*one.parts, *other.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledContexts:
+    """Sampled contexts (m, d) and the keys of their rows (m,), ascending."""
+
+    keys: np.ndarray
+    contexts: np.ndarray
+
+
+class ContextSample(Statistic[Any, SampledContexts]):
+    """Sample contexts as `RowSample` does rows; blocks are logs, columnar blocks or arrays of contexts (n, d)."""
+
+    by_columns = True
+
+    def __init__(self, n_features: int, size: int = CONTEXT_SAMPLE_SIZE) -> None:
+        self.n_features, self.size = n_features, size
+
+    def zero(self) -> SampledContexts:
+        return SampledContexts(np.empty(0, dtype=np.uint64), np.empty((0, self.n_features)))
+
+    def update(
+        self, state: SampledContexts, block: "Log | Standing | np.ndarray", first_row: int
+    ) -> SampledContexts:
+        many = len(block) if isinstance(block, np.ndarray) else block.n_rows
+        keys = row_keys(np.arange(first_row, first_row + many))
+        near = np.arange(many) if len(state.keys) < self.size else np.flatnonzero(keys < state.keys[-1])
+        near = near[smallest(keys[near], self.size)]
+        if isinstance(block, Standing):
+            found = block.at(near)
+        else:
+            found = (block if isinstance(block, np.ndarray) else block.contexts)[near]
+        return self.merge(state, SampledContexts(keys[near], found))
+
+    def merge(self, one: SampledContexts, other: SampledContexts) -> SampledContexts:
+        keys, contexts = np.append(one.keys, other.keys), np.concatenate([one.contexts, other.contexts])
+        order = smallest(keys, self.size)
+        return SampledContexts(keys[order], contexts[order])
+
+
+def sample_contexts(contexts: np.ndarray, size: int = CONTEXT_SAMPLE_SIZE) -> np.ndarray:
+    """The sampled contexts of all rows' (n, d), (m, d)."""
+    sample = ContextSample(contexts.shape[1], size)
+    return sample.update(sample.zero(), contexts, 0).contexts
