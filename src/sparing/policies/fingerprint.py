@@ -15,7 +15,7 @@ import numpy as np
 
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
-from sparing.log.hashing import context_hashes, folded, group_hashes, id_hashes, mixed
+from sparing.log.hashing import folded, group_hashes, hashes_of, id_hashes, mixed
 from sparing.log.labels import as_text
 from sparing.log.rows import AnyLog, Filtered, Memory, Rows, kept, rows_of
 from sparing.log.sketches import Distinct
@@ -273,7 +273,7 @@ def row_hashes(log: Log, names: np.ndarray | None = None) -> np.ndarray:
     """A 64-bit hash of each row, (n,); `names` are the hashes of the actions' labels (K,) if already computed."""
     names = _name_hashes(log.action_names) if names is None else names
     rewards = (log.rewards + 0.0).view(np.uint64)
-    return mixed(folded(folded(context_hashes(log.contexts), names[log.actions]), rewards))
+    return mixed(folded(folded(hashes_of(log), names[log.actions]), rewards))
 
 
 def _filtered(log: AnyLog, keep: SplitFilter) -> AnyLog:
@@ -286,7 +286,7 @@ def _name_hashes(names: tuple[Hashable, ...]) -> np.ndarray:
 
 def _unit_hashes(log: Log, by: str, first_row: int) -> np.ndarray:
     if by == "context":
-        return context_hashes(log.contexts)
+        return hashes_of(log)
     if by == "row":
         return _numbered(row_hashes(log))
     if by == "place":

@@ -10,6 +10,7 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.context_index import ContextIndex, distinct
+from sparing.log.rows import AnyLog, Memory, rows_of
 from sparing.log.support import check_distribution
 from sparing.model.logistic import fit_log_odds
 from sparing.policies.policy import LARGEST, Policy, StochasticPolicy, SupportModel, checked_contexts
@@ -158,26 +159,29 @@ class UserSupport:
         return mask
 
 
-def user_support(log: Log, support: Any) -> SupportModel:
+def user_support(log: AnyLog, support: Any) -> SupportModel:
     """The option `support` as a model, checked against the rows of the log.
 
     It is a function of contexts, a policy (its positive probabilities), or labels supported everywhere.
     """
-    model = support_model(log, support)
-    mask = model(log.contexts)
-    outside = np.flatnonzero(~mask[np.arange(log.n_rows), log.actions])
-    if len(outside):
-        row = outside[0]
+    rows = rows_of(log)
+    model, outside, action = support_model(rows.header, support), 0, 0
+    for _, block in rows.narrowed().blocks():
+        left = np.flatnonzero(~model(block.contexts)[np.arange(block.n_rows), block.actions])
+        action = block.actions[left[0]] if not outside and len(left) else action
+        outside += len(left)
+    if outside:
         raise SettingError(
-            f"support= leaves out action {log.action_names[log.actions[row]]!r} at row {row}, where it was "
-            f"logged; {len(outside)} rows in all. Every logged action is supported in its context"
+            f"support= leaves out action {rows.action_names[action]!r} where it was logged; {outside} rows in all. "
+            "Every logged action is supported in its context"
         )
-    if log.support.kind == "exact":
-        beyond = np.argwhere(mask & ~KnownSupport.of(log)(log.contexts))
+    if isinstance(rows, Memory) and rows.header.support.kind == "exact":  # needs all rows of a context at once
+        known, mask = KnownSupport.of(rows.log), model(rows.log.contexts)
+        beyond = np.argwhere(mask & ~known(rows.log.contexts))
         if len(beyond):
-            row, action = beyond[0]
+            row, excluded = beyond[0]
             raise SettingError(
-                f"support= allows action {log.action_names[action]!r} at row {row}, which the log's own "
+                f"support= allows action {rows.action_names[excluded]!r} at row {row}, which the log's own "
                 "support excludes. Mend one of the two, or leave support= out"
             )
     return model
