@@ -136,7 +136,7 @@ def test_a_candidate_that_does_the_same_has_a_whole_vote_and_one_that_is_worse_i
 @pytest.fixture(scope="module")
 def log():
     world = LinearWorld(n_actions=4, n_features=3, noise=2.0, seed=1)
-    return draw_log(world, rows=150, support="per-context", unsupported=0.3, seed=1)
+    return draw_log(world, rows=150, support="per-context", unsupported=0.3, seed=2)
 
 
 METHODS = ("greedy", "pessimistic", "caipwl", "opr-dlm")

@@ -7,10 +7,9 @@ import sparing
 from sparing.errors import SettingError
 from sparing.learning.methods import METHODS, WALKED
 from sparing.log import Log, blocks
-from sparing.log.hashing import group_hashes, mixed
 from sparing.log.rows import Filtered, Memory
 from sparing.model import streaming
-from sparing.model.crossfitting import errors_up_to_scale
+from sparing.model.crossfitting import Folds, errors_up_to_scale
 from sparing.model.statistics import Statistics
 from sparing.policies.fingerprint import SplitFilter, TrainingFingerprint, row_hashes
 
@@ -100,9 +99,8 @@ def test_one_block_is_learnt_from_as_ever(scanned, monkeypatch, method, holdout)
 
 
 def reference(log, folds=3, seed=0):
-    """The ridge as `choose_ridge` describes it, from all rows at once; folds by hash."""
-    salt = mixed(np.array([seed + 1], dtype=np.uint64))
-    fold_of = mixed(group_hashes(log) ^ salt) % np.uint64(folds)
+    """The ridge as `choose_ridge` describes it, from all rows at once."""
+    fold_of = Folds.of(log, folds, seed).assign_folds(log)
     predicted = np.empty((len(RIDGES), log.n_rows))
     for fold in range(folds):
         for choice, ridge in enumerate(RIDGES):

@@ -160,7 +160,8 @@ def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, se
     predicted = np.empty((log.n_rows, log.n_actions))
     found = Folds.of(log, folds, seed)
     fold_of = found.assign_folds(log)
-    for fold, sums in enumerate(leave_one_fold_out(rows_of(log).fold(FoldSums(rows_of(log), found)))):
+    sums_of_folds: tuple[Statistics, ...] = rows_of(log).fold(FoldSums(rows_of(log), found))
+    for fold, sums in enumerate(leave_one_fold_out(sums_of_folds)):
         predicted[fold_of == fold] = log.contexts[fold_of == fold] @ reward_parameters(sums, ridge).T
     return predicted
 
