@@ -14,7 +14,7 @@ from sparing.learning.objectives import completed_rewards
 from sparing.learning.request import REL_TOLERANCE, LearningRequest, TrainingData
 from sparing.log import Log
 from sparing.log.moments import Moments
-from sparing.log.rows import Rewards, rows_of
+from sparing.log.rows import Memory, Rewards, Rows, rows_of
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.assumptions import positive
 from sparing.model.crossfitting import ContextKeys, Folds, FoldSums, leave_one_fold_out, reward_parameters
@@ -29,6 +29,12 @@ CONFIDENCE = 0.95
 """Of the interval by whose lower end policies are compared."""
 
 RIDGES = (1.0, 0.1, 10.0, 100.0)
+
+MAX_CACHED_CELLS = 2**25
+"""Predictions of a log in memory that are kept for another pass, at most."""
+
+PIECE_ROWS = 2048
+"""Rows that are predicted at a time: their parameters stay in the cache."""
 
 SIGNED = ("k", "baseline")
 """Hyper-parameters that may be negative."""
@@ -119,23 +125,42 @@ def choose_ridge(
             [reward_parameters(sums, setting["ridge"]) for sums in leave_one_fold_out(fold_sums)]
             for setting in settings
         ]
-        best, how = _least_error(rows, FoldModels(np.array(theta), folds), rewards.total, to_rank=to_rank)
+        small = isinstance(rows, Memory) and len(settings) * rows.n_rows <= MAX_CACHED_CELLS
+        models = FoldModels(np.array(theta), folds, {} if small else None)
+        best, how = _least_error(rows, models, rewards.total, to_rank=to_rank)
         setting = format_setting(settings[best])
         notes.append(f"{setting} of {len(settings)} settings, by {how} on held-out contexts")
     return RidgeChoice(settings[best]["ridge"], fold_sums, folds, tuple(notes), *found)
 
 
 class FoldModels(NamedTuple):
-    """Parameters by setting and held-out fold, (settings, folds, K, d), and the folds."""
+    """Parameters by setting and held-out fold, (settings, folds, K, d), and the folds.
+
+    `kept` holds the predictions of each block by its first row; None if there are too many, or rows are scanned.
+    """
 
     theta: np.ndarray
     folds: Folds
+    kept: dict[int, np.ndarray] | None = None
 
-    def predicted(self, block: Log) -> np.ndarray:
+    def predicted(self, block: Log, first_row: int) -> np.ndarray:
         """Each row's reward by the models that have not seen its context, (settings, n)."""
+        if self.kept is not None and first_row in self.kept:
+            return self.kept[first_row]
+        table = np.moveaxis(self.theta, 0, 2).reshape(-1, len(self.theta), block.n_features)
         model_of = self.folds.assign_folds(block) * block.n_actions + block.actions
-        each = (theta.reshape(-1, block.n_features).take(model_of, axis=0) for theta in self.theta)
-        return np.array([np.einsum("nd,nd->n", theta, block.contexts) for theta in each])
+        predicted = np.empty((len(self.theta), block.n_rows))
+        for start in range(0, block.n_rows, PIECE_ROWS):
+            piece = slice(start, start + PIECE_ROWS)
+            theta, x = table.take(model_of[piece], axis=0), block.contexts[piece]
+            np.einsum("nsd,nd->sn", theta, x, out=predicted[:, piece])
+        if self.kept is not None:
+            self.kept[first_row] = predicted
+        return predicted
+
+    def select(self, settings: list[int]) -> "FoldModels":
+        kept = None if self.kept is None else {first: each[settings] for first, each in self.kept.items()}
+        return FoldModels(self.theta[settings], self.folds, kept)
 
 
 class CalibrationLine(NamedTuple):
@@ -160,7 +185,7 @@ class CalibrationLine(NamedTuple):
         return errors
 
 
-def _least_error(rows: Any, models: FoldModels, total_reward: float, *, to_rank: bool) -> tuple[int, str]:
+def _least_error(rows: Rows, models: FoldModels, total_reward: float, *, to_rank: bool) -> tuple[int, str]:
     """The index of the best setting, and the error by which it is best."""
     centre = total_reward / rows.n_rows
     sums = rows.fold(Total(partial(_error_sums, models, centre)))
@@ -168,7 +193,7 @@ def _least_error(rows: Any, models: FoldModels, total_reward: float, *, to_rank:
     lines = [CalibrationLine.of(each, rows.n_rows, centre) for each in sums]
     first = int(np.argmin([line.error for line in lines]))
     if to_rank and first != best:
-        pair = models._replace(theta=models.theta[[best, first]])
+        pair = models.select([best, first])
         gain = rows.fold(Total(partial(_error_difference, pair, (lines[best], lines[first]))))
         if gain.mean > np.sqrt(gain.deviations / (gain.count - 1) / gain.count):
             best, how = first, "squared error up to shift and scale"
@@ -181,7 +206,7 @@ def _error_sums(models: FoldModels, centre: float, block: Log, first_row: int) -
     return np.array(
         [
             [((r - p) ** 2).sum(), p.sum(), r.sum(), (p * p).sum(), (p * r).sum(), (r * r).sum()]
-            for p in models.predicted(block) - centre
+            for p in models.predicted(block, first_row) - centre
         ]
     )
 
@@ -190,7 +215,7 @@ def _error_difference(
     models: FoldModels, lines: tuple[CalibrationLine, CalibrationLine], block: Log, first_row: int
 ) -> Moments:
     """How much smaller the second model's errors are than the first's, row by row."""
-    both = zip(lines, models.predicted(block), strict=True)
+    both = zip(lines, models.predicted(block, first_row), strict=True)
     one, other = (line.errors(block.rewards, p) for line, p in both)
     return Moments.of(one - other)
 
