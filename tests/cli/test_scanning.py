@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from scanning.tables import raw_table, write
 from sparing.cli import app, reading
-from sparing.policies.saving import load_policy
+from sparing.policies.files import load_policy
 
 runner = CliRunner()
 

@@ -16,7 +16,7 @@ import sparing
 from fuzz import acting, mutating
 from fuzz.victims import LEARNERS, POLICIES, SEED, learner
 from sparing.errors import FileError
-from sparing.policies.saving import save_policy
+from sparing.policies.files import save_policy
 
 CASES = float(os.environ.get("SPARING_FUZZ", "1"))
 

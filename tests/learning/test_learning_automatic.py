@@ -9,18 +9,16 @@ from sklearn.linear_model import LogisticRegression
 
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import _limit, _terms, tried
-from sparing.learning.choosing import RIDGES, choose_ridge, grid
-from sparing.learning.material import Request, gather
-from sparing.learning.nonlinear import _imitate
-from sparing.learning.unseen import judged_rows
+from sparing.learning.automatic import _imitate, _limit, evaluated_rows, fit_candidates
+from sparing.learning.request import LearningRequest, prepare_training_data
+from sparing.learning.ridge import choose_ridge
 from sparing.log import Log, Support
+from sparing.log.rows import rows_of
 from sparing.model import boosting
 from sparing.model.crossfitting import fitted_rewards, reward_parameters, stacking_weights
 from sparing.model.statistics import Statistics
-from sparing.policies.boosted import BoostedPolicy, StackedPolicy
-from sparing.policies.policy import sample, softmax
-from sparing.policies.tables import KnownSupport
+from sparing.policies.policy import BoostedPolicy, StackedPolicy, sample, softmax
+from sparing.policies.support import KnownSupport
 
 QUICK = {"candidates": ("greedy", "ipw-logistic", "boosted")}
 
@@ -80,8 +78,8 @@ def test_imitation_is_weighted_logistic_regression():
     weights = np.maximum(log.rewards - 0.05, 0) / log.propensities
     theirs = LogisticRegression(C=1 / 0.01, fit_intercept=False, tol=1e-10, max_iter=2000)
     theirs.fit(log.contexts, log.actions, sample_weight=weights / weights.sum())
-    request = Request(log)
-    ours = _imitate(gather(request, "ipw-logistic", "logged"), 0.05, 0.01)[:3]
+    request = LearningRequest(rows_of(log))
+    ours = _imitate(prepare_training_data(request, "ipw-logistic", "logged"), 0.05, 0.01)[:3]
     np.testing.assert_allclose(
         softmax(log.contexts @ ours.T), softmax(log.contexts @ theirs.coef_.T), atol=2e-3
     )
@@ -115,7 +113,7 @@ def test_a_judged_row_is_right_on_average_whatever_the_model_says():
             propensities=mu[:, action],
             support=Support.from_distribution(mu),
         )
-        expected += mu[:, action] * judged_rows(log, pi, fitted, np.full((n, k), -7.0))
+        expected += mu[:, action] * evaluated_rows(log, pi, fitted, np.full((n, k), -7.0))
     seen = [0, 2, 3]
     np.testing.assert_allclose(expected, (pi * means)[:, seen].sum(axis=1) - 7.0 * pi[:, 1])
 
@@ -134,11 +132,11 @@ def test_where_the_support_is_unknown_the_weights_tell_the_mass_outside():
     """mean(w·r + (1 − w)·r̄) and its deviation, by hand."""
     log, _ = make(400)
     unknown = Log.from_arrays(log.contexts, log.actions, log.rewards, propensities=log.propensities)
-    trial = tried(Request(unknown), ("greedy",))
+    trial = fit_candidates(LearningRequest(rows_of(unknown)), ("greedy",))
     weights = trial.tables["greedy"][np.arange(400), log.actions] / log.propensities
     rows = weights * log.rewards + (1 - weights) * log.rewards.mean()
     expected = rows.mean() - norm.ppf(0.975) * rows.std(ddof=1) / np.sqrt(400)
-    assert _limit(_terms(trial, trial.tables["greedy"])) == pytest.approx(expected)
+    assert _limit(trial.terms(trial.tables["greedy"])) == pytest.approx(expected)
 
 
 def test_a_stack_is_the_sum_of_its_parts():
@@ -176,14 +174,14 @@ def test_stacking_weights_where_no_model_helps_are_equal():
 def test_what_is_judged_of_a_stack_is_what_the_stack_would_do():
     """The table by rewards that have not seen a fold is that of the stacks learnt without it, up to the weights."""
     log, _ = make(300)
-    trial = tried(Request(log), ("boosted", "stacked"))
+    trial = fit_candidates(LearningRequest(rows_of(log)), ("boosted", "stacked"))
     assert trial.model is not None
     weights = learn(log, "stacked").weights
     for fold, trees in enumerate(trial.model.without):
         held, rest = trial.model.fold_of == fold, log.take(trial.model.fold_of != fold)
         ridge = reward_ridge(log)
         parts = {"theta": reward_parameters(Statistics.of(rest), ridge), "weights": weights}
-        priority = Request(log).priority
+        priority = LearningRequest(rows_of(log)).priority
         mask = KnownSupport.fixed(log.counts > 0, 3)
         stack = StackedPolicy(log.action_names, trees, priority, mask, **parts)
         alone = BoostedPolicy(log.action_names, trees, priority, mask)
@@ -192,7 +190,7 @@ def test_what_is_judged_of_a_stack_is_what_the_stack_would_do():
 
 
 def reward_ridge(log):
-    return choose_ridge(Request(log), log, grid(ridge=(None, RIDGES)))[0]["ridge"]
+    return choose_ridge(LearningRequest(rows_of(log))).ridge
 
 
 @pytest.mark.parametrize(
@@ -208,10 +206,12 @@ def test_no_policy_is_judged_by_rows_it_learnt_from(monkeypatch):
     """Rewards of one fold have no part in what its policies do there."""
     log, _ = make(240)
     names = ("greedy", "boosted")
-    trial = tried(Request(log), names)
+    trial = fit_candidates(LearningRequest(rows_of(log)), names)
     assert trial.model is not None
     held = trial.model.fold_of == 0
-    other = tried(Request(replace(log, rewards=np.where(held, -log.rewards, log.rewards))), ("greedy",))
+    other = fit_candidates(
+        LearningRequest(rows_of(replace(log, rewards=np.where(held, -log.rewards, log.rewards)))), ("greedy",)
+    )
     np.testing.assert_array_equal(trial.tables["greedy"][held], other.tables["greedy"][held])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sparing.errors import SettingError
 from sparing.learning import learn
-from sparing.learning.kernels import descend
+from sparing.learning.objectives import descend
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging import draw_log
 

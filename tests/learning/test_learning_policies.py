@@ -11,7 +11,7 @@ from sparing.policies.policy import (
     SoftmaxPolicy,
     UniformPolicy,
 )
-from sparing.policies.tables import KnownSupport, TablePolicy
+from sparing.policies.support import KnownSupport, TablePolicy
 
 NAMES = ("a", "b", "c")
 

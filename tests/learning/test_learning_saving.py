@@ -8,8 +8,8 @@ import pytest
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.learning import METHODS, learn
+from sparing.policies.files import KIND, VERSION, load_policy, save_policy
 from sparing.policies.policy import ConstantPolicy, SoftmaxPolicy, UniformPolicy
-from sparing.policies.saving import KIND, VERSION, load_policy, save_policy
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging import draw_log, logging_policy
 

@@ -7,7 +7,7 @@ from sparing.errors import LogError, SettingError
 from sparing.learning import learn
 from sparing.log import Log, Support
 from sparing.policies.policy import UniformPolicy
-from sparing.policies.tables import GivenSupport, KnownSupport
+from sparing.policies.support import KnownSupport, UserSupport
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging import draw_log, logging_policy
 
@@ -184,7 +184,7 @@ def test_a_support_wider_than_the_logs_own_is_refused():
     log, mu, _ = drawn("region", 4)
     with pytest.raises(SettingError, match="which the log's own support excludes"):
         learn(log, "opr", support=lambda contexts: np.ones((len(contexts), 7), dtype=bool))
-    assert GivenSupport(lambda x: mu.probabilities(x) > 0, 7)(log.contexts).shape == (250, 7)
+    assert UserSupport(lambda x: mu.probabilities(x) > 0, 7)(log.contexts).shape == (250, 7)
 
 
 def test_a_known_support_checks_itself():

@@ -8,13 +8,22 @@ from scipy.special import softmax
 
 from sparing.errors import FileError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import Trial, _held_out_support, _limit, _terms, tried
-from sparing.learning.material import Request
-from sparing.learning.unseen import counted, informed, judged_rows, straight
+from sparing.learning.automatic import (
+    CandidateSet,
+    _held_out_support,
+    _limit,
+    evaluated_rows,
+    fit_candidates,
+    is_informative,
+    is_linear,
+    support_aware_rewards,
+)
+from sparing.learning.request import LearningRequest
 from sparing.log import Log
+from sparing.log.rows import rows_of
+from sparing.policies.files import load_policy, save_policy
 from sparing.policies.policy import sample
-from sparing.policies.saving import load_policy, save_policy
-from sparing.policies.tables import KnownSupport
+from sparing.policies.support import KnownSupport
 from sparing.simulation import LinearWorld, draw_log
 
 LINEAR = ("greedy", "pessimistic", "ipw-logistic")
@@ -63,8 +72,8 @@ def test_a_logger_that_knows_is_told_from_one_that_does_not():
     truth = np.random.default_rng(0)
     theta = 0.6 * truth.normal(size=(8, 5))
     fitted = log.contexts @ theta.T
-    assert informed(log, fitted)
-    told = [informed(*_blind(seed)) for seed in range(200)]
+    assert is_informative(log, fitted)
+    told = [is_informative(*_blind(seed)) for seed in range(200)]
     assert np.sum(told) <= 2  # three standard errors to one side: 0.3 of 200 expected
 
 
@@ -84,10 +93,10 @@ def test_what_is_not_believed_is_no_better_than_the_least_the_logger_does():
     for lifted in (0.0, 100.0):
         wild = np.where(mask, fitted, fitted + lifted)
         for table in (table_of(log), table_of(log, 1)):
-            outside = counted(log, table, wild, believed=False)
+            outside = support_aware_rewards(log, table, wild, trusted=False)
             np.testing.assert_allclose(outside, np.tile(np.array(least)[:, None], 8))
-            assert _limit(_terms(Trial(log, {}, wild, None, believed=False), table)) == pytest.approx(
-                _limit(_terms(Trial(log, {}, fitted, None, believed=False), table))
+            assert _limit(CandidateSet(log, {}, wild, None, trusted=False).terms(table)) == pytest.approx(
+                _limit(CandidateSet(log, {}, fitted, None, trusted=False).terms(table))
             )
 
 
@@ -97,27 +106,29 @@ def test_a_model_that_is_believed_speaks_less_what_it_promised_too_much():
     weights = table[own] / log.propensities
     short = np.average(log.rewards - means[own], weights=weights)
     lowest, highest = log.rewards.min(), log.rewards.max()
-    as_it_is = counted(log, table, means, believed=True)
+    as_it_is = support_aware_rewards(log, table, means, trusted=True)
     np.testing.assert_allclose(as_it_is, np.clip(means + min(short, 0), lowest, highest), atol=1e-12)
-    too_much = counted(log, table, means + 5, believed=True)  # it is found out, and counts the same
+    too_much = support_aware_rewards(
+        log, table, means + 5, trusted=True
+    )  # it is found out, and counts the same
     np.testing.assert_allclose(too_much, np.clip(means + short, lowest, highest), atol=1e-12)
-    too_little = counted(log, table, means - 5, believed=True)
+    too_little = support_aware_rewards(log, table, means - 5, trusted=True)
     np.testing.assert_allclose(too_little, np.clip(means - 5, lowest, highest), atol=1e-12)
 
 
-@pytest.mark.parametrize(("bent", "believed"), [(False, True), (True, False)])
-def test_beyond_the_support_of_a_logger_that_knows_a_model_is_believed_if_it_fits(bent, believed):
+@pytest.mark.parametrize(("bent", "trusted"), [(False, True), (True, False)])
+def test_beyond_the_support_of_a_logger_that_knows_a_model_is_trusted_if_it_fits(bent, trusted):
     """One that does not know is no reason to doubt it."""
     log, _ = sharp(2000, sharpness=2.0)
     if bent:
         log = replace(log, rewards=log.rewards + 3 * np.abs(log.contexts[:, 0]) * (log.actions % 2))
-    assert straight(log) is not bent
-    trial = tried(Request(log), ("greedy",))
-    assert informed(log, trial.fitted)
-    assert trial.believed is believed
+    assert is_linear(log) is not bent
+    trial = fit_candidates(LearningRequest(rows_of(log)), ("greedy",))
+    assert is_informative(log, trial.fitted)
+    assert trial.trusted is trusted
     blind, _ = _blind(1)
-    assert tried(Request(blind), ("greedy",)).believed
-    assert not straight(log.take(np.arange(2000) < 10))  # too few to tell
+    assert fit_candidates(LearningRequest(rows_of(blind)), ("greedy",)).trusted
+    assert not is_linear(log.take(np.arange(2000) < 10))  # too few to tell
 
 
 def test_counting_is_right_on_average_where_the_model_is():
@@ -127,7 +138,7 @@ def test_counting_is_right_on_average_where_the_model_is():
         log, means = _blind(seed)
         table = table_of(log, seed)
         wide = means.clip(log.rewards.min(), log.rewards.max())
-        rows = judged_rows(log, table, means, wide)
+        rows = evaluated_rows(log, table, means, wide)
         found.append((rows.mean() - (table * means).sum(axis=1).mean()) / (rows.std() / np.sqrt(len(rows))))
     assert abs(np.mean(found)) < 3 * 1.3 / np.sqrt(40)
 
@@ -135,9 +146,9 @@ def test_counting_is_right_on_average_where_the_model_is():
 def test_new_contexts_support_what_the_logs_own_teach():
     log, truth = half_planes()
     fresh = np.random.default_rng(5).normal(size=(4000, 4))
-    model = KnownSupport.fixed(log.counts > 0, 4).learnt(log)
+    model = KnownSupport.fixed(log.counts > 0, 4).with_learned_lines(log)
     assert (model(fresh) == truth(fresh)).mean() > 0.97
-    whole = KnownSupport.of(log).learnt(log)
+    whole = KnownSupport.of(log).with_learned_lines(log)
     np.testing.assert_array_equal(whole(log.contexts), log.support.mask())  # those of the log are known
     np.testing.assert_array_equal(whole(fresh), model(fresh))
 
@@ -149,12 +160,12 @@ def test_where_sets_follow_nothing_all_is_supported():
     mask[~mask.any(axis=1), 0] = True
     mu = mask / mask.sum(axis=1, keepdims=True)
     log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=3000), distribution=mu, action_names=range(6))
-    assert KnownSupport.of(log).learnt(log)(rng.normal(size=(2000, 4))).mean() > 0.999
+    assert KnownSupport.of(log).with_learned_lines(log)(rng.normal(size=(2000, 4))).mean() > 0.999
 
 
 def test_a_set_is_never_empty_and_never_has_what_was_not_logged():
     log, _ = half_planes()
-    model = KnownSupport.fixed(np.array([False, True, True, True, True, False]), 4).learnt(log)
+    model = KnownSupport.fixed(np.array([False, True, True, True, True, False]), 4).with_learned_lines(log)
     far = 50 * np.random.default_rng(1).normal(size=(3000, 4))
     found = model(far)
     assert found.any(axis=1).all()
@@ -200,7 +211,7 @@ def test_no_single_row_decides():
     rare = log.propensities.copy()
     rare[0] = 1e-6
     limit = {
-        p: _limit(_terms(Trial(replace(log, propensities=q), {}, means, None), table))
+        p: _limit(CandidateSet(replace(log, propensities=q), {}, means, None).terms(table))
         for p, q in (("as it is", log.propensities), ("rare", rare))
     }
     residual = abs(log.rewards[0] - means[0, log.actions[0]])
@@ -221,7 +232,8 @@ def test_auto_follows_the_model_where_the_support_says_nothing():
 def test_a_policy_that_is_kept_to_the_support_is_saved_with_it(tmp_path):
     log, _ = sharp(1500)
     policy = replace(
-        learn(log, "greedy"), support=KnownSupport.fixed(log.counts > 0, log.n_features).learnt(log)
+        learn(log, "greedy"),
+        support=KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log),
     )
     save_policy(policy, tmp_path / "kept.policy")
     again, fresh = load_policy(tmp_path / "kept.policy"), np.random.default_rng(2).normal(size=(500, 5))
@@ -235,7 +247,7 @@ def test_lines_of_another_size_are_refused(tmp_path):
     with pytest.raises(SettingError, match="lines of shape"):
         replace(KnownSupport.fixed(np.ones(3, dtype=bool), 2), lines=np.zeros((3, 2)))
     log, _ = sharp(800)
-    kept = KnownSupport.fixed(log.counts > 0, log.n_features).learnt(log)
+    kept = KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
     kept.lines[0, 0] = np.nan
     with pytest.raises((SettingError, FileError), match="lines"):
         save_policy(replace(learn(log, "greedy"), support=kept), tmp_path / "wrong.policy")
@@ -248,6 +260,8 @@ def test_a_context_has_no_part_in_what_it_is_taken_to_support():
     mask[:, 0] = True
     mu = mask / mask.sum(axis=1, keepdims=True)
     log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=90), distribution=mu, action_names=range(4))
-    by_heart = KnownSupport.fixed(log.counts > 0, 40).learnt(log)(x)
+    by_heart = KnownSupport.fixed(log.counts > 0, 40).with_learned_lines(log)(x)
     assert (by_heart == mask)[:, 1:].mean() > 0.7
-    assert (_held_out_support(Request(log)) == mask)[:, 1:].mean() < 0.6  # half of them by chance
+    assert (_held_out_support(LearningRequest(rows_of(log))) == mask)[
+        :, 1:
+    ].mean() < 0.6  # half of them by chance

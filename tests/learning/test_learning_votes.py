@@ -11,10 +11,9 @@ from sparing.errors import FileError, SettingError
 from sparing.evaluation.intervals import Terms
 from sparing.learning import learn
 from sparing.learning.automatic import LEAST_VOTE, _votes
-from sparing.policies.policy import ConstantPolicy, GreedyPolicy, SoftmaxPolicy, UniformPolicy
-from sparing.policies.saving import KIND, VERSION, load_policy, save_policy
-from sparing.policies.tables import TablePolicy
-from sparing.policies.voting import VotingPolicy
+from sparing.policies.files import KIND, VERSION, load_policy, save_policy
+from sparing.policies.policy import ConstantPolicy, GreedyPolicy, SoftmaxPolicy, UniformPolicy, VotingPolicy
+from sparing.policies.support import TablePolicy
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging import draw_log
 

@@ -1,6 +1,7 @@
-"""Which rows taught a policy: told from the rows alone, in any order and any format, and split the same again."""
+"""The training rows of a policy: recognised in any order and format, and split in the same way again."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ import sparing
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import Log, blocks
+from sparing.log.rows import Memory
+from sparing.policies import files
 from sparing.policies import fingerprint as module
-from sparing.policies import saving
-from sparing.policies.fingerprint import SKETCH, Fingerprint, Split, row_hashes
+from sparing.policies.fingerprint import SKETCH, Split, TrainingFingerprint, row_hashes
 
 
 def continuous(n=3000, seed=0, names=("a", "b", "c")):
@@ -64,31 +66,31 @@ def test_hashes_are_uniform():
 
 def test_the_sketch_is_the_smallest_distinct_hashes_with_their_counts():
     log = continuous(2000).take(np.random.default_rng(3).integers(0, 2000, 6000))
-    found = Fingerprint.of(log)
+    found = TrainingFingerprint.of(log)
     values, counts = np.unique(row_hashes(log), return_counts=True)
     assert np.array_equal(found.sketch, values[:SKETCH])
     assert np.array_equal(found.counts, counts[:SKETCH])
-    few = Fingerprint.of(discrete())
+    few = TrainingFingerprint.of(discrete())
     assert len(few.sketch) == 48
     assert few.counts.sum() == few.rows == 5000
 
 
 def test_overlap_with_rows_that_are_their_own():
     log = continuous(20_000)
-    whole, half = Fingerprint.of(log), Fingerprint.of(log.take(slice(0, 10_000)))
+    whole, half = TrainingFingerprint.of(log), TrainingFingerprint.of(log.take(slice(0, 10_000)))
     assert whole.overlap(log) == half.overlap(log) == "some"
     assert half.overlap(log.take(slice(10_000, None))) == "none"
     assert half.overlap(log.take(slice(9_000, None))) == "some"
     assert whole.overlap(continuous(20_000, seed=1)) == "none"
     assert whole.overlap(log.take(slice(0, 1000))) == "some"  # a small part of what taught it
-    assert Fingerprint.of(log.take(slice(0, 0))).overlap(log) == "none"
+    assert TrainingFingerprint.of(log.take(slice(0, 0))).overlap(log) == "none"
     assert whole.overlap(log.take(slice(0, 1))) in ("some", "unclear")
 
 
 def test_values_that_repeat_are_no_proof():
     log = discrete()
-    assert Fingerprint.of(log).overlap(discrete(seed=1)) == "unclear"
-    assert Fingerprint.of(log).overlap(log.take(np.random.default_rng(0).permutation(5000))) == "some"
+    assert TrainingFingerprint.of(log).overlap(discrete(seed=1)) == "unclear"
+    assert TrainingFingerprint.of(log).overlap(log.take(np.random.default_rng(0).permutation(5000))) == "some"
 
 
 @pytest.mark.parametrize("ids", [None, "whole", "text"])
@@ -100,9 +102,10 @@ def test_a_split_keeps_contexts_whole_and_is_made_again_from_any_order(ids):
         log = Log.from_arrays(
             np.zeros_like(log.contexts), log.actions, log.rewards, action_names=range(3), context_ids=given
         )
-    split = Split.of(log, 0.3, seed=5)
+    split, count = Split.of(log, 0.3, seed=5)
     assert split.by == ("context" if ids is None else "context_id")
     held = split.held_out(log)
+    assert held.sum() == count
     shares = np.bincount(log.groups, held) / np.bincount(log.groups)
     assert set(shares) == {0.0, 1.0}
     error = np.sqrt(0.3 * 0.7 / log.n_contexts)
@@ -110,9 +113,9 @@ def test_a_split_keeps_contexts_whole_and_is_made_again_from_any_order(ids):
     order = np.random.default_rng(4).permutation(8000)
     assert np.array_equal(split.held_out(log.take(order)), held[order])
     assert np.array_equal(split.held_out(log.take(order[:77])), held[order[:77]])
-    other = Split.of(log, 0.3, seed=6).held_out(log)
+    other = Split(0.3, 6, split.by).held_out(log)
     assert abs((held & other).mean() - 0.09) < 0.05
-    wider = Split.of(log, 0.5, seed=5).held_out(log)
+    wider = Split(0.5, 5, split.by).held_out(log)
     assert (wider | ~held).all()  # a larger share holds the same rows and more
 
 
@@ -129,18 +132,36 @@ def test_ids_are_one_as_numbers_and_as_texts():
         Split(0.3, by="context_id").held_out(log)
 
 
-def test_few_contexts_are_split_by_rows_without_regard_to_the_reward():
-    log = discrete(6000)
-    split = Split.of(log, 0.3)
-    assert split.by == "row"
-    held = split.held_out(log)
-    assert abs(held.mean() - 0.3) < 4 * np.sqrt(0.21 / 6000)
-    for cell in np.unique(row_hashes(log)):
-        assert abs(held[row_hashes(log) == cell].mean() - 0.3) < 0.2
-    policy = sparing.learn(log, "greedy", holdout=0.3)
-    assert policy.held_out(log).n_rows == held.sum()
-    with pytest.raises(SettingError, match="that very log"):
-        policy.held_out(discrete(6000, seed=1))
+def few_contexts(n=3000):
+    """8 contexts and rewards that do not repeat: far more rows than a sketch keeps."""
+    log = discrete(n)
+    return replace(log, rewards=np.random.default_rng(7).normal(size=n))
+
+
+@pytest.mark.parametrize("batch", [131_072, 256])
+def test_a_split_by_place_checks_the_order_of_the_rows(batch, tmp_path, monkeypatch):
+    """Also where the rows that trade places are not in the sketch, and in a file."""
+    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
+    log = few_contexts()
+    sparing.save_policy(sparing.learn(log, "greedy", holdout=0.3, seed=4), tmp_path / "p.sparing")
+    policy = sparing.load_policy(tmp_path / "p.sparing")
+    split = policy.taught.split
+    assert (split.share, split.seed, split.by) == (0.3, 4, "place")
+    out = split.held_out(log)
+    assert abs(out.mean() - 0.3) < 6 * np.sqrt(0.21 / log.n_rows)
+    for found in (policy.held_out(log), policy.held_out(Memory(log)).read()):
+        assert np.array_equal(found.rewards, log.rewards[out])
+    assert set(policy.held_out(log).rewards).isdisjoint(log.rewards[~out])
+    hashes = row_hashes(log)
+    trained = np.flatnonzero(~out & ~np.isin(hashes, policy.taught.sketch))[0]
+    order = np.arange(log.n_rows)
+    order[[trained, np.flatnonzero(out)[0]]] = order[[np.flatnonzero(out)[0], trained]]
+    kept = TrainingFingerprint.of(log.take(order).take(~out))
+    assert np.array_equal(kept.sketch, policy.taught.sketch)  # which alone would not see it
+    for moved in (log.take(order), log.take(np.roll(np.arange(log.n_rows), 1)), few_contexts(2999)):
+        for each in (moved, Memory(moved)):
+            with pytest.raises(SettingError, match="in the same order"):
+                policy.held_out(each)
 
 
 def test_a_learnt_policy_knows_its_rows(tmp_path):
@@ -164,8 +185,8 @@ def test_a_learnt_policy_knows_its_rows(tmp_path):
 
 def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
     policy = sparing.learn(continuous(), "greedy")
-    header, arrays = saving._encoded(policy, "", False)
-    archive.write(tmp_path / "old", saving.KIND, 1, {"policy": header}, arrays)
+    header, arrays = files._encoded(policy, "", False)
+    archive.write(tmp_path / "old", files.KIND, 1, {"policy": header}, arrays)
     old = sparing.load_policy(tmp_path / "old")
     assert old.taught is None
     assert np.array_equal(old.theta, policy.theta)
@@ -179,9 +200,9 @@ def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
 )
 def test_a_damaged_fingerprint_is_refused(change, tmp_path):
     sparing.save_policy(sparing.learn(continuous(), "greedy"), tmp_path / "policy")
-    header, arrays = archive.read(tmp_path / "policy", saving.KIND, saving.VERSION)
+    header, arrays = archive.read(tmp_path / "policy", files.KIND, files.VERSION)
     header["policy"]["taught"] |= change
-    archive.write(tmp_path / "bad", saving.KIND, saving.VERSION, json.loads(json.dumps(header)), arrays)
+    archive.write(tmp_path / "bad", files.KIND, files.VERSION, json.loads(json.dumps(header)), arrays)
     with pytest.raises(FileError):
         sparing.load_policy(tmp_path / "bad")
 
@@ -195,27 +216,20 @@ def test_a_holdout_that_leaves_nothing_is_refused(holdout):
 def test_a_sketch_must_ascend():
     hashes = np.array([5, 3], dtype=np.uint64)
     with pytest.raises(SettingError, match="ascend"):
-        Fingerprint(2, hashes, np.ones(2, dtype=np.int64))
+        TrainingFingerprint(2, hashes, np.ones(2, dtype=np.int64))
     with pytest.raises(SettingError, match="64-bit"):
-        Fingerprint(2, hashes.astype(float), np.ones(2, dtype=np.int64))
+        TrainingFingerprint(2, hashes.astype(float), np.ones(2, dtype=np.int64))
     assert module.SKETCH == 256
 
 
-def test_rows_of_a_long_log_are_told_apart_by_their_numbers(tmp_path, monkeypatch):
-    """A file keeps it; the same share is held out, whatever the rows hold, and no two seeds hold out the same."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
+def test_a_split_by_place_is_of_the_row_numbers():
+    """In parts as in one piece; and another seed holds out other rows."""
     log = discrete(2000)
-    policy = sparing.learn(log, "greedy", holdout=0.25, seed=4)
-    assert policy.taught.split == Split(0.25, 4, "place")
-    sparing.save_policy(policy, tmp_path / "p.sparing")
-    held = sparing.load_policy(tmp_path / "p.sparing").held_out(log)
     numbers = np.flatnonzero(Split(0.25, 4, "place").held_out(log))
-    assert np.array_equal(held.rewards, log.rewards[numbers])
     parts = [
         Split(0.25, 4, "place").held_out(log.part(slice(at, at + 500)), at) for at in range(0, 2000, 500)
     ]
     assert np.array_equal(np.flatnonzero(np.concatenate(parts)), numbers)
-    assert abs(len(numbers) / 2000 - 0.25) < 6 * np.sqrt(0.25 * 0.75 / 2000)
     others = Split(0.25, 5, "place").held_out(log)
     assert abs(others[numbers].mean() - 0.25) < 6 * np.sqrt(0.25 * 0.75 / len(numbers))
 
@@ -229,7 +243,7 @@ def test_an_overlap_is_counted_block_by_block(monkeypatch):
         np.concatenate([log.rewards[:1500], other.rewards[:1500]]),
         action_names=log.action_names,
     )
-    taught, few = Fingerprint.of(log), Fingerprint.of(discrete())
+    taught, few = TrainingFingerprint.of(log), TrainingFingerprint.of(discrete())
     for rows in (131_072, 256):
         monkeypatch.setattr(blocks, "BATCH_ROWS", rows)
         found = [taught.overlap(each) for each in (log, other, half)]

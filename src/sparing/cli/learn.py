@@ -51,8 +51,8 @@ def learn(
     import numpy as np
 
     from sparing.learning import learn as learn_policy
-    from sparing.policies.policy import shares_of
-    from sparing.policies.saving import save_policy
+    from sparing.policies.files import save_policy
+    from sparing.policies.policy import mean_probabilities
 
     table, settings = log.open(), reading.settings(option)
     if reward_range:
@@ -61,7 +61,7 @@ def learn(
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
     with reading.walking("judging it", table):
         found = _judged(table, policy, settings.get("reward_range")) if holdout else None
-        shares = shares_of(policy, table)
+        shares = mean_probabilities(policy, table)
     save_policy(policy, out)
     order = np.argsort(-shares, kind="stable")
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]

@@ -25,7 +25,7 @@ from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rows import EvaluationSettings
 from sparing.log import Log
 from sparing.log.rows import AnyLog, BlocksInMemory, Memory, Rows, rewards_of, rows_of
-from sparing.policies.fingerprint import Fingerprint
+from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 from sparing.settings import among, share
@@ -169,7 +169,7 @@ class EvaluationRows:
 
 def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str) -> EvaluationRows:
     """All rows where the policy was trained on none of them, those held out where it was on some, else none: an error."""
-    known: Fingerprint | None = getattr(policy, "taught", None)
+    known: TrainingFingerprint | None = getattr(policy, "taught", None)
     if known is None:
         untrained = isinstance(policy, UniformPolicy | ConstantPolicy)
         return EvaluationRows(rows, () if untrained else (UNKNOWN_ROWS,))
@@ -194,7 +194,7 @@ def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str)
     )
 
 
-def _held_out(rows: Rows, known: Fingerprint) -> tuple[Rows | None, str]:
+def _held_out(rows: Rows, known: TrainingFingerprint) -> tuple[Rows | None, str]:
     """The rows held out; None where there are none, or where it cannot be told which they were, and why."""
     log: AnyLog = rows
     if isinstance(rows, Memory) and known.split is not None and known.split.by == "row":

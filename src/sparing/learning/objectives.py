@@ -1,14 +1,16 @@
-"""What the softmax learners maximise, each as value and slope by π; and how: L-BFGS on vectors alone.
+"""Objectives of the softmax learners, each as value and slope by π; L-BFGS; and direct loss minimisation.
 
 An objective takes π over the rows of a log, (n, K), and gives the value and ∂value/∂π (n, K). Weights are
 w_i = π(a_i|x_i)/μ_i; a function of the weights alone has a slope at the logged actions only.
 
-SciPy's L-BFGS-B solves small triangular systems in every step, which wakes all threads of a parallel BLAS: on
-a machine that is busy, or runs several processes, that costs ten times the function itself.
+L-BFGS is written on vectors: SciPy's L-BFGS-B solves small triangular systems in every step, which wakes all threads of
+a parallel BLAS. On a busy machine that costs ten times the function itself.
 """
 
 from collections import deque
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Maps a point (m,) to a value and its gradient (m,)."""
 
-Trial = tuple[np.ndarray, float, np.ndarray]
+LineSearchPoint = tuple[np.ndarray, float, np.ndarray]
 """A point, the value there and the gradient."""
 
 MEMORY = 10
@@ -180,7 +182,9 @@ def _scaled(gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray, flo
     return result
 
 
-def _searched(function: Function, start: Trial, direction: np.ndarray, length: float) -> Trial | None:
+def _searched(
+    function: Function, start: LineSearchPoint, direction: np.ndarray, length: float
+) -> LineSearchPoint | None:
     """The first trial that falls enough and flattens enough, by bisection, else the lowest one seen.
 
     Bisection needs no smoothness, so that the kinks of clipped weights do it no harm.
@@ -188,7 +192,7 @@ def _searched(function: Function, start: Trial, direction: np.ndarray, length: f
     point, value, gradient = start
     steepness = float(gradient @ direction)
     low, high = 0.0, np.inf
-    best: Trial | None = None
+    best: LineSearchPoint | None = None
     for _ in range(TRIALS):
         trial = point + length * direction
         reached, slope = function(trial)
@@ -202,3 +206,63 @@ def _searched(function: Function, start: Trial, direction: np.ndarray, length: f
             low = length
         length = (low + high) / 2 if np.isfinite(high) else 2 * low
     return best
+
+
+def descend(*arguments: Any) -> np.ndarray:
+    """Direct loss minimisation over the rows in `order`; the mean of θ over all steps, (K, d).
+
+    The arguments are contexts (n, d), mask (n, K), costs (n, K), order, priority (K,), ε, its decay, η and its decay.
+    Step t: ŷ = argmax θ_a·x and y⁻ = argmax(θ_a·x − ε_t·cost_a) over the row's allowed actions, ties to the smaller
+    priority number; then θ_{y⁻} += (η_t/ε_t)·x and θ_ŷ −= (η_t/ε_t)·x, with ε_t = ε·t^−decay and η_t = η·t^−decay.
+    """
+    theta: np.ndarray = _compiled_descend()(*arguments)
+    return theta
+
+
+@cache
+def _compiled_descend() -> Callable[..., Any]:
+    from sparing.native.compiling import compiled  # imports Numba, which only OPR-DLM needs
+
+    return compiled(_descend)
+
+
+def _descend(
+    contexts: np.ndarray,
+    mask: np.ndarray,
+    costs: np.ndarray,
+    order: np.ndarray,
+    priority: np.ndarray,
+    epsilon: float,
+    epsilon_decay: float,
+    eta: float,
+    eta_decay: float,
+) -> np.ndarray:
+    n_actions, d = costs.shape[1], contexts.shape[1]
+    theta = np.zeros((n_actions, d))
+    early = np.zeros((n_actions, d))
+    for step in range(len(order)):
+        row = order[step]
+        width = epsilon * (step + 1.0) ** -epsilon_decay
+        leader, better = -1, -1
+        top, top_better = 0.0, 0.0
+        for a in range(n_actions):
+            if not mask[row, a]:
+                continue
+            score = 0.0
+            for i in range(d):
+                score += theta[a, i] * contexts[row, i]
+            if leader < 0 or score > top or (score == top and priority[a] < priority[leader]):
+                leader, top = a, score
+            moved = score - width * costs[row, a]
+            if better < 0 or moved > top_better or (moved == top_better and priority[a] < priority[better]):
+                better, top_better = a, moved
+        if better != leader:
+            size = eta * (step + 1.0) ** -eta_decay / width
+            for i in range(d):
+                change = size * contexts[row, i]
+                theta[better, i] += change
+                theta[leader, i] -= change
+                # The change is missing from the means of the `step` steps before it.
+                early[better, i] += step * change
+                early[leader, i] -= step * change
+    return theta - early / max(len(order), 1)

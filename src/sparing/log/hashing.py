@@ -43,7 +43,15 @@ def id_hashes(ids: np.ndarray) -> np.ndarray:
 def group_hashes(log: Log, *, many: bool = False) -> np.ndarray:
     """Of what makes rows one context, (n,): its id where the log has ids, else its bytes; every bit is mixed."""
     ids = log.context_ids
-    return mixed(context_hashes(log.contexts, many=many) if ids is None else id_hashes(ids))
+    return mixed(hashes_of(log, many=many) if ids is None else id_hashes(ids))
+
+
+def hashes_of(log: Log, *, many: bool = False) -> np.ndarray:
+    """`context_hashes` of a log's rows, (n,), computed once: folds, splits and fingerprints all need them."""
+    hashes: np.ndarray | None = log.__dict__.get("_context_hashes")
+    if hashes is None:
+        hashes = log.__dict__["_context_hashes"] = context_hashes(log.contexts, many=many)
+    return hashes
 
 
 def folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:

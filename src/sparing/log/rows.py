@@ -168,6 +168,8 @@ class Filtered(Rows):
     def __init__(self, rows: Rows, keep: Keep, n_rows: int | None = None) -> None:
         self.rows, self.keep, self.header = rows, keep, rows.header
         self.progress, self.threads = rows.progress, rows.threads
+        # Rows in memory are taken once, and not again by every pass.
+        self._taken: dict[int, Log] | None = {} if isinstance(rows, Memory) else None
         light = rows if keep.ids else rows.narrowed()
         self.n_rows = (light.fold(kept(keep)) or 0) if n_rows is None else n_rows
 
@@ -178,18 +180,20 @@ class Filtered(Rows):
 
     def fold(self, statistic: Statistic[Log, State]) -> State:
         """Where the rows are."""
-        return self.rows.fold(_Sifted(statistic, self.keep))
+        return self.rows.fold(_Sifted(statistic, self.keep, self._taken))
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Those that have rows left."""
         for first, block in self.rows.blocks():
-            kept = block.take(self.keep(block, first))
+            kept = _take(self.keep, self._taken, block, first)
             if kept.n_rows:
                 yield first, kept
 
     def narrowed(self) -> "Rows":
         """With ids, if they say what is kept."""
-        return self if self.keep.ids else Filtered(self.rows.narrowed(), self.keep, self.n_rows)
+        if self.keep.ids or isinstance(self.rows, Memory):
+            return self
+        return Filtered(self.rows.narrowed(), self.keep, self.n_rows)
 
 
 class BlocksInMemory(Rows):
@@ -218,17 +222,25 @@ def _count(keep: Keep, block: Log, first_row: int) -> int:
     return int(keep(block, first_row).sum())
 
 
+def _take(keep: Keep, taken: dict[int, Log] | None, block: Log, first_row: int) -> Log:
+    if taken is None:
+        return block.take(keep(block, first_row))
+    if first_row not in taken:
+        taken[first_row] = block.take(keep(block, first_row))
+    return taken[first_row]
+
+
 class _Sifted(Statistic[Log, State]):
     """A statistic of the rows that are kept."""
 
-    def __init__(self, statistic: Statistic[Log, State], keep: Keep) -> None:
-        self.statistic, self.keep = statistic, keep
+    def __init__(self, statistic: Statistic[Log, State], keep: Keep, taken: dict[int, Log] | None) -> None:
+        self.statistic, self.keep, self.taken = statistic, keep, taken
 
     def zero(self) -> State:
         return self.statistic.zero()
 
     def update(self, state: State, block: Log, first_row: int) -> State:
-        kept = block.take(self.keep(block, first_row))
+        kept = _take(self.keep, self.taken, block, first_row)
         return self.statistic.update(state, kept, first_row) if kept.n_rows else state
 
     def finish(self, state: State) -> State:

@@ -1,105 +1,116 @@
-"""Which rows taught a policy: a small sketch of them, and how others were held out to judge it by.
+"""Which rows a policy was trained on: a sketch of their hashes, and the split that held other rows out.
 
-A row's hash is of its context's bytes, its action's label as text, and its reward; a file's format, the order
-of the rows and the order of the actions do not matter. The sketch keeps the `SKETCH` smallest hashes, which
-are a random sample of the rows that any other log samples alike.
+A row's hash covers its context's bytes, its action's label as text, and its reward; the file format, the order of
+the rows and the order of the actions do not matter. The sketch keeps the `SKETCH` smallest hashes: a random sample
+of the rows, and every log that has these rows samples the same ones.
 """
 
 import hashlib
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, overload
 
 import numpy as np
 
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
-from sparing.log.hashing import context_hashes, folded, group_hashes, id_hashes, mixed
+from sparing.log.hashing import folded, group_hashes, hashes_of, id_hashes, mixed
 from sparing.log.labels import as_text
-from sparing.log.rows import AnyLog, Filtered, Rows, kept, rows_of
+from sparing.log.rows import AnyLog, Filtered, Memory, Rows, kept, rows_of
 from sparing.log.sketches import Distinct
-from sparing.log.walking import Statistic, Together
+from sparing.log.walking import Statistic, Together, Total
 from sparing.settings import among, share, whole
 
 SKETCH = 256
 """Hashes that a fingerprint keeps, k."""
 
-FEWEST_CONTEXTS = 100
-"""With fewer distinct contexts, some of them cannot stand for the others: rows are held out instead."""
+MIN_CONTEXTS_FOR_SPLIT = 100
+"""With fewer distinct contexts a part of them cannot represent the others: single rows are held out instead."""
 
-TAUGHT_SHARE = 0.01
-"""A log that owes at most this share of its rows to the teaching rows is another log."""
+MAX_OVERLAP_SHARE = 0.01
+"""A log that shares at most this part of its rows with the training rows is another log."""
 
-BY = ("context", "context_id", "row", "place")
-"""What may be held out whole: equal contexts, equal ids, or single rows, by their values or (long logs) by their numbers."""
+SPLIT_UNITS = ("context", "context_id", "row", "place")
+"""What is held out as a whole: equal contexts, equal ids, or single rows by their number in the log (`place`).
 
-ALL = np.uint64(2**64 - 1)
+`row`, single rows by their values, is read from policy files of releases before 0.2 and never written anew.
+"""
 
-Overlap = Literal["none", "some", "unclear"]
+MAX_HASH = np.uint64(2**64 - 1)
+
+RowOverlap = Literal["none", "some", "unclear"]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows are held out: a hash of what `by` names, and of the seed, says it of each row alone.
+    """Which rows are held out: those whose unit, hashed with the seed, falls below `share`.
 
-    So the split can be made again from the log, in whatever order its rows stand, but for that by `place`, a row's number.
-    Equal rows are told apart by counting them.
+    So the split can be recomputed from the log. A split by `place` depends on the order of the rows; `order` is a
+    check sum of the training rows and their numbers, None in files of releases before 0.2.
     """
 
     share: float
     seed: int = 0
     by: str = "context"
+    order: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         share("holdout", self.share, hint=", such as 0.3; 0 holds nothing out")
         whole("seed", self.seed)
-        among("by", self.by, BY)
+        among("by", self.by, SPLIT_UNITS)
+        if self.order is not None:
+            whole("order", self.order)
 
     @classmethod
-    def of(cls, log: Log, share: float, seed: int = 0) -> "Split":
-        """By the log's context ids or contexts, or by rows where there are fewer than `FEWEST_CONTEXTS`."""
-        by = "context" if log.context_ids is None else "context_id"
-        row = "row" if rows_of(log).whole else "place"
-        return cls(share, seed, row if log.n_contexts < FEWEST_CONTEXTS else by)
+    def of(cls, log: AnyLog, share: float, seed: int = 0) -> tuple["Split", int]:
+        """The split of a log and the number of rows it holds out.
 
-    @classmethod
-    def walked(cls, rows: Rows, share: float, seed: int = 0) -> tuple["Split", int]:
-        """The split of a log of several blocks, in one walk, and how many rows it holds out."""
+        It is by context id if the log has ids, else by context; by place if there are fewer contexts than
+        `MIN_CONTEXTS_FOR_SPLIT`.
+        """
+        rows = rows_of(log)
         by = "context" if rows.header.context_ids is None else "context_id"
-        splits = cls(share, seed, by), cls(share, seed, "place")
-        held = [kept(Part(split)) for split in splits]
-        contexts, *counts = rows.lean().fold(Together(_Contexts(), *held))
-        chosen = int(len(contexts) < FEWEST_CONTEXTS)
-        return splits[chosen], counts[chosen]
+        by_context, by_place = splits = cls(share, seed, by), cls(share, seed, "place")
+        held = [kept(SplitFilter(split)) for split in splits]
+        contexts, *counts = rows.lean().fold(Together(_FewContexts(), *held))
+        if len(contexts) < MIN_CONTEXTS_FOR_SPLIT:
+            return replace(by_place, order=_order_sum(rows, by_place)), counts[1]
+        return by_context, counts[0]
 
     def held_out(self, log: Log, first_row: int = 0) -> np.ndarray:
-        """Whether each row is held out, (n,); `first_row` is the number of the first in a longer log."""
+        """Whether each row is held out, (n,); `first_row` is the number of its first row in the whole log."""
         seeds = mixed(np.array([(self.seed + 1) % 2**64], dtype=np.uint64))
-        return (mixed(_keys(log, self.by, first_row) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
+        return (mixed(_unit_hashes(log, self.by, first_row) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
 
 
 @dataclass(frozen=True)
-class Part:
-    """The rows that a split holds out, or the others."""
+class SplitFilter:
+    """A row filter: the rows that a split holds out, or (`held=False`) the training rows."""
 
     split: Split
     held: bool = True
 
     @property
     def ids(self) -> bool:
-        """Whether the split is by the contexts' ids."""
         return self.split.by == "context_id"
 
     def __call__(self, block: Log, first_row: int) -> np.ndarray:
-        """Whether each row of a block is one of them, (n,)."""
         return self.split.held_out(block, first_row) == self.held
 
 
 @dataclass(frozen=True, eq=False)
-class Fingerprint:
-    """How many rows taught a policy, the smallest of their hashes and how many rows have each, the split if any.
+class TrainingFingerprint:
+    """The rows a policy was trained on.
 
-    sketch (≤ SKETCH,) is ascending, counts goes with it.
+    Attributes
+    ----------
+    rows : int
+        How many there are.
+    sketch, counts : ndarray (m,)
+        Their smallest distinct hashes in ascending order, at most `SKETCH`, and the number of rows with each.
+    split : Split or None
+        The split that held other rows out; None if all rows were used.
     """
 
     rows: int
@@ -108,13 +119,13 @@ class Fingerprint:
     split: Split | None = None
 
     def __repr__(self) -> str:
-        return f"Fingerprint({self.rows:,} rows, {'none held out' if self.split is None else self.split})"
+        return f"{type(self).__name__}({self.rows:,} rows, {'none held out' if self.split is None else self.split})"
 
     def __post_init__(self) -> None:
         whole("rows", self.rows)
         sketch, counts = self.sketch, self.counts
-        plain = sketch.dtype == np.uint64 and counts.dtype == np.int64 and sketch.ndim == 1
-        if not plain or sketch.shape != counts.shape or len(sketch) > SKETCH:
+        typed = sketch.dtype == np.uint64 and counts.dtype == np.int64 and sketch.ndim == 1
+        if not typed or sketch.shape != counts.shape or len(sketch) > SKETCH:
             raise SettingError("a fingerprint's sketch must be 64-bit hashes, at most 256, with their counts")
         if (sketch[1:] <= sketch[:-1]).any() or (counts < 1).any() or counts.sum() > self.rows:
             raise SettingError(
@@ -122,14 +133,10 @@ class Fingerprint:
             )
 
     @classmethod
-    def of(cls, log: AnyLog, split: Split | None = None) -> "Fingerprint":
-        """The fingerprint of a log's rows."""
+    def of(cls, log: AnyLog, split: Split | None = None) -> "TrainingFingerprint":
+        """The fingerprint of all rows of a log; `split` is the one that selected them."""
         rows = rows_of(log).narrowed()
-        return rows.fold(Sketch(rows.action_names)).split_by(split)
-
-    def split_by(self, split: Split | None) -> "Fingerprint":
-        """The same rows, beside others that a split held out."""
-        return replace(self, split=split)
+        return replace(rows.fold(FingerprintStatistic(rows.action_names)), split=split)
 
     @overload
     def held_out(self, log: Log) -> Log: ...
@@ -138,86 +145,86 @@ class Fingerprint:
     def held_out(self, log: Rows) -> Rows: ...
 
     def held_out(self, log: AnyLog) -> AnyLog:
-        """The rows of a log that were held out when the policy was learnt; of one that is walked, to be walked too."""
+        """The rows of a log that were held out when the policy was learned; of a scan, as rows to be scanned."""
         if self.split is None:
             raise SettingError("nothing was held out when this policy was learnt")
-        if isinstance(log, Rows) and self.split.by == "row" and not log.whole:
-            raise SettingError(
-                f"single rows were held out when this policy was learnt, and which of {log.n_rows:,} they were can only be told "
-                "from all at once. Read the log with sparing.read_log(...), if it is that very log"
-            )
-        if self.split.by in ("row", "place") and not self._taught(self._chosen(log, held=False)):
+        if self.split.by == "row" and isinstance(log, Rows):
+            if not isinstance(log, Memory):
+                raise SettingError(
+                    f"single rows were held out when this policy was learnt, and which of {log.n_rows:,} they were can "
+                    "only be told from all at once. Read the log with sparing.read_log(...), if it is that very log"
+                )
+            return rows_of(self.held_out(log.log))
+        if self.split.by in ("row", "place") and not self._has_training_rows(log):
             order = ", its rows in the same order" if self.split.by == "place" else ""
             raise SettingError(
                 "single rows of another log were held out when this policy was learnt, and which they were can "
                 f"only be told from that very log{order}"
             )
-        return self._chosen(log, held=True)
+        return _filtered(log, SplitFilter(self.split))
 
-    def _chosen(self, log: AnyLog, *, held: bool) -> AnyLog:
-        """The rows that were held out, or the others."""
+    def _has_training_rows(self, log: AnyLog) -> bool:
+        """Whether the rows that the split does not hold out are the training rows."""
         assert self.split is not None
-        part = Part(self.split, held)
-        return log.take(part(log, 0)) if isinstance(log, Log) else Filtered(log, part)
+        if self.split.order is None:
+            return self._is_of(_filtered(log, SplitFilter(self.split, held=False)))
+        return _order_sum(log, self.split) == self.split.order
 
-    def overlap(self, log: AnyLog) -> Overlap:
-        """Whether rows of the log taught the policy.
+    def overlap(self, log: AnyLog) -> RowOverlap:
+        """Whether rows of the log are training rows.
 
-        Of the log's distinct hashes within the sketch's reach, those in the sketch are known. Fresh rows would be known
-        too, where values repeat: about as often as the sketch's own rows repeat each other (Good and Turing's
-        1 − singles/rows). `unclear` where that, or too few rows, leaves it open.
+        Of the log's distinct hashes within the range of the sketch, those in the sketch are known. Where values
+        repeat, new rows are known too, about as often as the sketch's own rows repeat each other (Good and
+        Turing's 1 − singles/rows). `unclear` if that, or too few rows, explains what is found.
         """
         rows = rows_of(log).narrowed()
         if not self.rows or not rows.n_rows:
             return "none"
-        known, seen = rows.fold(_Known(self, rows.action_names))
+        known, seen = rows.fold(_KnownRows(self, rows.action_names))
         if not seen.count:
             return "unclear"
         share = float(known.sum() / seen.count)
-        if share <= TAUGHT_SHARE:
+        if share <= MAX_OVERLAP_SHARE:
             return "none"
         by_chance = 1 - float((self.counts == 1).sum() / self.counts.sum())
-        return "some" if share > 2 * by_chance or self._taught(log) else "unclear"
+        return "some" if share > 2 * by_chance or self._is_of(log) else "unclear"
 
-    def _taught(self, log: AnyLog) -> bool:
-        """Whether these are the very rows."""
+    def _is_of(self, log: AnyLog) -> bool:
         if log.n_rows != self.rows:
             return False
-        other = Fingerprint.of(log)
+        other = TrainingFingerprint.of(log)
         return np.array_equal(other.sketch, self.sketch) and np.array_equal(other.counts, self.counts)
 
 
-class Sketch(Statistic[Log, Fingerprint]):
+class FingerprintStatistic(Statistic[Log, TrainingFingerprint]):
     """The fingerprint of rows whose actions have these names.
 
-    A hash among the smallest of all is among the smallest of every part that has it, so that its rows are all counted.
+    A hash among the smallest of all rows is among the smallest of every part that has it, so its count is exact.
     """
 
     def __init__(self, action_names: tuple[Hashable, ...]) -> None:
         self.names = _name_hashes(action_names)
 
-    def zero(self) -> Fingerprint:
-        """That of no rows."""
-        return Fingerprint(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+    def zero(self) -> TrainingFingerprint:
+        return TrainingFingerprint(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
 
-    def update(self, state: Fingerprint, block: Log, first_row: int) -> Fingerprint:
-        """With one more block."""
-        return self.merge(state, Fingerprint(block.n_rows, *_smallest(row_hashes(block, self.names))))
+    def update(self, state: TrainingFingerprint, block: Log, first_row: int) -> TrainingFingerprint:
+        found = TrainingFingerprint(block.n_rows, *_smallest(row_hashes(block, self.names)))
+        return self.merge(state, found) if state.rows else found
 
-    def merge(self, one: Fingerprint, other: Fingerprint) -> Fingerprint:
-        """That of both."""
+    def merge(self, one: TrainingFingerprint, other: TrainingFingerprint) -> TrainingFingerprint:
         sketch, places = np.unique(np.concatenate([one.sketch, other.sketch]), return_inverse=True)
         counts = np.zeros(len(sketch), dtype=np.int64)
         np.add.at(counts, places, np.concatenate([one.counts, other.counts]))
-        return Fingerprint(one.rows + other.rows, sketch[:SKETCH], counts[:SKETCH])
+        return TrainingFingerprint(one.rows + other.rows, sketch[:SKETCH], counts[:SKETCH])
 
 
-class _Known(Statistic[Log, tuple[np.ndarray, Distinct]]):
-    """Which of a sketch's hashes occur, (m,), and how many different ones do within its reach."""
+class _KnownRows(Statistic[Log, tuple[np.ndarray, Distinct]]):
+    """Which hashes of a sketch occur, (m,), and the distinct hashes within its range."""
 
-    def __init__(self, known: Fingerprint, action_names: tuple[Hashable, ...]) -> None:
+    def __init__(self, known: TrainingFingerprint, action_names: tuple[Hashable, ...]) -> None:
         self.sketch, self.names = known.sketch, _name_hashes(action_names)
-        self.reach = known.sketch[-1] if len(known.sketch) == SKETCH else ALL
+        self.largest = known.sketch[-1] if len(known.sketch) == SKETCH else MAX_HASH
 
     def zero(self) -> tuple[np.ndarray, Distinct]:
         return np.zeros(len(self.sketch), dtype=bool), Distinct()
@@ -226,7 +233,7 @@ class _Known(Statistic[Log, tuple[np.ndarray, Distinct]]):
         self, state: tuple[np.ndarray, Distinct], block: Log, first_row: int
     ) -> tuple[np.ndarray, Distinct]:
         hashes = row_hashes(block, self.names)
-        seen = Distinct.of(hashes[hashes <= self.reach])
+        seen = Distinct.of(hashes[hashes <= self.largest])
         return self.merge(state, (np.isin(self.sketch, seen.hashes), seen))
 
     def merge(
@@ -235,36 +242,54 @@ class _Known(Statistic[Log, tuple[np.ndarray, Distinct]]):
         return one[0] | other[0], one[1] + other[1]
 
 
-class _Contexts(Statistic[Log, np.ndarray]):
-    """The hashes of different contexts, as many as `FEWEST_CONTEXTS`."""
+class _FewContexts(Statistic[Log, np.ndarray]):
+    """Hashes of distinct contexts, at most `MIN_CONTEXTS_FOR_SPLIT`."""
 
     def zero(self) -> np.ndarray:
         return np.empty(0, dtype=np.uint64)
 
     def update(self, state: np.ndarray, block: Log, first_row: int) -> np.ndarray:
-        return self.merge(state, group_hashes(block))
+        return state if len(state) == MIN_CONTEXTS_FOR_SPLIT else self.merge(state, group_hashes(block))
 
     def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return np.unique(np.concatenate([one, other]))[:FEWEST_CONTEXTS]
+        hashes = np.sort(np.concatenate([one, other]))  # np.unique is many times slower on long arrays
+        return hashes[np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]][:MIN_CONTEXTS_FOR_SPLIT]
+
+
+def _order_sum(log: AnyLog, split: Split) -> int:
+    """Σ mix64(row hash ⊕ mix64(row number)) mod 2⁶⁴ over the rows that the split does not hold out."""
+    rows = rows_of(log).narrowed()
+    words = rows.fold(Total(partial(_order_word, split, _name_hashes(rows.action_names))))
+    return 0 if words is None else int(words[0])
+
+
+def _order_word(split: Split, names: np.ndarray, block: Log, first_row: int) -> np.ndarray:
+    rows = np.flatnonzero(~split.held_out(block, first_row))
+    numbers = (first_row + rows).astype(np.uint64)
+    words = mixed(row_hashes(block, names)[rows] ^ mixed(numbers))
+    return words.sum(dtype=np.uint64, keepdims=True)  # unlike scalars, arrays wrap around without a warning
 
 
 def row_hashes(log: Log, names: np.ndarray | None = None) -> np.ndarray:
-    """64 bits for each row, (n,); `names` are the hashes of the actions' labels (K,), where they are at hand."""
+    """A 64-bit hash of each row, (n,); `names` are the hashes of the actions' labels (K,) if already computed."""
     names = _name_hashes(log.action_names) if names is None else names
     rewards = (log.rewards + 0.0).view(np.uint64)
-    return mixed(folded(folded(context_hashes(log.contexts), names[log.actions]), rewards))
+    return mixed(folded(folded(hashes_of(log), names[log.actions]), rewards))
+
+
+def _filtered(log: AnyLog, keep: SplitFilter) -> AnyLog:
+    return log.take(keep(log, 0)) if isinstance(log, Log) else Filtered(log, keep)
 
 
 def _name_hashes(names: tuple[Hashable, ...]) -> np.ndarray:
     return np.array([_text_hash(name) for name in names], dtype=np.uint64)
 
 
-def _keys(log: Log, by: str, first_row: int) -> np.ndarray:
-    """What a split keeps whole, as 64 bits for each row, (n,)."""
+def _unit_hashes(log: Log, by: str, first_row: int) -> np.ndarray:
     if by == "context":
-        return context_hashes(log.contexts)
+        return hashes_of(log)
     if by == "row":
-        return _told_apart(row_hashes(log))
+        return _numbered(row_hashes(log))
     if by == "place":
         return np.arange(first_row, first_row + log.n_rows, dtype=np.uint64)
     if log.context_ids is None:
@@ -275,8 +300,8 @@ def _keys(log: Log, by: str, first_row: int) -> np.ndarray:
     return id_hashes(log.context_ids)
 
 
-def _told_apart(hashes: np.ndarray) -> np.ndarray:
-    """Another hash for each row, in which equal ones are numbered: the first, the second, …"""
+def _numbered(hashes: np.ndarray) -> np.ndarray:
+    """Hashes in which equal rows differ: the first, the second, … of each value."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     first = np.append(True, ordered[1:] != ordered[:-1])[: len(hashes)]
@@ -287,13 +312,13 @@ def _told_apart(hashes: np.ndarray) -> np.ndarray:
 
 
 def _smallest(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The SKETCH smallest distinct hashes, ascending, and how many rows have each."""
-    reach = ALL
-    if len(hashes) > 4 * SKETCH:  # most often far fewer need sorting
-        reach = np.partition(hashes, 4 * SKETCH)[4 * SKETCH]
-        if len(np.unique(hashes[hashes <= reach])) < SKETCH:
-            reach = ALL
-    sketch, counts = np.unique(hashes[hashes <= reach], return_counts=True)
+    """The SKETCH smallest distinct hashes in ascending order, and the number of rows with each."""
+    largest = MAX_HASH
+    if len(hashes) > 4 * SKETCH:  # sorting a few candidates is enough unless they repeat
+        largest = np.partition(hashes, 4 * SKETCH)[4 * SKETCH]
+        if len(np.unique(hashes[hashes <= largest])) < SKETCH:
+            largest = MAX_HASH
+    sketch, counts = np.unique(hashes[hashes <= largest], return_counts=True)
     return sketch[:SKETCH], counts[:SKETCH].astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Policies: what to do in a context, without learning any further; and what one does on a log's rows."""
+"""Policies: a distribution over actions for each context, and its probabilities on the rows of a log."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
@@ -16,10 +16,11 @@ from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.support import SUM_TOLERANCE
 from sparing.log.walking import Total
 from sparing.model.ellipsoids import widths
-from sparing.policies.fingerprint import Fingerprint
+from sparing.model.trees import Trees
+from sparing.policies.fingerprint import TrainingFingerprint
 
 LARGEST = 1e150
-"""Parameters and contexts beyond this make scores that overflow, and policies of nothing but NaN."""
+"""Largest magnitude of parameters and contexts: products of larger ones overflow to NaN."""
 
 
 class Policy(Protocol):
@@ -27,33 +28,51 @@ class Policy(Protocol):
 
     @property
     def action_names(self) -> tuple[Hashable, ...]:
-        """The labels behind the action indices."""
+        """Labels of the actions, (K,)."""
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """π(a|x) for contexts (n, d), shape (n, K)."""
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """One action for each context, as its place among `action_names`, (n,); `rng` is needed only where the policy is random."""
+        """One action per context as an index into `action_names`, (n,); a stochastic policy needs `rng`."""
 
 
 class SupportModel(Protocol):
-    """Says which actions a context supports."""
+    """The supported actions of a context."""
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
-        """Boolean (n, K) for contexts (n, d), with at least one action in each row."""
+        """Boolean (n, K) for contexts (n, d), at least one action in each row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Taught:
-    """A policy that may know which rows taught it, and what encoded their raw columns; None where that is not known."""
+class TrainedPolicy:
+    """A policy with an optional fingerprint of its training rows and an optional feature encoder.
 
-    taught: Fingerprint | None = field(default=None, kw_only=True)
+    Attributes
+    ----------
+    taught : TrainingFingerprint or None
+        The rows the policy was learned from; None if unknown.
+    encoder : Encoder or None
+        Encodes raw columns; None if contexts are arrays only.
+    """
+
+    taught: TrainingFingerprint | None = field(default=None, kw_only=True)
     encoder: Encoder | None = field(default=None, kw_only=True)
 
     def actions(self, contexts: Any, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The label of one action for each context, (n,): of a frame, mappings of raw columns, or an array (n, d).
+        """Choose one action for each context.
 
-        `rng` is needed only where the policy is random. Whole numbers come as such, other labels as objects.
+        Parameters
+        ----------
+        contexts : array (n, d), data frame, or mappings of raw columns
+            Raw columns need the policy's encoder.
+        rng : numpy.random.Generator, optional
+            Required if the policy is stochastic.
+
+        Returns
+        -------
+        ndarray (n,)
+            Labels of the chosen actions: integers if all labels are integers, else objects.
         """
         chosen: Policy = self  # type: ignore[assignment]
         return label_array(chosen.action_names)[chosen.indices(contexts, rng)]
@@ -65,7 +84,7 @@ class Taught:
         return f"{type(self).__name__}({kind}, {len(policy.action_names):,} actions{taught})"
 
     def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
-        """Contexts (n, d), from a frame or mappings of raw columns, or as they are; d is checked where it is known."""
+        """Contexts (n, d) of arrays or raw columns; d is checked against `n_features` if that is given."""
         named = None if self.encoder is None else self.encoder.named_rows(given)
         rows: Any = given if named is None else named
         if self.encoder is not None and self.encoder.kernel is not None and isinstance(rows, np.ndarray):
@@ -79,9 +98,22 @@ class Taught:
     def held_out(self, log: Rows) -> Rows: ...
 
     def held_out(self, log: AnyLog) -> AnyLog:
-        """The rows of the log that were held out when the policy was learnt: those it may be judged by.
+        """Select the rows of the log that were held out when the policy was learned.
 
-        Of a log that is walked, they are walked too.
+        Parameters
+        ----------
+        log : Log or Scan
+            The log that was given to `learn` with ``holdout=``.
+
+        Returns
+        -------
+        Log or Rows
+            The held-out rows; of a scan, rows to be scanned.
+
+        Raises
+        ------
+        SettingError
+            If nothing was held out, or the held-out rows cannot be identified in this log.
         """
         if self.taught is None:
             raise SettingError(
@@ -91,23 +123,23 @@ class Taught:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Certain(Taught, ABC):
-    """A policy that knows its action: all mass is on it."""
+class DeterministicPolicy(TrainedPolicy, ABC):
+    """A policy with all probability on one action per context."""
 
     action_names: tuple[Hashable, ...]
 
     @abstractmethod
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The action of each context, (n,); nothing is drawn."""
+        """The action of each context, (n,)."""
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """1 for the action, 0 for all others, (n, K)."""
+        """1 for the chosen action and 0 for the others, (n, K)."""
         return one_hot(self.indices(contexts), len(self.action_names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Drawn(Taught, ABC):
-    """A policy that draws its actions."""
+class StochasticPolicy(TrainedPolicy, ABC):
+    """A policy that samples its actions."""
 
     action_names: tuple[Hashable, ...]
 
@@ -116,35 +148,29 @@ class Drawn(Taught, ABC):
         """π(a|x), (n, K)."""
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Draw an action for each context, (n,)."""
+        """Sample an action for each context, (n,)."""
         if rng is None:
             raise SettingError("this policy is random; pass rng=np.random.default_rng(seed)")
         return sample(self.probabilities(contexts), rng)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Linear:
-    """A policy by parameters theta (K, d), with other arrays beside them, one entry an action."""
+class LinearScores:
+    """Parameters theta (K, d) of a linear policy; other array fields have one entry per action."""
 
     action_names: tuple[Hashable, ...]
     theta: np.ndarray
 
     def __post_init__(self) -> None:
         k, d = len(self.action_names), np.shape(self.theta)[-1:]
-        shapes = {"theta": (k, *d), "inverse": (k, *d, *d), "radius": (k,), "priority": (k,)}
-        for name, shape in shapes.items():
-            array = getattr(self, name, None)
-            if array is not None and (np.shape(array) != shape or not np.isfinite(array).all()):
-                raise SettingError(
-                    f"{name} of shape {np.shape(array)} for {k} actions; expected finite numbers of shape {shape}"
-                )
+        _check_shapes(self, theta=(k, *d), inverse=(k, *d, *d), radius=(k,), priority=(k,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GreedyPolicy(Linear, Certain):
-    """argmax_a x·θ_a, ties to the action with the smallest priority number; theta (K, d).
+class GreedyPolicy(LinearScores, DeterministicPolicy):
+    """argmax_a x·θ_a over the supported actions; theta (K, d).
 
-    With `support` the argmax runs over each context's supported actions only.
+    Ties go to the smallest priority number, (K,). Without `support` every action is allowed.
     """
 
     priority: np.ndarray
@@ -153,16 +179,15 @@ class GreedyPolicy(Linear, Certain):
     notes: tuple[str, ...] = ()
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The best action by the estimates, (n,)."""
         x = self.rows(contexts, self.theta.shape[1])
         return best_actions(linear_scores(x, self.theta), self.priority, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PessimisticPolicy(Linear, Certain):
-    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x): the best of the lower limits.
+class PessimisticPolicy(LinearScores, DeterministicPolicy):
+    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x), the largest lower confidence bound.
 
-    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a; ties to the smallest priority number.
+    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a; ties go to the smallest priority number.
     """
 
     inverse: np.ndarray
@@ -173,18 +198,17 @@ class PessimisticPolicy(Linear, Certain):
     notes: tuple[str, ...] = ()
 
     def low(self, contexts: np.ndarray) -> np.ndarray:
-        """L_a(x) = x·θ̂_a − ρ_a·width_a(x), (n, K)."""
+        """L_a(x) = x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x), (n, K)."""
         x = self.rows(contexts, self.theta.shape[1])
         return linear_scores(x, self.theta) - self.radius * widths(self.inverse, x)
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The action with the best lower limit, (n,)."""
         x = self.rows(contexts, self.theta.shape[1])
         return best_actions(self.low(x), self.priority, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SoftmaxPolicy(Linear, Drawn):
+class SoftmaxPolicy(LinearScores, StochasticPolicy):
     """π(a|x) ∝ exp(x·θ_a/temperature) over the supported actions, 0 elsewhere; theta (K, d)."""
 
     temperature: float = 1.0
@@ -194,39 +218,111 @@ class SoftmaxPolicy(Linear, Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        most = np.abs(self.theta).max(initial=0)
-        if not (
-            np.isfinite(self.temperature)
-            and self.temperature > 0
-            and most <= LARGEST * min(self.temperature, 1)
-        ):
+        most, scale = np.abs(self.theta).max(initial=0), self.temperature
+        if not (np.isfinite(scale) and scale > 0 and most <= LARGEST * min(scale, 1)):
             raise SettingError(
-                f"temperature={self.temperature} for parameters up to {most:.4g}; must be a finite number "
+                f"temperature={scale} for parameters up to {most:.4g}; must be a finite number "
                 f"above 0, and their ratio none beyond {LARGEST:g}"
             )
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """π(a|x), (n, K)."""
         x = self.rows(contexts, self.theta.shape[1])
         return softmax(x @ self.theta.T / self.temperature, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UniformPolicy(Drawn):
-    """Every action with probability 1/K, whatever the context."""
+class BoostedPolicy(DeterministicPolicy):
+    """argmax_a of sums of trees over the supported actions; ties go to the smallest priority number, (K,)."""
+
+    trees: Trees
+    priority: np.ndarray
+    support: SupportModel | None = None
+    method: str = "boosted"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        k = len(self.action_names)
+        _check_shapes(self, priority=(k,))
+        if self.trees.base.shape != (k,):
+            raise SettingError(f"trees of {len(self.trees.base)} actions for {k} actions; they must match")
+
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        x = self.rows(contexts, self.trees.n_features)
+        return best_actions(self.scores(x), self.priority, _mask(self.support, x))
+
+    def scores(self, contexts: np.ndarray) -> np.ndarray:
+        """Scores whose argmax is played, (n, K)."""
+        return self.trees.scores(contexts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StackedPolicy(BoostedPolicy):
+    """argmax_a w₀·x·θ_a + w₁·r̂_a(x), a linear and a boosted reward model; theta (K, d), weights (2,)."""
+
+    theta: np.ndarray = field(kw_only=True)
+    weights: np.ndarray = field(kw_only=True)
+    method: str = "stacked"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_shapes(self, theta=(len(self.action_names), self.trees.n_features), weights=(2,))
+
+    def scores(self, contexts: np.ndarray) -> np.ndarray:
+        linear, trees = self.weights
+        return linear * linear_scores(contexts, self.theta) + trees * self.trees.rewards(contexts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VotingPolicy(DeterministicPolicy):
+    """argmax_a Σ_m w_m·π_m(a|x), ties to the smallest priority number, (K,); weights (m,) are positive.
+
+    The fingerprint and the encoder belong to the vote; its members receive encoded contexts.
+    """
+
+    members: tuple[Policy, ...]
+    weights: np.ndarray
+    priority: np.ndarray
+    method: str = "votes"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        _check_shapes(self, priority=(len(self.action_names),))
+        fit = weights.shape == (len(self.members),) and bool(((weights > 0) & (weights < np.inf)).all())
+        if not self.members or not fit:
+            raise SettingError(
+                f"weights {weights.tolist()} of {len(self.members)} policies; expected a finite number above 0 "
+                "for each of one or more"
+            )
+        if any(member.action_names != self.action_names for member in self.members):
+            raise SettingError(
+                "the policies that vote have other actions than the vote; all must have the same"
+            )
+
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        x = self.rows(contexts)
+        votes = sum(
+            weight * member.probabilities(x)
+            for weight, member in zip(self.weights, self.members, strict=True)
+        )
+        return best_actions(np.asarray(votes), self.priority)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UniformPolicy(StochasticPolicy):
+    """Probability 1/K for each action in every context."""
 
     method: str = "uniform"
     notes: tuple[str, ...] = ()
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """1/K everywhere, (n, K)."""
         k = len(self.action_names)
         return np.full((len(self.rows(contexts)), k), 1 / k)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConstantPolicy(Certain):
-    """Always one action, given by its label."""
+class ConstantPolicy(DeterministicPolicy):
+    """The same action, given by its label, in every context."""
 
     action: Hashable
     method: str = "constant"
@@ -237,12 +333,21 @@ class ConstantPolicy(Certain):
             raise SettingError(f"unknown action {self.action!r}; must be one of {self.action_names!r}")
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The one action, (n,)."""
         return np.full(len(self.rows(contexts)), self.action_names.index(self.action))
 
 
+def _check_shapes(policy: Any, **shapes: tuple[int, ...]) -> None:
+    k = len(policy.action_names)
+    for name, shape in shapes.items():
+        array = getattr(policy, name, None)
+        if array is not None and (np.shape(array) != shape or not np.isfinite(array).all()):
+            raise SettingError(
+                f"{name} of shape {np.shape(array)} for {k} actions; expected finite numbers of shape {shape}"
+            )
+
+
 def label_array(names: tuple[Hashable, ...]) -> np.ndarray:
-    """Labels as an array (K,): whole numbers as such, others as objects."""
+    """Labels as an array (K,): integers if all are integers, else objects."""
     if all(type(name) is int and abs(name) < 2**63 for name in names):
         return np.array(names, dtype=np.int64)
     table = np.empty(len(names), dtype=object)
@@ -251,7 +356,8 @@ def label_array(names: tuple[Hashable, ...]) -> np.ndarray:
 
 
 def linear_scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """x·θ_a, (n, K). Not a matrix product: BLAS rounds edge columns differently, and equal parameters must tie."""
+    """x·θ_a, (n, K)."""
+    # Not a matrix product: BLAS rounds edge columns differently, and equal parameters must tie.
     return np.einsum("nd,kd->nk", x, theta)
 
 
@@ -260,7 +366,7 @@ def _mask(support: SupportModel | None, contexts: np.ndarray) -> np.ndarray | No
 
 
 def sample(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw one action a row from distributions (n, K)."""
+    """Sample one action per row from distributions (n, K)."""
     cumulative = probabilities.cumsum(axis=1)
     draws = rng.random(len(probabilities)) * cumulative[:, -1]
     return (cumulative <= draws[:, None]).sum(axis=1)
@@ -310,12 +416,12 @@ def policy_blocks(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """π(a|x_i) of the log's rows, block by block, (rows, K), columns in the log's order of actions.
 
-    `first_row` is the first row's number in a longer log, for errors.
+    `first_row` is the number of the first row in the whole log, for error messages.
     """
-    ask, places = _asked(log, policy)
+    probabilities_of, places = _probability_function(log, policy)
     for rows in Blocks.of(log.n_rows, log.n_actions):
         size = rows.stop - rows.start
-        chances = np.asarray(ask(rows), dtype=np.float64)
+        chances = np.asarray(probabilities_of(rows), dtype=np.float64)
         if chances.shape != (size, len(places)):
             raise SettingError(
                 f"the policy gave shape {chances.shape}; expected {(size, len(places))}, a column an action"
@@ -334,8 +440,10 @@ def policy_blocks(
         yield rows, chances
 
 
-def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.ndarray], list[int]]:
-    """How to ask for a slice of rows, and which of the log's actions the answer's columns are."""
+def _probability_function(
+    log: Log, policy: Policy | np.ndarray
+) -> tuple[Callable[[slice], np.ndarray], list[int]]:
+    """A function from a slice of rows to probabilities, and the log's action index of each of its columns."""
     if isinstance(policy, np.ndarray):
         if policy.shape != (log.n_rows, log.n_actions):
             raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
@@ -354,13 +462,12 @@ def _asked(log: Log, policy: Policy | np.ndarray) -> tuple[Callable[[slice], np.
     return (lambda rows: policy.probabilities(encoder.aligned(log.encoder, log.contexts[rows]))), places
 
 
-def shares_of(policy: Policy, log: AnyLog) -> np.ndarray:
-    """The share of a log's rows that the policy gives to each action, (K,)."""
+def mean_probabilities(policy: Policy, log: AnyLog) -> np.ndarray:
+    """Mean of π(a|x_i) over the rows of a log, (K,)."""
     rows = rows_of(log)
-    shares: np.ndarray = rows.fold(Total(partial(_played, policy))) / rows.n_rows
+    shares: np.ndarray = rows.fold(Total(partial(_probability_totals, policy))) / rows.n_rows
     return shares
 
 
-def _played(policy: Policy, block: Log, first_row: int) -> np.ndarray:
-    """Σ π(a|x), (K,)."""
+def _probability_totals(policy: Policy, block: Log, first_row: int) -> np.ndarray:
     return policy.probabilities(block.contexts).sum(axis=0)

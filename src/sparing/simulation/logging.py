@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.policies.policy import Drawn, Policy, sample, softmax
+from sparing.policies.policy import Policy, StochasticPolicy, sample, softmax
 from sparing.settings import among, share, whole
 from sparing.simulation.worlds import RoutingWorld, World
 
@@ -19,7 +19,7 @@ TRAINING = 50
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LoggingPolicy(Drawn):
+class LoggingPolicy(StochasticPolicy):
     """A policy given by its table of probabilities; an action of probability 0 is unsupported."""
 
     table: Callable[[np.ndarray], np.ndarray]

@@ -1,8 +1,8 @@
-"""Policies on disk: one archive of arrays and JSON."""
+"""Policy files: one archive of arrays and a JSON header."""
 
 import os
 from collections.abc import Hashable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,58 +12,69 @@ from sparing.errors import FileError, SettingError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
 from sparing.model.trees import Trees
-from sparing.policies.boosted import BoostedPolicy, StackedPolicy
-from sparing.policies.fingerprint import Fingerprint, Split
+from sparing.policies.fingerprint import Split, TrainingFingerprint
 from sparing.policies.policy import (
     LARGEST,
+    BoostedPolicy,
     ConstantPolicy,
     GreedyPolicy,
     PessimisticPolicy,
     Policy,
     SoftmaxPolicy,
+    StackedPolicy,
     SupportModel,
     UniformPolicy,
+    VotingPolicy,
 )
-from sparing.policies.tables import KnownSupport, TablePolicy, support_function
-from sparing.policies.voting import VotingPolicy
+from sparing.policies.support import KnownSupport, TablePolicy, support_function
 from sparing.settings import whole
 
 KIND = "sparing policy"
 VERSION = 4
-"""2 added which rows taught the policy, and its features; files of version 1 do not say. 3 added the lines of sets, 4 votes."""
+"""2 added the training rows and the encoder, 3 the lines of supported sets, 4 votes; all are read."""
 
-ARRAYS: dict[type, tuple[str, ...]] = {
-    GreedyPolicy: ("theta", "priority"),
-    SoftmaxPolicy: ("theta",),
-    PessimisticPolicy: ("theta", "inverse", "radius", "priority"),
-    TablePolicy: ("contexts", "table"),
-    BoostedPolicy: ("priority",),
-    StackedPolicy: ("priority", "theta", "weights"),
-    VotingPolicy: ("weights", "priority"),
-    UniformPolicy: (),
-    ConstantPolicy: (),
+CLASSES: dict[str, tuple[type, tuple[str, ...], tuple[str, ...]]] = {
+    "GreedyPolicy": (GreedyPolicy, ("theta", "priority"), ()),
+    "SoftmaxPolicy": (SoftmaxPolicy, ("theta",), ("temperature",)),
+    "PessimisticPolicy": (PessimisticPolicy, ("theta", "inverse", "radius", "priority"), ()),
+    "TablePolicy": (TablePolicy, ("contexts", "table"), ()),
+    "BoostedPolicy": (BoostedPolicy, ("priority",), ()),
+    "StackedPolicy": (StackedPolicy, ("priority", "theta", "weights"), ()),
+    "VotingPolicy": (VotingPolicy, ("weights", "priority"), ()),
+    "UniformPolicy": (UniformPolicy, (), ()),
+    "ConstantPolicy": (ConstantPolicy, (), ("action",)),
 }
-"""The arrays of each kind of policy."""
+"""By the name written in files: the class, its arrays, and its own header fields. These names never change."""
 
-SCALARS: dict[type, tuple[str, ...]] = {SoftmaxPolicy: ("temperature",), ConstantPolicy: ("action",)}
-"""What goes into the header beside the fields that all have."""
-
-CLASSES = {kind.__name__: kind for kind in ARRAYS}
 SETS, LINES = ("contexts", "sets", "elsewhere"), "lines"
 TREES = ("base", "rows", "roots", "owners", "features", "thresholds", "right", "values")
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: bool = False) -> None:
-    """Write a policy so that `load_policy` gives an equal one back, bit for bit.
+    """Write a policy to a file; `load_policy` returns an equal one, bit for bit.
 
-    A support function of the caller's own cannot be written. With `omit_support` the rest is, and
-    `load_policy` asks for the function again.
+    Parameters
+    ----------
+    policy : Policy
+        A policy of this package.
+    path : str or PathLike
+        The file to write.
+    omit_support : bool
+        Leave out a support function of yours, which a file cannot hold; `load_policy` then needs it again.
+
+    Raises
+    ------
+    SettingError
+        If the policy's class cannot be saved, or its support is a function and `omit_support` is False.
     """
     header, arrays = _encoded(policy, "", omit_support)
-    known: Fingerprint | None = getattr(policy, "taught", None)
+    known: TrainingFingerprint | None = getattr(policy, "taught", None)
     if known is not None:
-        split = known.split and asdict(known.split)
+        # The order check stands beside the split: releases before 0.2 refuse a split with a field they lack.
+        split = known.split and {"share": known.split.share, "seed": known.split.seed, "by": known.split.by}
         header["taught"] = {"rows": known.rows, "split": split}
+        if known.split is not None and known.split.order is not None:
+            header["taught"]["order"] = known.split.order
         arrays |= {"taught/sketch": known.sketch, "taught/counts": known.counts}
     encoder: Encoder | None = getattr(policy, "encoder", None)
     header["encoder"] = None if encoder is None else encoder.header()
@@ -71,7 +82,26 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
 
 
 def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
-    """Read a policy that `save_policy` wrote; `support` stands in for a support function left out of it."""
+    """Read a policy that `save_policy` wrote.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file to read.
+    support : callable or Policy, optional
+        The support function, if the policy was saved with ``omit_support=True``.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, of a newer version, or needs `support`.
+    SettingError
+        If `support` does not fit the policy, or it needs none.
+    """
     with archive.understanding(path, "policy"):
         header, arrays = archive.read(path, KIND, VERSION)
         saved = header["policy"]
@@ -87,35 +117,35 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
     with archive.understanding(path, "policy"):
         policy: Any = _decoded(saved, "", arrays, given)
         encoder = saved.get("encoder")
-        taught = _taught(saved.get("taught"), arrays)
+        taught = _fingerprint(saved.get("taught"), arrays)
         encoder = None if encoder is None else Encoder.from_header(encoder)  # 0 is no encoder, and no None
         read: Policy = replace(policy, taught=taught, encoder=encoder)
         return read
 
 
-def _taught(saved: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> Fingerprint | None:
-    """Which rows taught the policy, where the file says it."""
+def _fingerprint(saved: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> TrainingFingerprint | None:
     if saved is None:
         return None
-    split = None if saved["split"] is None else Split(**saved["split"])
-    return Fingerprint(saved["rows"], arrays["taught/sketch"], arrays["taught/counts"], split)
+    split = None if saved["split"] is None else Split(**saved["split"], order=saved.get("order"))
+    return TrainingFingerprint(saved["rows"], arrays["taught/sketch"], arrays["taught/counts"], split)
 
 
 def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    kind = type(policy)
-    if kind not in ARRAYS:
+    written = {kind: (name, *fields) for name, (kind, *fields) in CLASSES.items()}
+    if type(policy) not in written:
         raise SettingError(
-            f"a {kind.__name__} cannot be saved; these can: {', '.join(CLASSES)}. Tabulate it: "
+            f"a {type(policy).__name__} cannot be saved; these can: {', '.join(CLASSES)}. Tabulate it: "
             "TablePolicy(action_names, contexts, policy.probabilities(contexts))"
         )
+    kind, array_names, scalars = written[type(policy)]
     header: dict[str, Any] = {
-        "kind": kind.__name__,
+        "kind": kind,
         "action_names": [labels.to_json(name) for name in policy.action_names],
         "method": policy.method,
         "notes": list(policy.notes),
     }
-    arrays = {prefix + name: _numbers(name, getattr(policy, name)) for name in ARRAYS[kind]}
-    header |= {name: labels.to_json(getattr(policy, name)) for name in SCALARS.get(kind, ())}
+    arrays = {prefix + name: _numbers(name, getattr(policy, name)) for name in array_names}
+    header |= {name: labels.to_json(getattr(policy, name)) for name in scalars}
     if getattr(policy, "otherwise", None) is not None:
         header["otherwise"], more = _encoded(policy.otherwise, f"{prefix}otherwise/", omit)
         arrays |= more
@@ -158,9 +188,9 @@ def _decoded(
     arrays: dict[str, np.ndarray],
     given: SupportModel | None,
 ) -> Policy:
-    kind, names = CLASSES[header["kind"]], _names(header)
-    fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in ARRAYS[kind]}
-    fields |= {name: labels.from_json(header[name]) for name in SCALARS.get(kind, ())}
+    (kind, array_names, scalars), names = CLASSES[header["kind"]], _names(header)
+    fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in array_names}
+    fields |= {name: labels.from_json(header[name]) for name in scalars}
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
     if issubclass(kind, VotingPolicy):
@@ -187,11 +217,11 @@ def _decoded(
 
 
 def _check_parts(policy: Any) -> None:
-    """Refuse parts that do not fit each other: sets, policies for other contexts or that vote, a context listed twice."""
+    """Refuse parts that do not match: sets, fallback policies, members of a vote, a context listed twice."""
     if isinstance(policy, VotingPolicy) and len({_width(each) for each in policy.members} - {None}) > 1:
         raise ValueError("the policies that vote read other features than each other")
     if isinstance(policy, TablePolicy):
-        _ = policy.index  # refuses a context that is listed twice
+        _ = policy.index  # raises if a context is listed twice
         other = policy.otherwise
         names = policy.action_names
         if other and (other.action_names != names or _width(other) not in (_width(policy), None)):
@@ -207,7 +237,7 @@ def _check_parts(policy: Any) -> None:
 
 
 def _numbers(name: str, array: Any) -> np.ndarray:
-    """An array of finite numbers, none of which makes scores overflow: asked on both ways, so what is saved loads."""
+    """An array of finite numbers that cannot make scores overflow; checked both ways, so what is saved loads."""
     numbers = np.asarray(array)
     limit = np.finfo(float).max if name == "priority" else LARGEST
     if numbers.dtype.kind not in "iuf" or not (np.abs(numbers.astype(float)) <= limit).all():
@@ -216,7 +246,7 @@ def _numbers(name: str, array: Any) -> np.ndarray:
 
 
 def _width(policy: Any) -> int | None:
-    """Features of the contexts that a policy reads; None where it reads none."""
+    """Features of the contexts that a policy reads; None if it reads none."""
     if isinstance(policy, BoostedPolicy):
         return policy.trees.n_features
     if isinstance(policy, VotingPolicy):

@@ -1,4 +1,4 @@
-"""What is known context by context: supported actions, for new contexts too, and policies by table."""
+"""Supported actions by context, for new contexts too, and policies given as a table of contexts."""
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
@@ -10,16 +10,17 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.context_index import ContextIndex, distinct
+from sparing.log.rows import AnyLog, Memory, rows_of
 from sparing.log.support import check_distribution
 from sparing.model.logistic import fit_log_odds
-from sparing.policies.policy import LARGEST, Drawn, Policy, SupportModel, checked_contexts
+from sparing.policies.policy import LARGEST, Policy, StochasticPolicy, SupportModel, checked_contexts
 
 MOST_ROWS, FEW_ROWS, PAIRS = 16_384, 2_048, 2**20
-"""Rows that teach which actions a new context supports: at most, and at least where (row, action) pairs become too many."""
+"""Rows from which the support of new contexts is learned: at most MOST_ROWS, and PAIRS/K but at least FEW_ROWS."""
 
 
-class ByContext:
-    """What is known of contexts (m, d), which are distinct: looked up byte by byte."""
+class ContextTable:
+    """Entries for distinct contexts (m, d), looked up by their bytes."""
 
     contexts: np.ndarray
 
@@ -33,7 +34,6 @@ class ByContext:
 
     @cached_property
     def index(self) -> ContextIndex:
-        """Where each known context stands."""
         index = ContextIndex(self.contexts)
         if index.repeats:
             raise SettingError("a context is listed twice; each may have one set or one distribution")
@@ -41,11 +41,20 @@ class ByContext:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownSupport(ByContext):
-    """Sets by exact context; contexts (m, d) are distinct, sets (m, ceil(K/8)) their sets as packed bits.
+class KnownSupport(ContextTable):
+    """Supported sets of known contexts, and a rule for all others.
 
-    Any other context gets of `elsewhere` (K,) what `lines` (K, d + 1) say, if there are any: action a where x·l_a + l_a0 ≥ 0,
-    l_a0 being the last, and where that leaves none, the one that comes nearest. With m = 0 all contexts are such.
+    Attributes
+    ----------
+    contexts : ndarray (m, d)
+        Distinct contexts.
+    sets : ndarray (m, ceil(K/8))
+        Their supported sets as packed bits.
+    elsewhere : ndarray (K,)
+        Actions that other contexts may support.
+    lines : ndarray (K, d + 1) or empty
+        Another context supports action a of `elsewhere` if x·l_a + l_a0 ≥ 0, l_a0 being the last entry; if that
+        leaves none, the action with the largest value. Empty means all of `elsewhere`.
     """
 
     contexts: np.ndarray
@@ -78,7 +87,7 @@ class KnownSupport(ByContext):
 
     @classmethod
     def of(cls, log: Log) -> "KnownSupport":
-        """The log's sets: where a context repeats, the union; elsewhere what is supported anywhere."""
+        """The log's sets, their union where a context repeats; elsewhere, all actions supported in some row."""
         mask = log.support.mask()
         anywhere = np.logical_or.reduce(mask, axis=0)
         if (mask == anywhere).all():
@@ -88,11 +97,11 @@ class KnownSupport(ByContext):
         np.logical_or.at(union, group, mask)
         return cls(log.contexts[first], np.packbits(union, axis=1), anywhere)
 
-    def learnt(self, log: Log) -> "KnownSupport":
-        """The same, with what the log's sets teach of new contexts.
+    def with_learned_lines(self, log: Log) -> "KnownSupport":
+        """The same, with the support of new contexts learned from the log's sets.
 
-        An action is taken to be supported where its log-odds of being so, linear in the features, are not below half of its share
-        of the rows: where they say nothing, everywhere; where they are right, where it was.
+        An action counts as supported where its log-odds of being so, linear in the features, are not below half of
+        its share of the rows: uninformative features leave it supported everywhere.
         """
         most = min(log.n_rows, MOST_ROWS, max(FEW_ROWS, PAIRS // log.n_actions))
         rows = np.linspace(0, log.n_rows - 1, most).astype(np.int64)
@@ -108,12 +117,11 @@ class KnownSupport(ByContext):
                 lines[action, -1] -= np.log(share / (2 - share))
         return replace(self, lines=lines)
 
-    def among(self, actions: np.ndarray) -> "KnownSupport":
-        """What these sets have of some actions (K,)."""
+    def restricted_to(self, actions: np.ndarray) -> "KnownSupport":
+        """The sets without all but these actions, boolean (K,)."""
         return replace(self, sets=self.sets & np.packbits(actions), elsewhere=self.elsewhere & actions)
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
-        """Boolean (n, K): the known set, else that of a new context."""
         x = checked_contexts(contexts, self.contexts.shape[1])
         mask = np.tile(self.elsewhere, (len(x), 1))
         if self.lines.size:
@@ -128,14 +136,13 @@ class KnownSupport(ByContext):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenSupport:
-    """A caller's function of contexts, its answers checked."""
+class UserSupport:
+    """A support function of the user's; its results are checked."""
 
     function: Callable[[np.ndarray], Any]
     n_actions: int
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
-        """Boolean (n, K), at least one action a row."""
         x = checked_contexts(contexts)
         mask = np.asarray(self.function(x))
         if mask.dtype != bool or mask.shape != (len(x), self.n_actions):
@@ -152,33 +159,36 @@ class GivenSupport:
         return mask
 
 
-def given_support(log: Log, support: Any) -> SupportModel:
-    """Read the option `support`, and refuse what contradicts the log.
+def user_support(log: AnyLog, support: Any) -> SupportModel:
+    """The option `support` as a model, checked against the rows of the log.
 
     It is a function of contexts, a policy (its positive probabilities), or labels supported everywhere.
     """
-    model = support_model(log, support)
-    mask = model(log.contexts)
-    outside = np.flatnonzero(~mask[np.arange(log.n_rows), log.actions])
-    if len(outside):
-        row = outside[0]
+    rows = rows_of(log)
+    model, outside, action = support_model(rows.header, support), 0, 0
+    for _, block in rows.narrowed().blocks():
+        left = np.flatnonzero(~model(block.contexts)[np.arange(block.n_rows), block.actions])
+        action = block.actions[left[0]] if not outside and len(left) else action
+        outside += len(left)
+    if outside:
         raise SettingError(
-            f"support= leaves out action {log.action_names[log.actions[row]]!r} at row {row}, where it was "
-            f"logged; {len(outside)} rows in all. Every logged action is supported in its context"
+            f"support= leaves out action {rows.action_names[action]!r} where it was logged; {outside} rows in all. "
+            "Every logged action is supported in its context"
         )
-    if log.support.kind == "exact":
-        beyond = np.argwhere(mask & ~KnownSupport.of(log)(log.contexts))
+    if isinstance(rows, Memory) and rows.header.support.kind == "exact":  # needs all rows of a context at once
+        known, mask = KnownSupport.of(rows.log), model(rows.log.contexts)
+        beyond = np.argwhere(mask & ~known(rows.log.contexts))
         if len(beyond):
-            row, action = beyond[0]
+            row, excluded = beyond[0]
             raise SettingError(
-                f"support= allows action {log.action_names[action]!r} at row {row}, which the log's own "
+                f"support= allows action {rows.action_names[excluded]!r} at row {row}, which the log's own "
                 "support excludes. Mend one of the two, or leave support= out"
             )
     return model
 
 
 def log_support(log: Log, method: str) -> tuple[KnownSupport, str]:
-    """The log's own support as a model, and a note on what it takes new contexts to support."""
+    """The log's own support as a model, and a note on the support of new contexts."""
     if not log.support.known:
         raise LogError(
             f"method {method!r} stays on each context's supported actions, and this log's support is unknown. "
@@ -187,30 +197,29 @@ def log_support(log: Log, method: str) -> tuple[KnownSupport, str]:
         )
     model = KnownSupport.of(log)
     if len(model.contexts):
-        return model.learnt(
-            log
-        ), "a context that is not in the log may get what it is likely to support, as the log's own teach"
+        note = "a context that is not in the log may get what it is likely to support, as the log's own teach"
+        return model.with_learned_lines(log), note
     return model, "all logged contexts support the same actions; new ones are taken to support them too"
 
 
-def support_function(support: Any, action_names: tuple[Hashable, ...]) -> GivenSupport:
+def support_function(support: Any, action_names: tuple[Hashable, ...]) -> UserSupport:
     """A function of contexts, or a policy whose positive probabilities are the support."""
     if not hasattr(support, "probabilities"):
         if not callable(support):
             raise SettingError(
                 f"support={support!r}; must be a function of contexts, a policy, or a list of action labels"
             )
-        return GivenSupport(support, len(action_names))
+        return UserSupport(support, len(action_names))
     if tuple(support.action_names) != action_names:
         raise SettingError(
             f"support= is a policy over {tuple(support.action_names)!r}; expected one over "
             f"{action_names!r}, in this order"
         )
-    return GivenSupport(lambda contexts: support.probabilities(contexts) > 0, len(action_names))
+    return UserSupport(lambda contexts: support.probabilities(contexts) > 0, len(action_names))
 
 
 def support_model(log: Log, support: Any) -> SupportModel:
-    """What the option `support` says, for a log with these actions and features; its rows are not asked."""
+    """The option `support` as a model for the log's actions and features, unchecked against its rows."""
     if isinstance(support, KnownSupport):
         if len(support.elsewhere) != log.n_actions:
             raise SettingError(
@@ -229,10 +238,10 @@ def support_model(log: Log, support: Any) -> SupportModel:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TablePolicy(ByContext, Drawn):
-    """Distributions by exact context; contexts (m, d) are distinct, table (m, K) their distributions.
+class TablePolicy(ContextTable, StochasticPolicy):
+    """Distributions table (m, K) of distinct contexts (m, d).
 
-    Any other context is left to `otherwise`, and is an error where that is None.
+    Any other context is left to `otherwise`, and is an error if that is None.
     """
 
     contexts: np.ndarray
@@ -251,7 +260,6 @@ class TablePolicy(ByContext, Drawn):
         check_distribution(self.table)
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
-        """π(a|x), (n, K): from the table where the context is in it."""
         x = self.rows(contexts, self.contexts.shape[1])
         place = self.index.find(x)
         known = place >= 0
