@@ -14,7 +14,7 @@ from reference.browser import assert_self_contained
 from sparing.cli import app
 from sparing.cli.terminal import in_options
 from sparing.planning.page import draw, series
-from sparing.planning.planning import LEARNERS, plan
+from sparing.planning.plan import LEARNERS, plan
 
 QUICK = ["--horizon", "80", "--worlds", "19", "--workers", "1", "--radius-scale", "0.2"]
 

@@ -16,7 +16,7 @@ from sparing.policies.saving import KIND, VERSION, load_policy, save_policy
 from sparing.policies.tables import TablePolicy
 from sparing.policies.voting import VotingPolicy
 from sparing.simulation import LinearWorld
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 
 NAMES = ("a", "b", "c")
 EVEN = np.arange(3)

@@ -7,7 +7,7 @@ import pytest
 
 from sparing.planning.page import draw
 from sparing.planning.result import Option, Plan
-from sparing.planning.slices import Slices
+from sparing.planning.strata import Slices
 
 WORLDS = 40
 ALIKE = Slices(np.arange(WORLDS), np.full(WORLDS, 10**9), WORLDS, 2)

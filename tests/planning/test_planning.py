@@ -12,7 +12,7 @@ from scipy import stats
 from sparing import confident, economical
 from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
-from sparing.planning.planning import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
+from sparing.planning.plan import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0
@@ -257,7 +257,7 @@ def test_bounded_rewards_do_not_stop_a_plan(log):
 
 def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
     """A live learner's order of ties is as unknown as the world: no action is favoured in all of them."""
-    from sparing.planning import planning
+    from sparing.planning import plan as planning
 
     seen = []
     played = planning.play

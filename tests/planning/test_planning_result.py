@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparing.planning.result import Option, Plan, Summary
-from sparing.planning.slices import Slices
+from sparing.planning.strata import Slices
 
 ALIKE = Slices(np.arange(3), np.full(3, 10**9), 3, 1)
 """Three equal slices of so many worlds that their number does not matter."""

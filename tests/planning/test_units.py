@@ -8,9 +8,9 @@ import pytest
 
 from sparing import Log, economical
 from sparing.online import pricing
-from sparing.planning.planning import PRICES, TOLERANCES, draw_world, plan
+from sparing.planning.plan import PRICES, TOLERANCES, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log
-from sparing.simulation.loop import play
+from sparing.simulation.simulate import play
 
 BELIEFS = {"noise": 1.0, "prior_scale": 0.8, "prior_mean": np.array([0.3, 0.3, 0.3])}
 QUICK = {"worlds": 19, "workers": 1, "radius_scale": 0.2}

@@ -16,7 +16,7 @@ from sparing.service.gapmap import LiveCalls, contexts_of, described, tried_part
 from sparing.service.ledger import Decide
 from sparing.service.messages import DecideRequest, Options
 from sparing.service.writer import Writer
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.worlds import LinearWorld
 
 

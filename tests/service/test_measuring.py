@@ -19,7 +19,7 @@ from sparing.service.measuring import about, overview
 from sparing.service.messages import DecideRequest, Options
 from sparing.service.overview import Overview, SampleRatio
 from sparing.service.writer import Writer
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.worlds import LinearWorld
 
 START = 1_700_000_000 * events.SECOND // events.HOUR * events.HOUR

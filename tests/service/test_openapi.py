@@ -20,12 +20,12 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from starlette.routing import Route
 
 from service.serving import PLAIN, RAW, columns_log, faults, made, running
-from sparing.service.http import openapi
+from sparing.service.http.openapi import openapi_document
 from sparing.service.http.routes import ENDPOINTS, routes
 from sparing.service.serving import Settings
 
 SERVED = [route for route in routes() if isinstance(route, Route)]
-DOCUMENT = json.loads(openapi.document(ENDPOINTS))
+DOCUMENT = json.loads(openapi_document(ENDPOINTS))
 UNDOCUMENTED = {"/healthz", "/readyz", "/openapi.json", "/{path:any}"}
 """Served beside the API, with the files of the page."""
 

@@ -58,8 +58,8 @@ def plan(
     """
     from sparing.archive import check_folder
     from sparing.planning import page as report
-    from sparing.planning.planning import COMPARED
-    from sparing.planning.planning import plan as make_plan
+    from sparing.planning.plan import COMPARED
+    from sparing.planning.plan import plan as make_plan
 
     if out is not None:
         check_folder(out)
@@ -86,9 +86,9 @@ def plan(
 
 def _print(found: "Plan") -> None:
     """What the plan says as text, in the width of the terminal."""
-    from sparing.planning import wording
+    from sparing.planning import result
 
     terminal.tell(f"{found.sentence}\n")
-    terminal.print_table(wording.table(found)[0], wording.header(found), wording.rows(found))
+    terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
     for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
         terminal.tell(text)

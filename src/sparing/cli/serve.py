@@ -107,7 +107,7 @@ def _make(
     from sparing.service import launching
 
     new = log is not None and settings.address is None and not settings.folder.exists()
-    known, locked = ([], False) if new else launching.experiments(settings)
+    known, locked = ([], False) if new else launching.list_experiments(settings)
     if log is None:
         if not known:
             terminal.say(
@@ -124,4 +124,4 @@ def _make(
             )
         made = launching.make(settings, name, table, learner, said, rules, log.options)
         terminal.say(f"sparing: experiment {name}: {made}")
-    return launching.experiments(settings)[1] if new else locked
+    return launching.list_experiments(settings)[1] if new else locked

@@ -25,7 +25,7 @@ from sparing.errors import MissingExtraError, SparingError, StoppedError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sparing.simulation.loop import Progress
+    from sparing.simulation.simulate import Progress
 
 GATE_SHUT = 3
 """The exit code when a condition holds on which a command was told to fail."""

@@ -15,8 +15,8 @@ from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.report import figures, page
 from sparing.simulation.datasets import Dataset
-from sparing.simulation.logging import draw_log
-from sparing.simulation.loop import Progress, simulate
+from sparing.simulation.logging_policies import draw_log
+from sparing.simulation.simulate import Progress, simulate
 from sparing.simulation.worlds import ClassificationWorld
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sparing.log import Log
 from sparing.log.formats import read_log
 from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.simulation.loop import Progress, play
+from sparing.simulation.simulate import Progress, play
 
 TRUTH = "the truth itself"
 ALONE = "the log alone"

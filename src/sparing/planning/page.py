@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.planning import wording
+from sparing.planning import result
 from sparing.planning.result import Option, Plan
 from sparing.report import figures, page
 
@@ -133,7 +133,7 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
         f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over "
-        f"{wording.lived(plan)}; lower and further left is better. Next to a point stands the price of a reward, or the "
+        f"{result.lived(plan)}; lower and further left is better. Next to a point stands the price of a reward, or the "
         "tolerance τ; bars are standard errors of the regret."
         + (" The ring is what is advised." if plan.chosen else "")
     )
@@ -142,7 +142,7 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     parts = [
         page.paragraph(plan.sentence, kind="headline"),
         page.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),
-        page.table(wording.header(plan), wording.rows(plan), emphasised=best, numbers=True),
+        page.table(result.header(plan), result.rows(plan), emphasised=best, numbers=True),
         page.paragraph(
             f"Means and {plan.coverage:.0%} prediction intervals of calls and regret; gain over the log alone ± its standard "
             "error. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",

@@ -64,7 +64,7 @@ async def _opened(known: Settings) -> Service:
     return service
 
 
-def experiments(known: Settings) -> tuple[list[str], bool]:
+def list_experiments(known: Settings) -> tuple[list[str], bool]:
     """The names of a store's experiments, and whether a key is needed; refuses what could not be served."""
 
     async def look() -> tuple[list[str], bool]:

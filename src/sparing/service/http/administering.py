@@ -8,7 +8,10 @@ from sparing.errors import SparingError
 from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.online.learner import Learner
-from sparing.service import creating, events, importing, measuring, uploads
+from sparing.service import events, measuring, uploads
+from sparing.service.creating import check_name, check_options, make_learner
+from sparing.service.creating import create as create_experiment
+from sparing.service.importing import import_log as restart_from_log
 from sparing.service.http.routing import DIGITS, EXPERIMENT, JSON, LARGEST_LOG, Call, Reply, endpoint
 from sparing.service.ledger import Alter
 from sparing.service.messages import (
@@ -38,15 +41,15 @@ async def experiments(service: Service, call: Call) -> Experiments:
 @endpoint("POST", "/v1/experiments", role="admin", status=201, limit=LARGEST_LOG)
 async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
     """Make an experiment from a log."""
-    creating.check_name(body.name)
+    check_name(body.name)
 
     def make() -> tuple[Log, Learner]:
-        log = uploads.read(body.log)
-        return log, creating.make_learner(body.learner, log, body.settings)
+        log = uploads.read_upload(body.log)
+        return log, make_learner(body.learner, log, body.settings)
 
     log, learner = await asyncio.to_thread(make)
     config = {"learner": body.learner, "settings": body.settings, "columns": body.log.columns}
-    made = await creating.create(
+    made = await create_experiment(
         service.writer, body.name, log, learner, body.options, config, who=call.caller.name
     )
     return Listed(made.name, made.model.mode)
@@ -60,7 +63,7 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
     model = experiment.model
     changed = msgspec.structs.replace(model.options, **said)
     try:
-        creating.check_options(changed, model.learner)
+        check_options(changed, model.learner)
     except SparingError as error:
         raise unfit(str(error)) from None
     since = call.headers.get(b"if-match")
@@ -138,10 +141,10 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
 @endpoint("POST", EXPERIMENT + "/import", role="admin", limit=LARGEST_LOG)
 async def import_log(service: Service, call: Call, body: ImportRequest) -> ImportAnswer:
     """Begin an experiment again from another log, or with other settings of its learner; live rewards so far are learnt on top of it."""
-    return await importing.import_log(
+    return await restart_from_log(
         service.writer,
         call.path["experiment"],
-        lambda actions: uploads.read(body.log, actions),
+        lambda actions: uploads.read_upload(body.log, actions),
         body.settings,
         call.caller.name,
         config={"columns": body.log.columns},

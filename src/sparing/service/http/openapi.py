@@ -37,7 +37,7 @@ class Problem(msgspec.Struct):
     field: str | None = None
 
 
-def document(endpoints: Sequence[Endpoint]) -> bytes:
+def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
     """The document as JSON."""
     from sparing import __version__
 

@@ -8,7 +8,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sparing.service import page
-from sparing.service.http import administering, deciding, metrics, openapi, personalizer, records
+from sparing.service.http import administering, deciding, metrics, personalizer, records
+from sparing.service.http.openapi import openapi_document
 from sparing.service.http.guard import COOKIE, SESSION
 from sparing.service.http.routing import ENDPOINTS, Call, Reply, endpoint, problem, respond
 from sparing.service.messages import SessionRequest
@@ -56,7 +57,7 @@ async def readyz(request: Request) -> Response:
 
 async def document(request: Request) -> Response:
     """The OpenAPI document."""
-    return Response(openapi.document(ENDPOINTS), media_type="application/json")
+    return Response(openapi_document(ENDPOINTS), media_type="application/json")
 
 
 async def page_file(request: Request) -> Response:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sparing import economical
-from sparing.planning import slices as made
-from sparing.planning.planning import plan
-from sparing.planning.slices import Slices, draw_slices, draw_world, interval_rank, world_luck
+from sparing.planning import strata as made
+from sparing.planning.plan import plan
+from sparing.planning.strata import Slices, draw_slices, draw_world, interval_rank, world_luck
 from sparing.simulation import LinearWorld, draw_log
 
 

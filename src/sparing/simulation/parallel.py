@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sparing.errors import SettingError, SparingError
 from sparing.settings import whole
-from sparing.simulation.loop import Progress
+from sparing.simulation.simulate import Progress
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -18,10 +18,10 @@ from sparing.online import algorithms
 from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
-from sparing.planning.slices import Slices, draw_slices, draw_world, interval_rank, world_luck
+from sparing.planning.strata import Slices, draw_slices, draw_world, interval_rank, world_luck
 from sparing.settings import among, known_name, number, share, whole
-from sparing.simulation.loop import Progress, play
-from sparing.simulation.many import run_in_threads
+from sparing.simulation.parallel import run_in_threads
+from sparing.simulation.simulate import Progress, play
 from sparing.simulation.worlds import LinearWorld
 
 LOG_ALONE = "the log alone"

@@ -6,7 +6,7 @@ import pytest
 from sparing import certified, confident, eps_moful_ips, moful, simulate, top
 from sparing.errors import SettingError
 from sparing.simulation import LinearWorld, Trace, draw_log
-from sparing.simulation.loop import REPORT_EVERY
+from sparing.simulation.simulate import REPORT_EVERY
 
 WORLD = LinearWorld(n_actions=4, n_features=2, noise=0.5, seed=1)
 LOG = draw_log(WORLD, rows=800, support="never-logged", unsupported=0.25, seed=1)

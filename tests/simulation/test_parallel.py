@@ -11,7 +11,7 @@ import pytest
 from sparing import moful, simulate
 from sparing.errors import SettingError
 from sparing.simulation import LinearWorld, run_many
-from sparing.simulation.many import run_in_threads
+from sparing.simulation.parallel import run_in_threads
 
 
 def play(seed):

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 
 from sparing.errors import SettingError
 from sparing.simulation import LOGGING, LinearWorld, draw_log, logging_policy
-from sparing.simulation.logging import SAMPLE
+from sparing.simulation.logging_policies import SAMPLE
 
 SURE = 4.5
 """Standard errors: a normal estimate strays farther once in 150,000 checks."""
