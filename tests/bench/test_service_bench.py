@@ -14,7 +14,7 @@ from research.bench.live.yard import Contender, Yard, file_system, race
 from research.bench.measuring import BenchmarkResult, Measurement, Outcome
 from research.bench.parts import service
 from research.children import ContenderError
-from sparing.service import verifying
+from sparing.service import maintenance
 from sparing.service.store import at
 
 SPEC = {"actions": 5, "features": 3, "rows_an_action": 20, "seed": 0, "learner": "confident"}
@@ -38,7 +38,7 @@ async def faults(folder: Path) -> list[str]:
     store = at(folder)
     await store.open()
     try:
-        return [fault for verdict in await verifying.verify(store) for fault in verdict.faults]
+        return [fault for verdict in await maintenance.verify(store) for fault in verdict.faults]
     finally:
         await store.close()
 

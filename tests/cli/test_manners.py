@@ -95,11 +95,11 @@ def quickly(monkeypatch, folder):
     """Nothing is served, compiled or simulated for long."""
     from sparing.online import warming
     from sparing.planning import plan
-    from sparing.service import launching
+    from sparing.service import server
 
     whole = plan.plan
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(launching, "run", lambda *_, **__: None)
+    monkeypatch.setattr(server, "run", lambda *_, **__: None)
     monkeypatch.setattr(warming, "warm_up_all", lambda _: 0)
     monkeypatch.setattr(
         plan,

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 
 import sparing
-from sparing.service import creating, events
-from sparing.service.book import Book
-from sparing.service.ledger import Decide, Reward
+from sparing.service import events, experiments
 from sparing.service.messages import DecideRequest, Options
+from sparing.service.registry import Book
 from sparing.service.store import at
+from sparing.service.transactions import Decide, Reward
 from sparing.service.writer import Writer
 
 WORLD = sparing.simulation.LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=0)
@@ -52,9 +52,9 @@ async def trial(folder, learner="confident", options=None, *, log=LOG, clock=Non
     await writer.catch_up()
     if not list(writer.book):
         said = {**LEARNERS[learner], **settings}
-        made = creating.make_learner(learner, log, said)
+        made = experiments.make_learner(learner, log, said)
         config = {"learner": learner, "settings": said, "columns": {}}
-        await creating.create(writer, NAME, log, made, options or Options(), config, who="test")
+        await experiments.create(writer, NAME, log, made, options or Options(), config, who="test")
     writer.start()
     try:
         yield writer

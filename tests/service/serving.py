@@ -14,11 +14,11 @@ import numpy as np
 import uvicorn
 
 import sparing
-from sparing.service import events, launching
-from sparing.service.http.guard import new_key
-from sparing.service.serving import Service, Settings
+from sparing.service import events, server
+from sparing.service.http.auth import new_key
+from sparing.service.maintenance import verify
+from sparing.service.server import Service, Settings
 from sparing.service.store import at
-from sparing.service.verifying import verify
 from sparing.simulation import LinearWorld, draw_log
 
 PATIENCE = 120.0
@@ -56,7 +56,7 @@ def columns_log():
 def made(settings, name="shop", log=None, learner="confident", said=None, **rules):
     """Make an experiment in a store, of `numbers_log` if no other log is given; `rules` are its options. The settings again."""
     table = numbers_log() if log is None else log
-    launching.make(settings, name, table, learner, said or {}, rules, {})
+    server.make(settings, name, table, learner, said or {}, rules, {})
     return settings
 
 

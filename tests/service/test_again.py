@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.serving import PLAIN, RAW, columns_log, made, posted, refused, running
-from sparing.service.serving import Settings
+from sparing.service.server import Settings
 
 JSON = {"Content-Type": "application/json"}
 SHOP, BANNERS = "/v1/shop/decide", "/v1/banners/decide"

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from service.building import LEARNERS, LOG, contexts
-from sparing.service import arms, creating, events
+from sparing.service import arms, events, experiments
 from sparing.service.messages import Options
 from sparing.service.model import Asked, Model
 
@@ -16,7 +16,7 @@ DRAWS = 4000
 
 
 def model_of(learner, options, **settings):
-    made = creating.make_learner(learner, LOG, {**LEARNERS[learner], **settings})
+    made = experiments.make_learner(learner, LOG, {**LEARNERS[learner], **settings})
     return Model(1, made, options, SALT)
 
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from service.building import NAME, contexts, decide, live, ran, replayed, reward, same, trial
 from sparing.cli import app
 from sparing.errors import FileError
-from sparing.service import backing_up, erasing, importing, snapshotting, verifying
-from sparing.service.backing_up import backup
-from sparing.service.book import Book
+from sparing.service import erasure, experiments, maintenance, snapshotting
+from sparing.service.maintenance import backup
 from sparing.service.messages import Options
+from sparing.service.registry import Book
 from sparing.service.store import at
 from sparing.service.store.driver import StoreError
 
@@ -29,7 +29,7 @@ async def opened(folder):
     store = at(folder)
     await store.open()
     try:
-        (verdict,) = await verifying.verify(store)
+        (verdict,) = await maintenance.verify(store)
         assert not verdict.faults
         book = Book(store)
         await book.catch_up(await store.last_seq())
@@ -98,8 +98,8 @@ def test_after_an_erasure_and_an_import(tmp_path):
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             answers = await live(writer, 1, 10, missing=0.5)
-            await importing.import_log(writer, NAME, given(OTHER), None, "test")
-            await erasing.erase(writer, NAME, decision_id=answers[3].decision_id, who="test")
+            await experiments.import_log(writer, NAME, given(OTHER), None, "test")
+            await erasure.erase(writer, NAME, decision_id=answers[3].decision_id, who="test")
             await live(writer, 2, 5)
             for _ in range(3):
                 await live(writer, 3, 2)
@@ -119,15 +119,15 @@ def test_a_state_that_goes_away_meanwhile_means_another_try(tmp_path, monkeypatc
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             await live(writer, 1, 5, missing=0.5)
-            whole, gone = backing_up._copy, []
+            whole, gone = maintenance._copy, []
 
             def once(folder, part, state):
                 if not gone:
                     gone.append(state)
-                    raise backing_up.GoneError("gone")
+                    raise maintenance.GoneError("gone")
                 return whole(folder, part, state)
 
-            monkeypatch.setattr(backing_up, "_copy", once)
+            monkeypatch.setattr(maintenance, "_copy", once)
             assert (await backup(tmp_path / "store", tmp_path / "copy")).files == 1
             assert gone
 

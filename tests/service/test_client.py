@@ -17,7 +17,7 @@ from service.serving import PLAIN, RAW, added_key, columns_log, made, running
 from sparing.errors import SparingError
 from sparing.service import Client, ServiceProblem, UnreachableError
 from sparing.service.messages import DecideAnswer, DecideRequest, RewardAnswer
-from sparing.service.serving import Settings
+from sparing.service.server import Settings
 
 SLACK = 0.5
 """Seconds that a busy machine may add to a time limit."""

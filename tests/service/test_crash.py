@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from service.building import NAME, WORLD, contexts
-from sparing.service import events, verifying
+from sparing.service import events, maintenance
 from sparing.service.store import at
 
 KILLS, CONTROL_KILLS = 20, 8
@@ -108,7 +108,7 @@ async def missing(folder, address, acknowledged):
             or labels[found[named][1]] != action
             or (value is not None and found[named][2] != value)
         ]
-        faults = [fault for verdict in await verifying.verify(store) for fault in verdict.faults]
+        faults = [fault for verdict in await maintenance.verify(store) for fault in verdict.faults]
     finally:
         await store.close()
     return lost, faults

@@ -13,11 +13,11 @@ from service import raw_columns
 from service.building import NAME, contexts, decide, live, ran, reward, trial
 from sparing.errors import LogError
 from sparing.log.conversion import read_any
-from sparing.service import beside, erasing, events, exporting
+from sparing.service import beside, erasure, events, exporting
+from sparing.service.errors import ServiceError
 from sparing.service.exporting import export
-from sparing.service.ledger import Alter, Decide
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.problems import ServiceError
+from sparing.service.transactions import Alter, Decide
 
 TOLD = ("call_probability", "reason", "arm", "outcome", "time", "decision_id")
 
@@ -216,7 +216,7 @@ def test_what_is_left_out_is_said(tmp_path):
             await reward(writer, answers[0], 1.0, other)
             for answer in answers[1:4]:
                 await reward(writer, answer, 2.0)
-            await erasing.erase(writer, NAME, decision_id=answers[1].decision_id, who="test")
+            await erasure.erase(writer, NAME, decision_id=answers[1].decision_id, who="test")
             return await asyncio.to_thread(export, tmp_path / "store", NAME, "csv", tmp_path / "out.csv")
 
     done = ran(run())

@@ -9,12 +9,12 @@ import pytest
 
 import sparing
 from sparing.log.log import Log
-from sparing.service import events, gapmap, store
-from sparing.service.book import Book
-from sparing.service.creating import create
-from sparing.service.gapmap import LiveCalls, contexts_of, described, tried_partly
-from sparing.service.ledger import Decide
+from sparing.service import events, gap_map, store
+from sparing.service.experiments import create
+from sparing.service.gap_map import LiveCalls, contexts_of, described, tried_partly
 from sparing.service.messages import DecideRequest, Options
+from sparing.service.registry import Book
+from sparing.service.transactions import Decide
 from sparing.service.writer import Writer
 from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.worlds import LinearWorld
@@ -50,7 +50,7 @@ def test_what_is_kept_is_true_of_all_rows():
 
 
 def test_what_a_sample_missed_is_not_said_to_be_untried(monkeypatch):
-    monkeypatch.setattr(gapmap, "MOST_ROWS", 100)
+    monkeypatch.setattr(gap_map, "MOST_ROWS", 100)
     rng = np.random.default_rng(0)
     actions = np.r_[np.zeros(2000, dtype=int), np.ones(3, dtype=int)]
     log = Log.from_arrays(rng.random((2003, 2)), actions, rng.random(2003), action_names=[0, 1])
@@ -75,13 +75,13 @@ def test_what_is_kept_is_small(actions, support):
     log = draw_log(world, rows=5000 if actions < 1000 else 300, support=support, unsupported=0.2, seed=1)
     about = described(log)
     assert len(msgspec.json.encode(about)) < 8000
-    if actions > gapmap.MOST_ACTIONS:
+    if actions > gap_map.MOST_ACTIONS:
         assert about["gaps"] is None
         return
     kept = about["gaps"]
-    assert len(kept["actions"]) == gapmap.MOST_SHOWN
-    assert len(kept["rows"]) <= gapmap.MOST_SEGMENTS
-    assert kept["left_out"] >= 0.2 * actions - gapmap.MOST_SHOWN
+    assert len(kept["actions"]) == gap_map.MOST_SHOWN
+    assert len(kept["rows"]) <= gap_map.MOST_SEGMENTS
+    assert kept["left_out"] >= 0.2 * actions - gap_map.MOST_SHOWN
     for row in kept["rows"]:
         assert row["never"] == [count == 0 for count in row["logged"]]
 
@@ -108,8 +108,8 @@ async def closed(writer):
 
 @pytest.mark.parametrize("named", [False, True])
 def test_live_calls_are_counted_where_they_were_made_in_bounded_pieces(tmp_path, monkeypatch, named):
-    monkeypatch.setattr(gapmap, "EVENTS", 50)
-    monkeypatch.setattr(gapmap, "CALLS", 20)
+    monkeypatch.setattr(gap_map, "EVENTS", 50)
+    monkeypatch.setattr(gap_map, "CALLS", 20)
     log = striped()
     contexts = np.random.default_rng(1).random((150, 2)).tolist()
     said = [{"x_0": x, "x_1": y} for x, y in contexts] if named else contexts

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparing.service import events, headline
+from sparing.service import comparison, events
+from sparing.service.comparison import HOUR, MOST_STEPS, Steps, Tally
 from sparing.service.events import Change
 from sparing.service.messages import Options
-from sparing.service.store.sql import Total
-from sparing.service.tally import HOUR, MOST_STEPS, Steps, Tally
+from sparing.service.store.store import Total
 
 RUNS, DECISIONS, HOURS = 400, 1500, 5
 CALLED, SKIPPED, ASIDE = 0.2, 0.8, 0.5
@@ -58,7 +58,7 @@ def drawn(world, seed):
 
 def judged(totals, options=OPTIONS, *, since=0, now=HOURS * events.HOUR - 1):
     tally = Tally.of(totals)
-    return headline.compared(tally, Steps.of(tally, now), options, since=since, now=now, ratio=None)
+    return comparison.compared(tally, Steps.of(tally, now), options, since=since, now=now, ratio=None)
 
 
 def naive(totals):
@@ -90,7 +90,7 @@ def test_intervals_cover_and_values_are_unbiased_though_skipped_decisions_earn_m
 
 def test_the_variance_is_that_of_the_value_over_worlds():
     found = [
-        headline.estimates(headline.counted(tally, Steps.of(tally, 0), 0))[0]
+        comparison.estimates(comparison.counted(tally, Steps.of(tally, 0), 0))[0]
         for tally in map(Tally.of, map(drawn, [WORLDS[0]] * RUNS, range(RUNS)))
     ]
     seen = np.var([one.value[-1] for one in found], ddof=1)
@@ -207,11 +207,11 @@ def test_the_last_change_of_the_shares_is_found_among_other_changes():
 
     history = [change(3, price=2.0), change(5, check=0.1), change(8, check=0.1, price=1.0)]
     began = msgspec.to_builtins(Options())
-    assert headline.changed(history, began).seq == 5
-    assert headline.changed(history[:1], began) is None
-    assert headline.changed([], None) is None
-    assert headline.changed(history[:1], None).seq == 3
-    assert headline.changed([*history, change(9)], began).seq == 9
+    assert comparison.changed(history, began).seq == 5
+    assert comparison.changed(history[:1], began) is None
+    assert comparison.changed([], None) is None
+    assert comparison.changed(history[:1], None).seq == 3
+    assert comparison.changed([*history, change(9)], began).seq == 9
 
 
 def test_so_far_ends_with_the_headline_and_each_is_what_it_was_then():
@@ -248,16 +248,16 @@ def test_the_sample_ratio_is_an_exact_test_that_keeps_its_level_and_sees_a_loss(
     for policy, holdout in ((900, 100), (950, 50), (10, 0), (0, 10), (970, 130)):
         low = stats.binom.cdf(holdout, policy + holdout, 0.1)
         high = stats.binom.sf(holdout - 1, policy + holdout, 0.1)
-        assert headline.sample_ratio(0.1, policy, holdout).p == pytest.approx(
+        assert comparison.sample_ratio(0.1, policy, holdout).p == pytest.approx(
             min(1, 2 * min(low, high)), rel=1e-9
         )
-    assert headline.sample_ratio(0.1, 9000, 1000).p == 1
-    assert headline.sample_ratio(0.1, 9000, 850).p < 1e-4
-    assert headline.sample_ratio(0.0, 100, 0) is None
-    assert headline.sample_ratio(0.1, 0, 0) is None
+    assert comparison.sample_ratio(0.1, 9000, 1000).p == 1
+    assert comparison.sample_ratio(0.1, 9000, 850).p < 1e-4
+    assert comparison.sample_ratio(0.0, 100, 0) is None
+    assert comparison.sample_ratio(0.1, 0, 0) is None
     rng = np.random.default_rng(0)
     drawn_shares = rng.binomial(2000, 0.1, 2000)
-    small = np.mean([headline.sample_ratio(0.1, 2000 - k, int(k)).p < 0.05 for k in drawn_shares.tolist()])
+    small = np.mean([comparison.sample_ratio(0.1, 2000 - k, int(k)).p < 0.05 for k in drawn_shares.tolist()])
     assert small <= 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 2000)
 
 
@@ -266,6 +266,6 @@ def test_large_rewards_with_a_small_spread_are_not_taken_for_equal_ones():
     for scale, size in ((1e5, 200), (1.0, 200)):
         rewards = scale + rng.normal(0, 1, size)
         sums = np.array([size, rewards.sum(), (rewards**2).sum()])
-        assert not headline.alike(*sums)
+        assert not comparison.alike(*sums)
         equal = np.full(size, rewards[0])
-        assert headline.alike(np.array(float(size)), equal.sum(), (equal**2).sum())
+        assert comparison.alike(np.array(float(size)), equal.sum(), (equal**2).sum())

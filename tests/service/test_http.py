@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from service.serving import PLAIN, RAW, columns_log, made, posted, refused, running
-from sparing.service.http.routing import LARGEST
-from sparing.service.serving import Settings
+from sparing.service.http.endpoint import LARGEST
+from sparing.service.server import Settings
 
 JSON = {"Content-Type": "application/json"}
 SHOP, BANNERS = "/v1/shop/decide", "/v1/banners/decide"

@@ -23,11 +23,11 @@ from service.building import (
 )
 from sparing.errors import LogError, SettingError
 from sparing.online.saving import parts
-from sparing.service import creating, erasing, events, importing, states, verifying
-from sparing.service.importing import import_log, rebase
-from sparing.service.ledger import Alter, Decide
+from sparing.service import erasure, events, experiments, maintenance, states
+from sparing.service.errors import ServiceError
+from sparing.service.experiments import import_log, rebase
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.problems import ServiceError
+from sparing.service.transactions import Alter, Decide
 
 OTHER = sparing.simulation.draw_log(WORLD, rows=400, support="never-logged", unsupported=0.2, seed=9)
 
@@ -53,7 +53,7 @@ def table(log):
 
 async def by_hand(writer, log, name, settings, retired=()):
     """The state that an import should give, from what is stored."""
-    learner = creating.make_learner(name, log, settings)
+    learner = experiments.make_learner(name, log, settings)
     old, names, found = only(writer).model, list(log.action_names), []
     for label in retired:
         learner.retire(label)
@@ -123,7 +123,7 @@ def test_the_state_after_is_the_one_computed_by_hand(tmp_path, learner):
             same(await replayed(writer), now)
             await live(writer, 2, 20)
             same(await replayed(writer), only(writer).model)
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert not verdict.faults
 
     ran(run())
@@ -160,7 +160,7 @@ def test_the_tail_is_learnt_under_the_lock(tmp_path, monkeypatch):
     async def idle(store, made):
         return
 
-    monkeypatch.setattr(importing, "_go_after", lambda store, made: idle(store, made))
+    monkeypatch.setattr(experiments, "_go_after", lambda store, made: idle(store, made))
 
     async def run():
         async with trial(tmp_path / "store") as writer:
@@ -179,7 +179,7 @@ def test_new_labels_come_behind_and_erased_rewards_are_counted_as_lost(tmp_path)
             answers = await live(writer, 1, 20)
             labels = list(only(writer).model.labels)
             asked = [answer for answer in answers if answer.needs_reward]
-            await erasing.erase(writer, NAME, decision_id=asked[0].decision_id, who="test")
+            await erasure.erase(writer, NAME, decision_id=asked[0].decision_id, who="test")
             columns = table(OTHER)
             columns["action"][5] = -7  # sorted, it would be the first
             done = await import_log(

@@ -12,8 +12,8 @@ import pytest
 from service.serving import added_key, columns_log, made, running
 from sparing.errors import SettingError
 from sparing.service import events
-from sparing.service.http.guard import COOKIE, SESSION
-from sparing.service.serving import Service, Settings
+from sparing.service.http.auth import COOKIE, SESSION
+from sparing.service.server import Service, Settings
 
 OWN = "a key of twenty characters and more"
 DECIDE = ("POST", "/v1/shop/decide", '{"context":[0.5,-0.25,1.0]}')

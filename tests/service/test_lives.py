@@ -8,7 +8,7 @@ import pytest
 
 from service.serving import RAW, columns_log, faults, made, running
 from sparing.service import events
-from sparing.service.serving import Service, Settings
+from sparing.service.server import Service, Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning")  # of numbers far from the log's
 STEPS = 250

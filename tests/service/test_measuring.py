@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.service import events, looking, seen, store
-from sparing.service.book import Book
-from sparing.service.creating import create
-from sparing.service.ledger import Alter, Decide, Reward, Sweep
-from sparing.service.measuring import about, overview
-from sparing.service.messages import DecideRequest, Options
-from sparing.service.overview import Overview, SampleRatio
+from sparing.service import dashboard, events, health, store
+from sparing.service.dashboard import about, overview
+from sparing.service.experiments import create
+from sparing.service.messages import DecideRequest, Options, Overview, SampleRatio
+from sparing.service.registry import Book
+from sparing.service.transactions import Alter, Decide, Reward, Sweep
 from sparing.service.writer import Writer
 from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.worlds import LinearWorld
@@ -291,7 +290,7 @@ def test_the_comparison_begins_when_its_shares_were_set(tmp_path):
 
 
 def test_the_sample_ratio_counts_subjects_who_are_assigned_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(seen, "WINDOW", 17)
+    monkeypatch.setattr(dashboard, "WINDOW", 17)
 
     async def run():
         async with serving(tmp_path, Options(holdout=0.3)) as here:
@@ -307,7 +306,7 @@ def test_the_sample_ratio_counts_subjects_who_are_assigned_once(tmp_path, monkey
 
 
 def test_subjects_are_forgotten_where_they_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(seen, "MOST_SUBJECTS", 20)
+    monkeypatch.setattr(dashboard, "MOST_SUBJECTS", 20)
 
     async def run():
         async with serving(tmp_path, Options(holdout=0.3)) as here:
@@ -329,8 +328,8 @@ def test_counting_in_pieces_and_with_pauses_is_counting_at_once(tmp_path, monkey
                 await here.writer.submit(Sweep("shop"))
                 await asyncio.gather(page(here), page(here))  # side by side
             slowly = await page(here)
-            monkeypatch.setattr(seen, "_known", {})
-            monkeypatch.setattr(seen, "WINDOW", 7)
+            monkeypatch.setattr(dashboard, "_known", {})
+            monkeypatch.setattr(dashboard, "WINDOW", 7)
             return slowly, await page(here)
 
     slowly, afresh = asyncio.run(run())
@@ -421,13 +420,13 @@ def test_urgent_sentences_come_first_and_name_the_untried(tmp_path):
             return here.experiment.model, await page(here)
 
     model, found = asyncio.run(run())
-    levels = [looking.URGENCY[one.level] for one in found.look]
+    levels = [health.URGENCY[one.level] for one in found.look]
     assert levels == sorted(levels)
     (untried,) = [text for text in texts(found, "warning") if "Never tried" in text]
     assert untried.count("0 live rewards so far") == 3
     assert untried.endswith(" and 1 more")
-    facts = looking.Facts(found.actions, found.spend, SampleRatio(0.1, 0.05, 1e-6), 0, [], 0, [])
-    assert "cannot be trusted" in looking.looks(model, facts)[0].text
+    facts = health.Facts(found.actions, found.spend, SampleRatio(0.1, 0.05, 1e-6), 0, [], 0, [])
+    assert "cannot be trusted" in health.looks(model, facts)[0].text
 
 
 def test_a_page_of_a_thousand_actions_and_thirty_days_is_quick(tmp_path):

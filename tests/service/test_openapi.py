@@ -20,9 +20,9 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from starlette.routing import Route
 
 from service.serving import PLAIN, RAW, columns_log, faults, made, running
-from sparing.service.http.openapi import openapi_document
-from sparing.service.http.routes import ENDPOINTS, routes
-from sparing.service.serving import Settings
+from sparing.service.http.app import ENDPOINTS, routes
+from sparing.service.http.endpoint import openapi_document
+from sparing.service.server import Settings
 
 SERVED = [route for route in routes() if isinstance(route, Route)]
 DOCUMENT = json.loads(openapi_document(ENDPOINTS))

@@ -9,9 +9,9 @@ from service import raw_columns
 from service.building import LOG, NAME, trial
 from sparing.errors import UnitWarning
 from sparing.service import events
-from sparing.service.ledger import Decide
-from sparing.service.measuring import overview
+from sparing.service.dashboard import overview
 from sparing.service.messages import DecideRequest
+from sparing.service.transactions import Decide
 
 
 async def page(folder, log, contexts):

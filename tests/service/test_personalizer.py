@@ -15,7 +15,7 @@ from msrest.exceptions import HttpOperationError
 
 from service.serving import added_key, columns_log, made, numbers_log, running
 from sparing.service import events
-from sparing.service.serving import Service, Settings
+from sparing.service.server import Service, Settings
 
 BANNERS = ("red", "green", "blue")
 NESTED = [{"user": {"age": 31}}, {"device": "phone"}]

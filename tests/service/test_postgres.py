@@ -11,13 +11,13 @@ from service.clusters import PASSWORD, SHARED, USER
 from service.workers import Place, decide, digests, make, opened, replayed, reward, working
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.service import events
+from sparing.service.errors import ServiceError
 from sparing.service.events import Decided, Outcome
-from sparing.service.ledger import Reward
 from sparing.service.messages import DecideAnswer, DecideRequest, RewardAnswer
-from sparing.service.problems import ServiceError
-from sparing.service.store import migrating, postgres
+from sparing.service.store import driver, postgres
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.store.postgres import translated
+from sparing.service.transactions import Reward
 
 
 @contextlib.asynccontextmanager
@@ -600,7 +600,7 @@ def test_no_text_of_a_request_fails_its_group(on_postgres):
 
 
 def test_every_word_of_sqlite_is_translated():
-    for text in [migrating.LEDGER, *migrating.scripts().values(), postgres.LIFE]:
+    for text in [driver.LEDGER, *driver.scripts().values(), postgres.LIFE]:
         for word in ("strict", "rowid", "blob", "integer", "real ", " length("):
             assert word not in translated(text)
     kept = "create table strictly(blobs text, realm text);"

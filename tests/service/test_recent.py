@@ -4,8 +4,8 @@ import pytest
 
 from service.building import NAME, contexts, decide, ran, replayed, reward, same, trial
 from sparing.service import events, writer
-from sparing.service.ledger import Alter
-from sparing.service.problems import ServiceError
+from sparing.service.errors import ServiceError
+from sparing.service.transactions import Alter
 
 ALWAYS = {"learner": "linucb"}
 """It asks about everything."""

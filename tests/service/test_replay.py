@@ -20,11 +20,11 @@ from service.building import (
     same,
     trial,
 )
-from sparing.service import events, states, verifying
-from sparing.service.book import Book
-from sparing.service.ledger import Activate, Alter, Sweep
+from sparing.service import events, maintenance, states
+from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
-from sparing.service.problems import ServiceError
+from sparing.service.registry import Book
+from sparing.service.transactions import Activate, Alter, Sweep
 
 GROWING = {"certified", "warm_started", "moful"}
 GROWS = {"economical", "confident", "certified", "warm_started", "moful", "linucb", "lints"}
@@ -95,7 +95,7 @@ def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
                 for event in some:
                     twin.apply(event)
             same(twin, model)
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert not verdict.faults
             assert verdict.recomputed == verdict.decisions > 200
             assert verdict.digest == model.digest.hex()
@@ -136,7 +136,7 @@ def test_verify_finds_a_decision_that_was_changed(tmp_path):
             await live(writer, 1, 30)
             await writer.store.alone(("update decisions set value = value + 1e-9 where seq = $1", [(10,)]))
             await writer.store.alone(("update totals set decisions = decisions + 1", [()]))
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert any("decision 10: value" in fault for fault in verdict.faults)
             assert any("totals" in fault for fault in verdict.faults)
 
@@ -149,7 +149,7 @@ def test_verify_finds_a_gap(tmp_path):
             answers = await live(writer, 1, 10)
             unasked = next(one.model_seq + 1 for one in answers if not one.needs_reward)
             await writer.store.alone(("delete from decisions where seq = $1", [(unasked,)]))
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert any("events with numbers" in fault for fault in verdict.faults)
 
     ran(story())
@@ -191,7 +191,7 @@ def test_groups_that_fail_leave_no_trace_in_the_state(tmp_path):
             await asyncio.sleep(1.1)
             await live(writer, 4, 20)
             same(await replayed(writer), writer.book.get(NAME).model)
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert not verdict.faults
 
     ran(story())

@@ -4,9 +4,9 @@ import pytest
 
 from service.building import NAME, Clock, asking, contexts, decide, ran, replayed, reward, same, trial
 from sparing.service import events
-from sparing.service.ledger import Activate, Alter, Sweep
+from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
-from sparing.service.problems import ServiceError
+from sparing.service.transactions import Activate, Alter, Sweep
 
 X = contexts(3, 1)[0]
 ALWAYS = {"learner": "warm_started"}
@@ -64,7 +64,7 @@ def test_the_first_reward_counts_and_the_same_again_is_a_duplicate(tmp_path):
 
 def test_two_rewards_of_one_decision_in_one_group(tmp_path):
     async def tell(writer, clock, model):
-        from sparing.service.ledger import Reward
+        from sparing.service.transactions import Reward
 
         one = await decide(writer, X)
         works = [Reward(NAME, one.decision_id, value) for value in (0.5, 0.5, 0.75)]

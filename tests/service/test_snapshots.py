@@ -6,9 +6,9 @@ import pytest
 
 from service.building import NAME, Clock, asking, decide, live, ran, replayed, reward, same, trial
 from sparing.errors import FileError
-from sparing.service import erasing, snapshotting, states
-from sparing.service.book import Book
+from sparing.service import erasure, snapshotting, states
 from sparing.service.messages import Options
+from sparing.service.registry import Book
 from sparing.service.snapshotting import MismatchError, snapshot_by_child, snapshot_here
 
 
@@ -178,7 +178,7 @@ def test_an_erasure_meanwhile_makes_the_childs_snapshot_worthless(tmp_path, monk
 
             async def slow(*arguments):
                 said = await in_process(*arguments)
-                await erasing.erase(writer, NAME, decision_id=answers[0].decision_id, who="test")
+                await erasure.erase(writer, NAME, decision_id=answers[0].decision_id, who="test")
                 await asyncio.to_thread(snapshotting.write, tmp_path / "store", before)
                 return said
 

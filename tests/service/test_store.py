@@ -13,11 +13,11 @@ import sparing
 from service.workers import CONTEXTS, decide, digests, make, opened, replayed, small_log, working
 from sparing.errors import FileError
 from sparing.service import events
+from sparing.service.errors import ServiceError
 from sparing.service.events import Change, Decided, Outcome
-from sparing.service.ledger import Activate, Alter, Reward, Sweep
-from sparing.service.problems import ServiceError
-from sparing.service.store import migrating
+from sparing.service.store import driver
 from sparing.service.store.driver import StoreError
+from sparing.service.transactions import Activate, Alter, Reward, Sweep
 
 REFUSED = (apsw.ConstraintError, asyncpg.IntegrityConstraintViolationError, OverflowError, ValueError)
 """What the databases say of rows that contradict others, or do not fit."""
@@ -216,8 +216,8 @@ def test_tables_of_another_script_are_refused(stores, monkeypatch):
     async def run():
         async with opened(stores):
             pass
-        changed = {number: text + "\n" for number, text in migrating.scripts().items()}
-        monkeypatch.setattr(migrating, "scripts", lambda: changed)
+        changed = {number: text + "\n" for number, text in driver.scripts().items()}
+        monkeypatch.setattr(driver, "scripts", lambda: changed)
         with pytest.raises(FileError, match="another script"):
             async with opened(stores):
                 pass
@@ -229,17 +229,17 @@ def test_a_script_that_fails_leaves_nothing(stores, monkeypatch):
     async def run():
         async with opened(stores):
             pass
-        known = migrating.scripts()
+        known = driver.scripts()
         bad = known | {
             max(known) + 1: "create table extra(one integer) strict; create table extra(one integer) strict;"
         }
         with monkeypatch.context() as patched:
-            patched.setattr(migrating, "scripts", lambda: bad)
+            patched.setattr(driver, "scripts", lambda: bad)
             with pytest.raises((FileError, apsw.SQLError)):
                 async with opened(stores):
                     pass
         good = known | {max(known) + 1: "create table extra(one integer) strict;"}
-        monkeypatch.setattr(migrating, "scripts", lambda: good)
+        monkeypatch.setattr(driver, "scripts", lambda: good)
         async with opened(stores) as store:
             assert len(await migrations(store)) == len(good)
 

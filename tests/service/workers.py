@@ -5,11 +5,11 @@ import functools
 import hashlib
 
 import sparing
-from sparing.service import creating, events
-from sparing.service.book import Book
-from sparing.service.ledger import Decide, Reward
+from sparing.service import events, experiments
 from sparing.service.messages import DecideRequest, Options
+from sparing.service.registry import Book
 from sparing.service.store import at
+from sparing.service.transactions import Decide, Reward
 from sparing.service.writer import Writer
 from sparing.simulation import LinearWorld, draw_log
 
@@ -62,7 +62,9 @@ async def make(writer, name="shop", learner=None, **options):
     learner = sparing.confident(small_log()) if learner is None else learner
     learner.warm_up()  # nothing may be compiled while the others wait for the lock
     config = {"learner": "confident", "settings": {}, "columns": {}}
-    return await creating.create(writer, name, small_log(), learner, Options(**options), config, who="test")
+    return await experiments.create(
+        writer, name, small_log(), learner, Options(**options), config, who="test"
+    )
 
 
 def decide(number=0, *, request_id=None, name="shop", **said):

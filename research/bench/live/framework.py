@@ -10,10 +10,10 @@ import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from sparing.service import events
-from sparing.service.ledger import Decide, Reward
+from sparing.service.errors import ServiceError
 from sparing.service.messages import DecideRequest
-from sparing.service.problems import ServiceError
-from sparing.service.serving import Service, Settings
+from sparing.service.server import Service, Settings
+from sparing.service.transactions import Decide, Reward
 
 Label = bool | int | float | str
 

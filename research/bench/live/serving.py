@@ -24,7 +24,7 @@ Ready = Callable[[], bool]
 
 
 def _ours(folder: Path) -> tuple[Any, Ready]:
-    from sparing.service.serving import Service, Settings
+    from sparing.service.server import Service, Settings
 
     service = Service(Settings(folder))
     return service.app(), lambda: service.ready

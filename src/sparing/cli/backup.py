@@ -31,9 +31,9 @@ def backup(
 
     import asyncio
 
-    from sparing.service import backing_up
+    from sparing.service import maintenance
 
-    done = asyncio.run(backing_up.backup(store, destination, address=address or None))
+    done = asyncio.run(maintenance.backup(store, destination, address=address or None))
     if as_json:
         terminal.print_json({**done._asdict(), "path": str(done.path)})
         return

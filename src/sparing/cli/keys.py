@@ -60,7 +60,7 @@ def add(
     """
     from sparing.errors import SettingError
     from sparing.service import events
-    from sparing.service.http.guard import ROLES, new_key
+    from sparing.service.http.auth import ROLES, new_key
     from sparing.settings import among
 
     among("role", role, ROLES)

@@ -8,7 +8,7 @@ import typer
 from sparing.cli import reading, terminal
 
 if TYPE_CHECKING:
-    from sparing.service.serving import Settings
+    from sparing.service.server import Settings
 
 StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
 MadeStore = Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` made it.")]
@@ -71,13 +71,13 @@ def serve(
 
     for module in ("starlette", "uvicorn", "apsw", "msgspec"):
         require(module, extra="service", purpose="serving")
-    from sparing.service import launching
+    from sparing.service import server
 
     if (log is None) != (name == ""):
         raise SettingError(
             "--name and --log go together: they make an experiment; leave out both to go on with those there are"
         )
-    settings = launching.settings(
+    settings = server.settings(
         store,
         address=address or None,
         host=host,
@@ -89,10 +89,10 @@ def serve(
     said = reading.settings(option) | {
         key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
     }
-    with launching.bound_to(host, port) as bound:
+    with server.bound_to(host, port) as bound:
         rules = reading.settings(rule, "holdout=0.05", "rule")
         locked = _make(settings, name, log, learner, said, rules)
-        launching.run(settings, bound, workers, locked=locked, say=terminal.say)
+        server.run(settings, bound, workers, locked=locked, say=terminal.say)
 
 
 def _make(
@@ -104,10 +104,10 @@ def _make(
     rules: dict[str, Any],
 ) -> bool:
     """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
-    from sparing.service import launching
+    from sparing.service import server
 
     new = log is not None and settings.address is None and not settings.folder.exists()
-    known, locked = ([], False) if new else launching.list_experiments(settings)
+    known, locked = ([], False) if new else server.list_experiments(settings)
     if log is None:
         if not known:
             terminal.say(
@@ -122,6 +122,6 @@ def _make(
             terminal.say(
                 f"sparing: a word is a feature a value here ({word}); --features auto takes them as the columns that requests send"
             )
-        made = launching.make(settings, name, table, learner, said, rules, log.options)
+        made = server.make(settings, name, table, learner, said, rules, log.options)
         terminal.say(f"sparing: experiment {name}: {made}")
-    return launching.list_experiments(settings)[1] if new else locked
+    return server.list_experiments(settings)[1] if new else locked

@@ -9,7 +9,7 @@ from sparing.cli import reading, terminal
 from sparing.cli.serve import MadeStore, StoreAddress
 
 if TYPE_CHECKING:
-    from sparing.service.verifying import Verdict
+    from sparing.service.maintenance import Verdict
 
 
 def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
@@ -24,15 +24,15 @@ def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson
     from sparing.errors import require
 
     require("apsw", extra="service", purpose="reading a store")
-    from sparing.service import verifying
+    from sparing.service import maintenance
     from sparing.service.store import at
 
-    async def replay() -> list[verifying.Verdict]:
+    async def replay() -> list[maintenance.Verdict]:
         opened = at(store, address or None)
         await opened.open()
         try:
             with terminal.progress_bar("replaying") as progress:
-                return await verifying.verify(opened, progress)
+                return await maintenance.verify(opened, progress)
         finally:
             await opened.close()
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from sparing.errors import SparingError, require
+from sparing.service.errors import ServiceError
 from sparing.service.messages import (
     MOST,
     About,
@@ -25,7 +26,6 @@ from sparing.service.messages import (
     RewardItems,
     RewardRequest,
 )
-from sparing.service.problems import ServiceError
 
 if TYPE_CHECKING:
     import httpx

@@ -21,11 +21,11 @@ from sparing.log.paths import KINDS
 from sparing.log.support import SupportBuilder
 from sparing.service import arms, beside, events
 from sparing.service import store as stores
-from sparing.service.book import Book
+from sparing.service.errors import not_found
 from sparing.service.events import Change
 from sparing.service.messages import Options
 from sparing.service.model import Model
-from sparing.service.problems import not_found
+from sparing.service.registry import Book
 from sparing.service.store import Store
 
 MOST = 5_000_000

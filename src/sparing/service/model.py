@@ -18,9 +18,9 @@ from sparing.online.checking import as_reward
 from sparing.online.decision import Chances, Decision
 from sparing.online.learner import Learner
 from sparing.service import arms, events
+from sparing.service.errors import unavailable, unfit
 from sparing.service.events import Change, Decided, Event, Outcome
 from sparing.service.messages import Options
-from sparing.service.problems import unavailable, unfit
 
 
 class Asked(NamedTuple):

@@ -17,11 +17,11 @@ import msgspec
 from sparing import archive
 from sparing.errors import FileError, SparingError
 from sparing.service import events, states, store
-from sparing.service.book import Book, Experiment
-from sparing.service.ledger import Ledger
 from sparing.service.model import Model
+from sparing.service.registry import Book, Experiment
 from sparing.service.store.driver import StoreError
-from sparing.service.store.sql import Snapshot, Store
+from sparing.service.store.store import Snapshot, Store
+from sparing.service.transactions import Ledger
 from sparing.service.writer import Writer
 
 ADDRESS = "SPARING_STORE"

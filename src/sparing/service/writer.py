@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from sparing.errors import SparingError
 from sparing.service import events
-from sparing.service.book import Book
+from sparing.service.errors import ServiceError, unavailable
 from sparing.service.events import Change, Decided, Event
-from sparing.service.ledger import Activate, Decide, Ledger, Reward, Sweep, Work
-from sparing.service.problems import ServiceError, unavailable
+from sparing.service.registry import Book
 from sparing.service.store import Found, Rows, Store
 from sparing.service.store.driver import LostError, StoreError
+from sparing.service.transactions import Activate, Decide, Ledger, Reward, Sweep, Work
 
 GROUP = 128
 """Requests in a group, at most: those who wait behind it should not wait long."""

@@ -18,14 +18,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sparing.log.labels import as_text, brief, meant
-from sparing.service.book import Experiment
-from sparing.service.http.deciding import asked
-from sparing.service.http.routing import JSON, Call, Reply, Shape, endpoint, extra_headers
-from sparing.service.ledger import Activate, Reward
+from sparing.service.errors import ServiceError, not_found, unfit
+from sparing.service.http.decisions import asked
+from sparing.service.http.endpoint import JSON, Call, Reply, Shape, endpoint, extra_headers
 from sparing.service.messages import DecideAnswer, DecideRequest, Key, Label
 from sparing.service.model import Model
-from sparing.service.problems import ServiceError, not_found, unfit
-from sparing.service.serving import Service
+from sparing.service.registry import Experiment
+from sparing.service.server import Service
+from sparing.service.transactions import Activate, Reward
 
 DEEPEST = 8
 """Objects within objects in a context, at most."""

@@ -7,7 +7,7 @@ FILES: dict[str, tuple[str, str]] = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
 } | {
     f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-    for name in ("page", "access", "headline", "charts", "axes", "actions", "panels", "words", "dom")
+    for name in ("page", "access", "charts", "actions", "panels", "text")
 }
 """A path of the service → the file and its content type."""
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sparing.service.store.sql import Found, Rows, Store
+from sparing.service.store.store import Found, Rows, Store
 
 __all__ = ["Found", "Rows", "Store", "at"]
 

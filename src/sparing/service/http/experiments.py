@@ -1,19 +1,30 @@
-"""Experiments: made, looked at, changed."""
+"""Logs that come over HTTP."""
 
 import asyncio
+import base64
+import binascii
+import re
+import tempfile
+from collections.abc import Hashable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from sparing.errors import SparingError
+from sparing.errors import SettingError, SparingError
+from sparing.log.columns import Columns
+from sparing.log.features.files import as_features
+from sparing.log.formats import read_log
 from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.online.learner import Learner
-from sparing.service import events, measuring, uploads
-from sparing.service.creating import check_name, check_options, make_learner
-from sparing.service.creating import create as create_experiment
-from sparing.service.importing import import_log as restart_from_log
-from sparing.service.http.routing import DIGITS, EXPERIMENT, JSON, LARGEST_LOG, Call, Reply, endpoint
-from sparing.service.ledger import Alter
+from sparing.service import dashboard, events
+from sparing.service.errors import ServiceError, unfit
+from sparing.service.experiments import check_name, check_options, make_learner
+from sparing.service.experiments import create as create_experiment
+from sparing.service.experiments import import_log as restart_from_log
+from sparing.service.http.endpoint import DIGITS, EXPERIMENT, JSON, LARGEST_LOG, Call, Reply, endpoint
 from sparing.service.messages import (
     About,
     ActionRequest,
@@ -22,13 +33,64 @@ from sparing.service.messages import (
     ImportAnswer,
     ImportRequest,
     Listed,
+    LogUpload,
     ModeRequest,
     Options,
     OptionsPatch,
+    Overview,
 )
-from sparing.service.overview import Overview
-from sparing.service.problems import ServiceError, unfit
-from sparing.service.serving import Service
+from sparing.service.server import Service
+from sparing.service.transactions import Alter
+
+ROLES = tuple(role.name for role in fields(Columns))
+
+
+def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
+    """The log in an upload; `actions` take the place of those it names."""
+    try:
+        content = base64.b64decode(upload.content, validate=True)
+    except (binascii.Error, ValueError):
+        raise SettingError("log.content is not base64") from None
+    for name, column in upload.columns.items():
+        if name not in ROLES:
+            raise SettingError(f"log.columns has no role {name!r}; the roles are {', '.join(ROLES)}")
+        if name != "contexts" and not isinstance(column, str):
+            raise SettingError(
+                f"log.columns.{name} must be the name of one column; only contexts are several"
+            )
+    with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
+        path = Path(folder) / re.sub(r"^\.*$|[^\w.-]", "_", upload.filename)
+        path.write_bytes(content)
+        columns: Any = upload.columns
+        return read_log(
+            path,
+            actions=upload.actions if actions is None else actions,
+            features=_features(upload),
+            items=None if upload.items is None else _table(upload.items),
+            delimiter=upload.delimiter,
+            decimal=upload.decimal,
+            **columns,
+        )
+
+
+def _features(upload: LogUpload) -> Any:
+    try:
+        return as_features(upload.features)
+    except SparingError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SettingError(
+            f"log.features are not as `write_features` or a plan says them: {error!r}"
+        ) from None
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pylist(rows)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise SettingError(f"log.items is no table: {error}") from None
 
 
 @endpoint("GET", "/v1/experiments", role="read")
@@ -44,7 +106,7 @@ async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
     check_name(body.name)
 
     def make() -> tuple[Log, Learner]:
-        log = uploads.read_upload(body.log)
+        log = read_upload(body.log)
         return log, make_learner(body.learner, log, body.settings)
 
     log, learner = await asyncio.to_thread(make)
@@ -88,7 +150,7 @@ def _etag(text: bytes) -> int:
 @endpoint("GET", EXPERIMENT, role="read")
 async def about(service: Service, call: Call) -> About:
     """An experiment as it is now: what is promised, actions, features, options. The ETag is for If-Match."""
-    found = measuring.about(service.book.get(call.path["experiment"]))
+    found = dashboard.about(service.book.get(call.path["experiment"]))
     etag = (b"etag", f'"{found.config_seq}"'.encode())
     return Reply(200, msgspec.json.encode(found), (JSON, etag))  # type: ignore[return-value]
 
@@ -97,7 +159,7 @@ async def about(service: Service, call: Call) -> About:
 async def summary(service: Service, call: Call) -> Overview:
     """Everything that the page shows."""
     experiment = service.book.get(call.path["experiment"])
-    return await measuring.overview(
+    return await dashboard.overview(
         service.writer,
         experiment,
         now=service.clock(),
@@ -144,7 +206,7 @@ async def import_log(service: Service, call: Call, body: ImportRequest) -> Impor
     return await restart_from_log(
         service.writer,
         call.path["experiment"],
-        lambda actions: uploads.read_upload(body.log, actions),
+        lambda actions: read_upload(body.log, actions),
         body.settings,
         call.caller.name,
         config={"columns": body.log.columns},

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sparing.service import events
-from sparing.service.book import Experiment
+from sparing.service.errors import unavailable, unfit
 from sparing.service.events import Change, Outcome
-from sparing.service.ledger import Ledger
 from sparing.service.messages import Erased
-from sparing.service.problems import unavailable, unfit
+from sparing.service.registry import Experiment
 from sparing.service.snapshotting import snapshot_within, tidy
 from sparing.service.store import Store
+from sparing.service.transactions import Ledger
 from sparing.service.writer import Writer
 
 KEPT = "(context is not null or context_id is not null or subject is not null)"

@@ -9,9 +9,9 @@ import numpy as np
 
 from sparing.errors import FileError
 from sparing.service import events, states
+from sparing.service.errors import not_found
 from sparing.service.events import Change, Event
 from sparing.service.model import Model
-from sparing.service.problems import not_found
 from sparing.service.store import Store
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.log.labels import brief
 from sparing.service import events
-from sparing.service.book import Book, Experiment
+from sparing.service.errors import ServiceError, conflict, not_found, unfit
 from sparing.service.events import Change, Decided, Event, Outcome
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
 from sparing.service.model import Asked, Model
-from sparing.service.problems import ServiceError, conflict, not_found, unfit
+from sparing.service.registry import Book, Experiment
 from sparing.service.store import Found, Rows
 
 

@@ -1,33 +1,35 @@
-"""An experiment begun again from another log, or with other settings: live rewards so far are learnt on top, and what is open stays open.
-
-The slow part (reading, fitting, learning what has come so far) happens in a thread while the service goes on; what has come
-since is learnt under the writer's lock. Actions keep their numbers: known labels first in their order, new ones behind.
-"""
+"""Experiments from logs: a learner is made and warmed up, its state written down, and served from then on."""
 
 import asyncio
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from sparing.errors import LogError, SparingError
+from sparing.errors import LogError, SettingError, SparingError
 from sparing.log.labels import brief
 from sparing.log.log import Log
+from sparing.model import supported
+from sparing.online import algorithms
+from sparing.online.checking import as_reward
 from sparing.online.learner import Learner
-from sparing.service import book, events, states
+from sparing.online.warming import LEARNERS
+from sparing.service import arms, events, registry, states
 from sparing.service import store as stores
-from sparing.service.book import Experiment
-from sparing.service.creating import check_options, make_learner
+from sparing.service.errors import ServiceError, conflict, unfit
 from sparing.service.events import Change
-from sparing.service.gapmap import described
-from sparing.service.ledger import Ledger
-from sparing.service.messages import ImportAnswer
+from sparing.service.gap_map import described
+from sparing.service.messages import NAME, RESERVED, ImportAnswer, Options
 from sparing.service.model import Model
-from sparing.service.problems import ServiceError, conflict, unfit
+from sparing.service.registry import Experiment, keep
 from sparing.service.store import Store
 from sparing.service.store.driver import LostError
+from sparing.service.transactions import Ledger
 from sparing.service.writer import Writer
+
+CHOICES = {"top": supported.top, "certified_within": supported.certified_within}
 
 LogReader = Callable[[Sequence[Hashable] | None], Log]
 """Reads the log, with these actions in this order, or with those that occur."""
@@ -42,6 +44,92 @@ SHOWN = 20
 
 SHORT, PASSES = 2000, 5
 """Events that may be left for the lock, and how often to go after those that came meanwhile."""
+
+
+def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
+    """A learner of the library by its name, from a log and settings that JSON can hold, ready for its first request.
+
+    `supported`, where a learner takes it, is "elbow", {"top": L} or {"certified_within": ε}.
+    """
+    if name not in LEARNERS:
+        raise SettingError(f"learner={name!r}; must be one of {', '.join(LEARNERS)}")
+    given = dict(settings)
+    try:
+        if "supported" in given:
+            given["supported"] = _supported(given["supported"])
+        learner: Learner = getattr(algorithms, name)(log, **given)
+    except SparingError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a setting of another kind than it should be
+        raise SettingError(f"learner {name}: {error}") from None
+    learner.warm_up()
+    return learner
+
+
+def _supported(said: Any) -> Any:
+    if said == "elbow":
+        return supported.elbow()
+    if isinstance(said, dict) and len(said) == 1 and next(iter(said)) in CHOICES:
+        ((how, value),) = said.items()
+        return CHOICES[how](value)
+    raise SettingError(f'supported={said!r}; must be "elbow", {{"top": 10}} or {{"certified_within": 0.1}}')
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no path could hold."""
+    if not re.fullmatch(NAME, name) or name in RESERVED:
+        raise SettingError(
+            f"name={name!r}; must be up to 63 letters from a to z (or A to Z), digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+        )
+
+
+def check_options(options: Options, learner: Learner) -> None:
+    """Refuse options that cannot be served."""
+    for name in ("holdout_policy", "fallback"):
+        try:
+            arms.numbered(getattr(options, name), learner.action_names)
+        except SettingError as error:
+            raise SettingError(f"{name}={error}") from None
+    if options.aggregate == "sum" and options.reward_window is None:
+        raise SettingError("aggregate='sum' adds rewards up until the window closes; give a reward_window")
+    if options.default_reward is not None and options.reward_window is None:
+        raise SettingError("default_reward is learnt when the window closes; give a reward_window")
+    if options.default_reward is not None:
+        as_reward(options.default_reward, learner.reward_range)
+    if options.retention is not None and options.retention < (options.reward_window or 0.0):
+        raise SettingError(
+            "retention is shorter than reward_window: contexts would be erased while their rewards may still come"
+        )
+
+
+async def create(
+    writer: Writer,
+    name: str,
+    log: Log,
+    learner: Learner,
+    options: Options,
+    config: Mapping[str, Any],
+    *,
+    who: str,
+) -> Experiment:
+    """Store a new experiment that begins from a learner; `config` says how the learner was made."""
+    check_options(options, learner)
+    store, book = writer.store, writer.book
+    began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(described, log)}
+    told = {**config, **began}
+
+    async def operation(ledger: Ledger) -> Experiment:
+        if any(known.name == name for known in book):
+            raise conflict("exists", f"there is an experiment {name!r} already; choose another name", "name")
+        number = await store.add_experiment(name, msgspec.json.encode(told).decode())
+        model = Model(number, learner, options, store.salt)
+        experiment = Experiment(number, name, told, 0, model)
+        body = msgspec.json.encode(keep(store.folder, model))
+        ledger.append(experiment, Change(0, number, 0, events.BASE, body, who))
+        book.add(experiment)
+        return experiment
+
+    return await writer.alone(operation)
 
 
 class Relearnt:
@@ -127,7 +215,7 @@ async def import_log(
         model = await _taken_over(writer.store, made, current.model)
         made.check()
         check_options(model.options, model.learner)
-        written.update(await asyncio.to_thread(book.keep, writer.store.folder, model))
+        written.update(await asyncio.to_thread(registry.keep, writer.store.folder, model))
         new = model.learner.n_actions - len(known)
         body = {**written, "rows": made.rows, "new": new}
         base = Change(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
@@ -227,7 +315,7 @@ async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine")
         newer = [one.engine for one in await writer.store.snapshots(current.number) if one.seq > base.seq]
         if {base.read()["engine"], *newer[:1]} == {states.engine()}:
             return False
-        body = await asyncio.to_thread(book.keep, writer.store.folder, current.model)
+        body = await asyncio.to_thread(registry.keep, writer.store.folder, current.model)
         ledger.append(current, Change(0, current.number, 0, events.BASE, msgspec.json.encode(body), who))
         return True
 

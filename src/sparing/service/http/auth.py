@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from sparing.errors import SettingError
 from sparing.service import events
-from sparing.service.problems import ServiceError
-from sparing.service.store.sql import Key, Store
+from sparing.service.errors import ServiceError
+from sparing.service.store.store import Key, Store
 
 ROLES = ("read", "write", "admin")
 PREFIX = "sp_"

@@ -13,8 +13,8 @@ from sparing.auditing.support import estimate_support
 from sparing.errors import LogError, SparingError
 from sparing.log.blocks import Blocks
 from sparing.log.log import Log
+from sparing.service.messages import GapRow, Gaps
 from sparing.service.model import Model
-from sparing.service.overview import GapRow, Gaps
 from sparing.service.store import Store
 
 MOST_SEGMENTS, MOST_SHOWN = 8, 16

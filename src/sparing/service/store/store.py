@@ -11,8 +11,7 @@ import msgspec
 from sparing import archive
 from sparing.service import events
 from sparing.service.events import Change, Decided, Event, Outcome
-from sparing.service.store.driver import Driver, Row
-from sparing.service.store.migrating import check_version, migrate
+from sparing.service.store.driver import Driver, Row, check_version, migrate
 
 CHUNK = 2000
 """Events read at once."""
