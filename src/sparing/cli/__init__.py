@@ -4,20 +4,7 @@ from functools import partial
 
 import typer
 
-from sparing.cli import (
-    audit,
-    backup,
-    convert,
-    demo,
-    evaluate,
-    keys,
-    learn,
-    plan,
-    serve,
-    terminal,
-    verify,
-    warm_up,
-)
+from sparing.cli import convert, demo, offline, service, terminal
 
 app = typer.Typer(
     name="sparing",
@@ -31,16 +18,16 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(terminal.version)
 app.command("demo", short_help="See what each reward buys, in money, on a made-up desk.")(demo.demo)
-app.command("audit")(audit.audit)
-app.command("learn")(learn.learn)
-app.command("evaluate")(evaluate.evaluate)
-app.command("plan")(plan.plan)
-app.command("serve")(serve.serve)
+app.command("audit")(offline.audit)
+app.command("learn")(offline.learn)
+app.command("evaluate")(offline.evaluate)
+app.command("plan")(offline.plan)
+app.command("serve")(service.serve)
 app.command("convert")(convert.convert)
-app.command("verify")(verify.verify)
-app.command("backup")(backup.backup)
-app.add_typer(keys.app)
-app.command("warm-up")(warm_up.warm_up)
+app.command("verify")(service.verify)
+app.command("backup")(service.backup)
+app.add_typer(service.keys)
+app.command("warm-up")(service.warm_up)
 
 main = partial(terminal.run, app)
 """Run the command line."""

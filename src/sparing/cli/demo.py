@@ -56,31 +56,36 @@ def demo(
 def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     """The made-up desk: its log, where that is blind, and what learners make of it in euros."""
     from sparing import archive
-    from sparing.demo import desk, money, showing
+    from sparing.demo import support_desk as desk
+    from sparing.demo import support_desk_page as page
 
     def tell(text: str) -> None:
         if not as_json:
             terminal.tell(text)
 
-    setting = money.DeskSetting(**settings)
-    table, log = money.first_table(setting), out / "tickets.csv"
+    setting = desk.DeskSetting(**settings)
+    table, log = desk.first_table(setting), out / "tickets.csv"
     archive.folder(out)
-    money.write_table(table, log)
-    seen = showing.aligned(list(table), showing.sample(table), numbers=("months", desk.REWARD))
-    tell(f"{showing.filled(showing.opening(setting))}\n\n{seen}\n")
-    begun = money.begin(setting, table)
-    tell("{}\n".format("\n  ".join(showing.blind(begun))))
+    desk.write_table(table, log)
+    seen = page.aligned(list(table), page.sample(table), numbers=("months", desk.REWARD))
+    tell(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
+    begun = desk.begin(setting, table)
+    tell("{}\n".format("\n  ".join(page.blind(begun))))
     with terminal.progress_bar("learning live") as progress:
-        result = money.go_live(begun, progress=progress)
-    after = [f"{terminal.program()} {command}" for command in showing.commands(setting, log)]
-    written = terminal.drawn(lambda: showing.write(result, out, after))
+        result = desk.go_live(begun, progress=progress)
+    after = [f"{terminal.program()} {command}" for command in page.commands(setting, log)]
+    written = terminal.drawn(lambda: page.write(result, out, after))
     if as_json:
-        terminal.print_json({**result.to_dict(), "verdict": showing.verdict(result), "next": after})
+        terminal.print_json({**result.to_dict(), "verdict": page.verdict(result), "next": after})
         terminal.say(f"Log:    {log}\n{written}")
         return
-    terminal.print_table(showing.title(result), showing.HEADER, showing.rows(result))
-    for text in (showing.verdict(result), showing.method(result), f"The truth: {desk.TRUTH}"):
-        tell(f"{showing.filled(text)}\n")
+    terminal.print_table(page.title(result), page.HEADER, page.rows(result))
+    for text in (
+        page.verdict(result),
+        page.method(result),
+        f"The truth: {desk.TRUTH_TEXT}",
+    ):
+        tell(f"{page.filled(text)}\n")
     tell(f"Log:    {log}\n{written}\n\nNext:")
     terminal.tell("\n".join(f"  {command}" for command in after), whole=True)
 
@@ -89,7 +94,7 @@ def _classes(
     data: str, never: tuple[str, ...], settings: dict[str, Any], out: Path, *, as_json: bool
 ) -> None:
     """A real data set, fetched once: classes are actions, and some of them the log never tried."""
-    from sparing.demo import classes as report
+    from sparing.demo import classification as report
     from sparing.simulation import datasets
 
     dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.auditing import Audit, audit
+from sparing.demo.support_desk import LearnerOutcome, Run
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.online import algorithms
@@ -63,30 +64,6 @@ class DemoSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """One learner over all seeds: live errors (S,), held-out errors (S,), calls so far (S, T)."""
-
-    name: str
-    live_error: np.ndarray
-    final_error: np.ndarray
-    calls_over_time: np.ndarray
-
-    @property
-    def calls(self) -> np.ndarray:
-        """Calls at the end, (S,)."""
-        return self.calls_over_time[:, -1]
-
-    def cost(self, call_cost: float) -> np.ndarray:
-        """Wrong live answers and calls together, in right answers, (S,)."""
-        return self.live_error * self.calls_over_time.shape[1] + call_cost * self.calls
-
-    def to_dict(self) -> dict[str, Any]:
-        """The outcome as plain values, the curves left out."""
-        numbers = ("calls", "live_error", "final_error")
-        return {"name": self.name, **{name: getattr(self, name).tolist() for name in numbers}}
-
-
-@dataclass(frozen=True, eq=False)
 class DemoResult:
     """Everything the demonstration shows."""
 
@@ -95,12 +72,20 @@ class DemoResult:
     source: str
     rounds: int
     audit: Audit
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[LearnerOutcome, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, the curves left out."""
         plain = {name: getattr(self, name) for name in ("dataset", "source", "rounds")}
-        learners = [outcome.to_dict() for outcome in self.outcomes]
+        learners = [
+            {
+                "name": outcome.name,
+                "calls": outcome.calls.tolist(),
+                "live_error": _live_error(outcome).tolist(),
+                "final_error": outcome.final_error.tolist(),
+            }
+            for outcome in self.outcomes
+        ]
         return {"setting": asdict(self.setting), **plain, "audit": self.audit.to_dict(), "learners": learners}
 
 
@@ -113,7 +98,7 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
             f"never={list(never)}; {dataset.name} has the classes {', '.join(dataset.classes)}, "
             "and at least three must be logged"
         )
-    logs, runs = [], defaultdict(list)
+    logs, runs = [], defaultdict[str, list[tuple[Run, float]]](list)
     for number, seed in enumerate(setting.seeds):
         world = ClassificationWorld(dataset, seed=seed)
         logs.append(draw_log(world, never=never, seed=seed))
@@ -121,19 +106,35 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
         runs[LOG_ALONE].append(_without_calls(world, learners["economical"]))
         for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
             trace = simulate(learner, world, seed=seed)
-            runs[name].append((float(trace.losses.mean()), world.error(learner.policy()), trace.calls))
+            run = Run(1 - trace.losses, trace.needs_reward, trace.actions)
+            runs[name].append((run, world.error(learner.policy())))
             if progress is not None:
                 progress(done, len(setting.seeds) * len(learners))
-    outcomes = tuple(Outcome(name, *map(np.array, zip(*found, strict=True))) for name, found in runs.items())
-    rounds = outcomes[0].calls_over_time.shape[1]
-    return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), outcomes)
+    outcomes = []
+    for name, found in runs.items():
+        listed, errors = zip(*found, strict=True)
+        outcomes.append(LearnerOutcome(name, setting.call_cost, listed, np.array(errors)))
+    rounds = len(outcomes[0].runs[0].earned)
+    return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), tuple(outcomes))
 
 
-def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[float, float, np.ndarray]:
-    """Live and held-out error and calls so far of what a learner knows before it goes live."""
+def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[Run, float]:
+    """The run and the held-out error of a learner's policy before it goes live."""
     policy, live = learner.policy(), world.live_stream(None, np.random.default_rng(0))
-    wrong = policy.indices(live.contexts) != live.means.argmax(axis=1)
-    return float(wrong.mean()), world.error(policy), np.zeros(len(live))
+    actions = policy.indices(live.contexts)
+    right = (actions == live.means.argmax(axis=1)).astype(np.float64)
+    return Run(right, np.zeros(len(live), dtype=np.bool_), actions), world.error(policy)
+
+
+def _live_error(outcome: LearnerOutcome) -> np.ndarray:
+    """Share of the live rounds with the wrong class, (S,); a right answer earns 1."""
+    rounds = len(outcome.runs[0].earned)
+    return (rounds - outcome.earned) / rounds
+
+
+def _cost(outcome: LearnerOutcome) -> np.ndarray:
+    """Wrong live answers and calls together, in right answers, (S,)."""
+    return len(outcome.runs[0].earned) - outcome.net
 
 
 def rows(result: DemoResult) -> list[tuple[str, ...]]:
@@ -143,8 +144,8 @@ def rows(result: DemoResult) -> list[tuple[str, ...]]:
             outcome.name,
             f"{outcome.calls.mean():,.0f}",
             f"{outcome.calls.mean() / result.rounds:.0%}",
-            f"{outcome.live_error.mean():.3f}",
-            f"{outcome.cost(result.setting.call_cost).mean():,.0f}",
+            f"{_live_error(outcome).mean():.3f}",
+            f"{_cost(outcome).mean():,.0f}",
             f"{outcome.final_error.mean():.3f}",
         )
         for outcome in result.outcomes
@@ -170,10 +171,10 @@ def headline(result: DemoResult) -> str:
     by_name = {outcome.name: outcome for outcome in result.outcomes}
     sparing, alone = by_name[KERNEL], by_name[LOG_ALONE]
     price = result.setting.call_cost
-    cost = {name: outcome.cost(price).mean() for name, outcome in by_name.items()}
+    cost = {name: _cost(outcome).mean() for name, outcome in by_name.items()}
     return (
-        f"The log alone answers {alone.live_error.mean():.0%} of {result.rounds:,} live rounds wrong. Asking for the reward in "
-        f"{sparing.calls.mean() / result.rounds:.0%} of them brings that to {sparing.live_error.mean():.1%}; at {price:g} of a right "
+        f"The log alone answers {_live_error(alone).mean():.0%} of {result.rounds:,} live rounds wrong. Asking for the reward in "
+        f"{sparing.calls.mean() / result.rounds:.0%} of them brings that to {_live_error(sparing).mean():.1%}; at {price:g} of a right "
         f"answer a call, that costs {cost[KERNEL]:,.0f} right answers in all, against {cost[LOG_ALONE]:,.0f} with the log alone "
         f"and {cost['warm-started']:,.0f} (warm) or {cost['mOFUL, cold']:,.0f} (cold) when every round is paid for."
     )
@@ -196,7 +197,7 @@ def draw(result: DemoResult) -> "Figure":
     return figure
 
 
-def _curve(axes: "Axes", outcome: Outcome, colour: str, *, dashed: bool) -> None:
+def _curve(axes: "Axes", outcome: LearnerOutcome, colour: str, *, dashed: bool) -> None:
     """Mean and range over seeds; dashes keep two equal curves apart."""
     curves = outcome.calls_over_time
     rounds = np.arange(1, curves.shape[1] + 1)
@@ -206,7 +207,7 @@ def _curve(axes: "Axes", outcome: Outcome, colour: str, *, dashed: bool) -> None
     axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _point(axes: "Axes", outcome: Outcome, colour: str) -> None:
+def _point(axes: "Axes", outcome: LearnerOutcome, colour: str) -> None:
     error = outcome.final_error
     spread = [[error.mean() - error.min()], [error.max() - error.mean()]]
     axes.errorbar(

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.demo import desk
-from sparing.demo.money import (
+from sparing.demo import support_desk as desk
+from sparing.demo.support_desk import (
     ALONE,
     COLD,
     CONFIDENT,
     ECONOMICAL,
     TRUTH,
     WARM,
-    Begun,
     DeskResult,
     DeskSetting,
-    Outcome,
+    DeskStart,
+    LearnerOutcome,
 )
 from sparing.report import figures, page
 
@@ -65,7 +65,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def blind(begun: Begun) -> list[str]:
+def blind(begun: DeskStart) -> list[str]:
     """What the log says, and where it says nothing, in its own columns."""
     audit = begun.audit
     first = (
@@ -79,7 +79,7 @@ def rows(result: DeskResult) -> list[tuple[str, ...]]:
     return [
         (
             outcome.name,
-            f"{outcome.reviews.mean():,.0f}",
+            f"{outcome.calls.mean():,.0f}",
             *(f"{amount.mean():,.0f}" for amount in (outcome.paid, outcome.earned, outcome.net)),
             f"{outcome.net.min():,.0f} to {outcome.net.max():,.0f}",
         )
@@ -101,7 +101,7 @@ def _runs(setting: DeskSetting) -> str:
 def verdict(result: DeskResult) -> str:
     """What came out, whatever it is."""
     ours, alone, setting = result[ECONOMICAL], result[ALONE], result.setting
-    asked, new = ours.reviewed_of, desk.HANDLERS.index(desk.NEW)
+    asked, new = ours.calls_of(len(desk.HANDLERS)), desk.HANDLERS.index(desk.NEW)
     share = f", {asked[:, new].sum() / asked.sum():.0%} of them by {desk.NEW}," if asked.any() else ""
     every = max((result[name] for name in (COLD, WARM)), key=lambda each: float(each.net.mean()))
     lost = ours.net <= alone.net
@@ -109,14 +109,14 @@ def verdict(result: DeskResult) -> str:
     often = " to ".join(map(str, few[:: max(1, len(few) - 1)]))
     rest = f"; where it did not, {desk.NEW} was reviewed {often} times" if few else ""
     return (
-        f"{ECONOMICAL} had {ours.reviews.mean():,.0f} of {setting.rounds:,} answers reviewed{share} and kept {ours.net.mean():,.0f} EUR: "
+        f"{ECONOMICAL} had {ours.calls.mean():,.0f} of {setting.rounds:,} answers reviewed{share} and kept {ours.net.mean():,.0f} EUR: "
         f"{_against(ours, alone)} than the log alone, {_against(ours, every)} than {every.name}, which has every answer reviewed; "
         f"knowing the truth would keep {result[TRUTH].net.mean():,.0f}. "
         f"It beat the log alone in {len(lost) - lost.sum()} of {len(lost)} runs{rest}."
     )
 
 
-def _against(ours: Outcome, other: Outcome) -> str:
+def _against(ours: LearnerOutcome, other: LearnerOutcome) -> str:
     difference = float((ours.net - other.net).mean())
     return f"{abs(difference):,.0f} {'more' if difference >= 0 else 'less'}"
 
@@ -211,7 +211,7 @@ def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[st
         page.table(HEADER, rows(result), emphasised=best, numbers=True),
         page.figure(figures.to_svg(drawn), caption),
         page.paragraph(method(result), kind="note"),
-        page.paragraph(f"The truth: {desk.TRUTH}", kind="note"),
+        page.paragraph(f"The truth: {desk.TRUTH_TEXT}", kind="note"),
         page.heading("Next"),
         page.preformatted("\n\n".join(after)),
     ]

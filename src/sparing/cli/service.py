@@ -1,0 +1,379 @@
+"""`sparing serve`, `keys`, `backup`, `verify` and `warm-up`: commands around a service and its store."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparing.cli import reading, terminal
+
+if TYPE_CHECKING:
+    from sparing.service.maintenance import Verdict
+    from sparing.service.server import Settings
+    from sparing.service.store import Store
+
+StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
+MadeStore = Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` made it.")]
+StoreAddress = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="SPARING_STORE",
+        help="postgresql://… in the place of SQLite in the folder; better in the variable, as it may hold a password.",
+    ),
+]
+
+keys = typer.Typer(
+    name="keys",
+    help="Make, list and revoke_key the keys of a service.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+KeyName = Annotated[str, typer.Argument(help="The key's name.")]
+
+
+@reading.reads_log(optional=True)
+def serve(
+    store: StoreFolder,
+    name: Annotated[str, typer.Option(help="The experiment's name; with --log it is made.")] = "",
+    log: reading.GivenLog | None = None,
+    learner: Annotated[str, typer.Option(help="A learner of the library, by its name.")] = "economical",
+    call_cost: Annotated[
+        float | None, typer.Option(help="What a reward costs, in the reward's units (economical).")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="How many decisions there will be (economical).")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the learner, as NAME=VALUE; may be repeated.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How the experiment serves, as NAME=VALUE: holdout, check, reward_window, budget_calls, …; may be repeated."
+        ),
+    ] = None,
+    address: StoreAddress = "",
+    host: Annotated[
+        str, typer.Option(help="The address to bind; beyond loopback a key is needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8321,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; more than one needs --store postgresql://….")
+    ] = 1,
+    key_file: Annotated[Path | None, typer.Option(help="A file that holds an admin key.")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A host name to answer to, besides loopback's; may be repeated.")
+    ] = None,
+    durability: Annotated[
+        str, typer.Option(help="What an answer survives: power (the loss of power), process (kill -9).")
+    ] = "power",
+) -> None:
+    """Serve decisions over HTTP, and learn from late rewards.
+
+    With --log an experiment is made first; without, those of the store go on where they were. The page at the
+    address that is printed shows what was saved; the API is described at
+    /openapi.json.
+
+    Example: sparing serve shop --name banners --log clicks.csv --action banner --reward clicked --call-cost 0.05
+    """
+    from sparing.errors import SettingError, require
+
+    for module in ("starlette", "uvicorn", "apsw", "msgspec"):
+        require(module, extra="service", purpose="serving")
+    from sparing.service import server
+
+    if (log is None) != (name == ""):
+        raise SettingError(
+            "--name and --log go together: they make an experiment; leave out both to go on with those there are"
+        )
+    settings = server.settings(
+        store,
+        address=address or None,
+        host=host,
+        key_file=key_file,
+        names=tuple(allow_host or ()),
+        durability=durability,
+        workers=workers,
+    )
+    said = reading.settings(option) | {
+        key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
+    }
+    with server.bound_to(host, port) as bound:
+        rules = reading.settings(rule, "holdout=0.05", "rule")
+        locked = _make_experiment(settings, name, log, learner, said, rules)
+        server.run(settings, bound, workers, locked=locked, say=terminal.say)
+
+
+def _make_experiment(
+    settings: "Settings",
+    name: str,
+    log: reading.GivenLog | None,
+    learner: str,
+    said: dict[str, Any],
+    rules: dict[str, Any],
+) -> bool:
+    """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
+    from sparing.service import server
+
+    new = log is not None and settings.address is None and not settings.folder.exists()
+    known, locked = ([], False) if new else server.list_experiments(settings)
+    if log is None:
+        if not known:
+            terminal.say(
+                "sparing: the store has no experiment yet; make one with --name and --log, or over HTTP"
+            )
+    elif name in known:
+        terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
+    else:
+        table = log.read()
+        word = next((each for each in table.encoder.names if "=" in each), None)
+        if table.encoder.is_raw and word is not None:
+            terminal.say(
+                f"sparing: a word is a feature a value here ({word}); --features auto takes them as the columns that requests send"
+            )
+        made = server.make(settings, name, table, learner, said, rules, log.options)
+        terminal.say(f"sparing: experiment {name}: {made}")
+    return server.list_experiments(settings)[1] if new else locked
+
+
+def _with_store(
+    folder: Path, address: str, work: "Callable[[Store], Awaitable[Any]]", *, create: bool = False
+) -> Any:
+    from sparing.errors import require
+
+    require("apsw", extra="service", purpose="reading a store")
+    from sparing.service.store import at
+
+    async def opened() -> Any:
+        store = at(folder, address or None)
+        await store.open(create=create)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(opened())
+
+
+@keys.command("add_key")
+def add_key(
+    store: StoreFolder,
+    name: KeyName,
+    role: Annotated[
+        str, typer.Option(help="read (the page), write (decide and reward) or admin (everything).")
+    ] = "write",
+    experiment: Annotated[str, typer.Option(help="The one experiment it is for; default: all.")] = "",
+    days: Annotated[int, typer.Option(min=0, help="Days until it expires; 0: never.")] = 0,
+    address: StoreAddress = "",
+) -> None:
+    """Make a key, and print it once.
+
+    The store keeps only its hash. A running service knows it within seconds.
+
+    Example: sparing keys add_key shop web-shop --role write --experiment banners
+    """
+    from sparing.errors import SettingError
+    from sparing.service import events
+    from sparing.service.http.auth import ROLES, new_key
+    from sparing.settings import among
+
+    among("role", role, ROLES)
+    key, digest = new_key()
+
+    async def write(opened: "Store") -> None:
+        if any(known.name == name for known in await opened.keys()):
+            raise SettingError(f"there is, or was, a key {name!r}; choose another name")
+        now = events.now()
+        expires = now + days * 86400 * events.SECOND if days else None
+        row = (digest, name, role, experiment or None, now, expires, None)
+        await opened.alone(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
+
+    new = not address and not store.exists()
+    _with_store(store, address, write, create=True)
+    if new:
+        terminal.say(f"sparing: {store} is a new store; `sparing serve {store}` serves it")
+    terminal.say(f"sparing: key {name} ({role}); it is not shown again:")
+    terminal.tell(key)
+
+
+@keys.command("list")
+def list_keys(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+    """List the names of the keys, never the keys themselves.
+
+    Example: sparing keys list shop
+    """
+    from sparing.service import events
+
+    found = _with_store(store, address, lambda opened: opened.keys())
+    rows = [
+        {
+            "name": key.name,
+            "role": key.role,
+            "experiment": key.experiment,
+            "created": events.time_text(key.created),
+            "expires": None if key.expires is None else events.time_text(key.expires),
+            "revoked": None if key.revoked is None else events.time_text(key.revoked),
+        }
+        for key in found
+    ]
+    if as_json:
+        terminal.print_json(rows)
+        return
+    header = ["name", "role", "experiment", "created", "expires", "revoked"]
+    shown = [[_cell(name, row[name]) for name in header] for row in rows]
+    terminal.print_table("Keys", header, shown, words=True)
+
+
+def _cell(name: str, value: str | None) -> str:
+    """A moment to the minute, which a narrow table breaks behind the day; else the value itself."""
+    if value is None:
+        return "–"
+    return value if name in ("name", "role", "experiment") else value[:16].replace("T", " ")
+
+
+@keys.command("revoke_key")
+def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> None:
+    """Let a key in no more.
+
+    A running service knows it within seconds.
+
+    Example: sparing keys revoke_key shop web-shop
+    """
+    from sparing.errors import SettingError
+    from sparing.service import events
+
+    async def write(opened: "Store") -> None:
+        if not any(known.name == name and known.revoked is None for known in await opened.keys()):
+            raise SettingError(f"there is no key {name!r} to revoke_key; see `sparing keys list`")
+        await opened.alone(("update api_keys set revoked = $1 where name = $2", [(events.now(), name)]))
+
+    _with_store(store, address, write)
+    terminal.tell(f"Key {name} is revoked.")
+
+
+def backup(
+    store: MadeStore,
+    destination: Annotated[
+        Path, typer.Argument(help="Where to put the copy: a folder that is not there yet.")
+    ],
+    address: StoreAddress = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+) -> None:
+    """Copy a store, also while it is served.
+
+    The copy is the database and the states that it starts from. It is checked, and there as a whole or not at all. `sparing serve` starts from it. Of PostgreSQL only the
+    states are copied: run pg_dump for the rest.
+
+    Example: sparing backup shop shop-2026-11-17
+    """
+    from sparing.errors import require
+
+    for module in ("apsw", "msgspec"):
+        require(module, extra="service", purpose="A store")
+
+    import asyncio
+
+    from sparing.service import maintenance
+
+    done = asyncio.run(maintenance.backup(store, destination, address=address or None))
+    if as_json:
+        terminal.print_json({**done._asdict(), "path": str(done.path)})
+        return
+    terminal.tell(
+        f"Backup: {done.path} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})",
+        whole=True,
+    )
+    for note in done.notes:
+        terminal.tell(f"note: {note}")
+
+
+def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+    """Replay a store, and recompute every decision in it.
+
+    From its base on, every total added up again; nothing is changed. May run beside a service. Ends with code 3 if anything is not as it should be.
+
+    Example: sparing verify shop
+    """
+    import asyncio
+
+    from sparing.errors import require
+
+    require("apsw", extra="service", purpose="reading a store")
+    from sparing.service import maintenance
+    from sparing.service.store import at
+
+    async def replay() -> list[maintenance.Verdict]:
+        opened = at(store, address or None)
+        await opened.open()
+        try:
+            with terminal.progress_bar("replaying") as progress:
+                return await maintenance.verify(opened, progress)
+        finally:
+            await opened.close()
+
+    verdicts = asyncio.run(replay())
+    if as_json:
+        terminal.print_json([asdict(verdict) for verdict in verdicts])
+    else:
+        for one in verdicts:
+            _print_verification(one)
+        if not verdicts:
+            terminal.tell("The store has no experiments.")
+    if any(verdict.faults for verdict in verdicts):
+        raise typer.Exit(terminal.GATE_SHUT)
+
+
+def _print_verification(one: "Verdict") -> None:
+    apart = [
+        f"{count:,} {what}"
+        for count, what in (
+            (one.by_another_engine, "made by another version of the engine"),
+            (one.below_floor, "below the replay's floor, because contexts were erased"),
+        )
+        if count
+    ]
+    left = f" (not recomputed: {'; '.join(apart)})" if apart else ""
+    terminal.tell(
+        f"{one.experiment}: {one.events:,} events replayed, {one.recomputed:,} of {one.decisions:,} decisions recomputed{left}, "
+        f"{one.snapshots} snapshots compared; state {one.seq} {one.digest}"
+    )
+    for fault in one.faults:
+        terminal.tell(f"  FAULT: {fault}")
+    if not one.faults:
+        terminal.tell("  all as stored")
+
+
+def warm_up(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
+) -> None:
+    """Compile everything now, so that no first decision waits.
+
+    Machine code is kept beside the package, or in your own cache where that cannot be written; a second run has
+    nothing to do. For image builds, and before a service takes traffic.
+
+    Example: sparing warm-up
+    """
+    from sparing.online.warming import LEARNERS, SIZES, warm_up_all
+
+    os.environ.pop("SPARING_ANNOUNCE", None)  # the bar below says it
+    began, cpu = time.monotonic(), time.process_time()
+    with terminal.progress_bar("compiling") as progress:
+        kernels = warm_up_all(progress)
+    took = {
+        "learners": len(LEARNERS),
+        "sizes": len(SIZES),
+        "compiled": kernels,
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+    }
+    if as_json:
+        terminal.print_json(took)
+        return
+    what = f"{kernels} kernels compiled" if kernels else "nothing left to compile"
+    terminal.tell(f"Ready: {what} in {took['seconds']:g} s, for {took['learners']} learners.")
