@@ -30,7 +30,7 @@ StoreAddress = Annotated[
 
 keys = typer.Typer(
     name="keys",
-    help="Make, list and revoke_key the keys of a service.",
+    help="Make, list and revoke the keys of a service.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -161,7 +161,7 @@ def _with_store(
     return asyncio.run(opened())
 
 
-@keys.command("add_key")
+@keys.command("add")
 def add_key(
     store: StoreFolder,
     name: KeyName,
@@ -176,7 +176,7 @@ def add_key(
 
     The store keeps only its hash. A running service knows it within seconds.
 
-    Example: sparing keys add_key shop web-shop --role write --experiment banners
+    Example: sparing keys add shop web-shop --role write --experiment banners
     """
     from sparing.errors import SettingError
     from sparing.service import events
@@ -237,20 +237,20 @@ def _cell(name: str, value: str | None) -> str:
     return value if name in ("name", "role", "experiment") else value[:16].replace("T", " ")
 
 
-@keys.command("revoke_key")
+@keys.command("revoke")
 def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> None:
     """Let a key in no more.
 
     A running service knows it within seconds.
 
-    Example: sparing keys revoke_key shop web-shop
+    Example: sparing keys revoke shop web-shop
     """
     from sparing.errors import SettingError
     from sparing.service import events
 
     async def write(opened: "Store") -> None:
         if not any(known.name == name and known.revoked is None for known in await opened.keys()):
-            raise SettingError(f"there is no key {name!r} to revoke_key; see `sparing keys list`")
+            raise SettingError(f"there is no key {name!r} to revoke; see `sparing keys list`")
         await opened.alone(("update api_keys set revoked = $1 where name = $2", [(events.now(), name)]))
 
     _with_store(store, address, write)
