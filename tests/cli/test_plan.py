@@ -12,7 +12,7 @@ import sparing
 from reference.accessibility import assert_readable
 from reference.browser import assert_self_contained
 from sparing.cli import app
-from sparing.cli.terminal import in_options
+from sparing.cli.terminal import as_cli_options
 from sparing.planning.page import draw, series
 from sparing.planning.plan import LEARNERS, plan
 
@@ -148,7 +148,7 @@ def test_everyone_can_read_the_page_on_every_screen(shown, chromium):
 def test_bad_numbers_are_one_line(path, tmp_path, words, message):
     result = CliRunner().invoke(app, ["plan", str(path), *QUICK, *words, "--out", str(tmp_path / "o")])
     assert isinstance(result.exception, sparing.errors.SettingError)
-    assert message in in_options(str(result.exception), ["plan"])
+    assert message in as_cli_options(str(result.exception), ["plan"])
     assert not (tmp_path / "o").exists()
 
 

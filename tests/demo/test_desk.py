@@ -20,7 +20,7 @@ def rng(*seed):
 
 
 def test_the_new_one_is_not_in_the_log_and_agents_only_for_premium():
-    table = desk.logged(2000, rng(0))
+    table = desk.logged_table(2000, rng(0))
     assert set(table[desk.ACTION]) == set(desk.HANDLERS) - {desk.NEW}
     pairs = set(zip(table["premium"], table[desk.ACTION], strict=True))
     assert ("no", "agent") not in pairs
@@ -28,7 +28,7 @@ def test_the_new_one_is_not_in_the_log_and_agents_only_for_premium():
 
 
 def test_the_file_is_the_log(tmp_path):
-    table = desk.logged(500, rng(1))
+    table = desk.logged_table(500, rng(1))
     desk.write_table(table, tmp_path / "t.csv")
     roles = {"action": desk.ACTION, "reward": desk.REWARD, "actions": desk.HANDLERS}
     written, given = sparing.read_log(tmp_path / "t.csv", **roles), sparing.read_log(table, **roles)
@@ -42,7 +42,7 @@ def test_the_file_is_the_log(tmp_path):
 
 
 def test_a_reward_is_the_call_saved_less_the_answers_price():
-    table = desk.logged(1000, rng(2))
+    table = desk.logged_table(1000, rng(2))
     for handler, euros in zip(table[desk.ACTION], table[desk.REWARD], strict=True):
         price = desk.PRICES[handler]
         assert euros in (round(desk.SOLVED - price, 2), round(-price, 2))
@@ -50,7 +50,7 @@ def test_a_reward_is_the_call_saved_less_the_answers_price():
 
 def test_rewards_have_the_means_that_the_truth_says():
     drawn = desk.tickets(4000, rng(3))
-    stream = desk.live(drawn, np.zeros((len(drawn), 1)), rng(4))
+    stream = desk.live_stream(drawn, np.zeros((len(drawn), 1)), rng(4))
     for action in range(len(desk.HANDLERS)):
         earned = np.array([stream.reward(t, action) for t in range(len(stream))])
         error = earned.std() / np.sqrt(len(earned))
@@ -128,7 +128,7 @@ def test_the_verdict_says_what_came_out(result):
 
 
 def test_what_is_shown_of_the_log_fits_a_terminal():
-    table = desk.logged(2000, rng(0, 1))
+    table = desk.logged_table(2000, rng(0, 1))
     lines = page.aligned(list(table), page.sample(table)).split("\n")
     assert len(lines) == 1 + page.SHOWN
     assert max(map(len, lines)) <= page.WIDTH

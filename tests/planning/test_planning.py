@@ -181,7 +181,7 @@ def test_the_log_alone_is_the_best_mean_of_the_posterior(log):
     ]
     believed = confident(log, **BELIEFS)
     np.testing.assert_allclose(believed.sets.theta, mean)
-    for place, number in enumerate(planned.alone.slices.numbers.tolist()):
+    for place, number in enumerate(planned.alone.strata.numbers.tolist()):
         world = draw_world(believed, log.contexts, np.random.default_rng([3, 1, number]))
         stream = world.live_stream(50, np.random.default_rng([3, 2, number]))
         chosen = stream.means[np.arange(50), (stream.contexts @ mean.T).argmax(axis=1)]

@@ -6,7 +6,7 @@ import pytest
 from sparing import economical
 from sparing.planning import strata as made
 from sparing.planning.plan import plan
-from sparing.planning.strata import Slices, draw_slices, draw_world, interval_rank, world_luck
+from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
 from sparing.simulation import LinearWorld, draw_log
 
 
@@ -30,19 +30,19 @@ def test_what_is_worth_asking_in_few_worlds_only_is_asked(seed, worlds):
 
 @pytest.fixture(scope="module")
 def tried():
-    """A learner, and for 120 seeds the worlds of 19 slices of ten: what each earns in a mean, a square and what the log alone loses."""
+    """A learner, and for 120 seeds the worlds of 19 strata of ten: what each earns in a mean, a square and what the log alone loses."""
     start, pool = economical(rare(1), call_cost=0.001, horizon=40), rare(1).contexts[:64]
     leaders = (pool @ start.sets.theta.T).argmax(axis=1)
 
     def features(seed, number):
-        theta = draw_world(start, pool, world_luck(seed, number)).theta
+        theta = draw_world(start, pool, world_rng(seed, number)).theta
         means = pool @ theta.T
         loss = (means.max(axis=1) - means[np.arange(len(pool)), leaders]).mean()
         return theta[3, 0], theta[3, 0] ** 2, loss, means.max()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(made, "DRAWN", 10)
-        found = [draw_slices(start, pool, 19, 1, seed) for seed in range(120)]
+        found = [draw_strata(start, pool, 19, 1, seed) for seed in range(120)]
     values = [np.array([features(seed, n) for n in each.numbers]) for seed, each in enumerate(found)]
     truth = np.mean([features(10**6, number) for number in range(8000)], axis=0)
     mean, spread = start.sets.theta[3, 0], start.assumptions.noise**2 * start.sets.inverse[3, 0, 0]
@@ -90,12 +90,12 @@ def test_slices_are_cut_finer_at_the_dear_end_and_drawn_within_their_means():
 
 
 def test_numbers_of_unequal_slices_can_be_read_off():
-    one = Slices(np.arange(5), np.array([8, 8, 4, 2, 2]), 3, 1)
+    one = Strata(np.arange(5), np.array([8, 8, 4, 2, 2]), 3, 1)
     values = np.array([3.0, 1.0, 6.0, 0.0, 12.0])
     assert one.mean(values) == pytest.approx(3.3333333)  # (24 + 8 + 24 + 0 + 24)/24
     assert one.median(values) == 3  # 10 of 24 below, 6 above
     assert one.limits(values) == (0, 12)
-    two = Slices(one.numbers, one.sizes, 3, 2)
+    two = Strata(one.numbers, one.sizes, 3, 2)
     assert two.limits(values) == (1, 3)  # 2 of 24 below 1, but 10 below 3; 6 above 3, but 14 above 1
     inside = np.array([2.0, 49 / 6, 121 / 6, 324 / 6, 72.0])
     overall = one.mean((values - one.mean(values)) ** 2)
@@ -116,9 +116,9 @@ FAMILIES = {
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize(("worlds", "confidence"), [(19, 0.9), (40, 0.9)])
 def test_a_further_world_falls_inside_as_promised(family, worlds, confidence):
-    """Whatever the slices have to do with the values."""
+    """Whatever the strata have to do with the values."""
     sizes, rng = np.array([8] * (worlds - 1) + [4, 2, 1, 1]), np.random.default_rng(1)
-    found = Slices(np.arange(len(sizes)), sizes, worlds, interval_rank(worlds, confidence))
+    found = Strata(np.arange(len(sizes)), sizes, worlds, interval_rank(worlds, confidence))
     assert found.coverage >= confidence - 1e-12
     place, trials = np.arange(len(sizes)) / len(sizes), 4000
     further = rng.choice(len(sizes), size=trials, p=found.weights)
@@ -131,6 +131,6 @@ def test_a_further_world_falls_inside_as_promised(family, worlds, confidence):
 
 def test_the_same_seed_takes_the_same_worlds():
     start, pool = economical(rare(0), call_cost=0.001, horizon=40), rare(0).contexts
-    one, again, other = (draw_slices(start, pool, 19, 1, seed) for seed in (5, 5, 6))
+    one, again, other = (draw_strata(start, pool, 19, 1, seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(one.numbers, again.numbers)
     assert one.numbers.tolist() != other.numbers.tolist()

@@ -9,8 +9,8 @@ import numpy as np
 import sparing
 from sparing.service import events, experiments
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.registry import Book
-from sparing.service.store import at
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
 from sparing.service.transactions import Decide, Reward
 from sparing.service.writer import Writer
 
@@ -43,14 +43,14 @@ class Clock:
 @contextlib.asynccontextmanager
 async def trial(folder, learner="confident", options=None, *, log=LOG, clock=None, store=None, **settings):
     """A writer with one experiment, `trial`."""
-    store = store or at(folder, durability="process")
+    store = store or open_store(folder, durability="process")
     await store.open(create=True)
     store.salt = bytes(range(32))
-    await store.alone(("update store set salt = $1", [(store.salt,)]))
+    await store.exclusive(("update store set salt = $1", [(store.salt,)]))
     LUCK.ids = itertools.count(1 + await store.last_seq())
-    writer = Writer(store, Book(store), clock=clock or events.now, on_lost=_raise)
+    writer = Writer(store, ExperimentRegistry(store), clock=clock or events.now, on_lost=_raise)
     await writer.catch_up()
-    if not list(writer.book):
+    if not list(writer.registry):
         said = {**LEARNERS[learner], **settings}
         made = experiments.make_learner(learner, log, said)
         config = {"learner": learner, "settings": said, "columns": {}}
@@ -69,9 +69,9 @@ def _raise(error):
 
 async def replayed(writer):
     """The experiment's state as a new start from the store has it."""
-    book = Book(writer.store)
-    await book.catch_up(await writer.store.last_seq())
-    return book.get(NAME).model
+    registry = ExperimentRegistry(writer.store)
+    await registry.catch_up(await writer.store.last_seq())
+    return registry.get(NAME).model
 
 
 def same(one, other):

@@ -17,7 +17,7 @@ import uvicorn
 from service.building import LEARNERS, LOG, NAME
 from sparing.service import experiments
 from sparing.service.messages import Options
-from sparing.service.server import Service, Settings
+from sparing.service.server import ServerSettings, Service
 
 LATER = 0.03
 """Seconds by which a hasty service commits after its answer."""
@@ -45,7 +45,7 @@ def hasten(driver):
 async def prepare(settings, learner):
     service = Service(settings)
     await service.open()
-    if not list(service.book):
+    if not list(service.registry):
         config = {"learner": "confident", "settings": LEARNERS["confident"], "columns": {}}
         await experiments.create(service.writer, NAME, LOG, learner, Options(check=0.1), config, who="test")
     await service.store.close()
@@ -66,7 +66,7 @@ def serve(settings, kind, bound):
 
 
 def main(folder, address=None):
-    settings = Settings(Path(folder), address)
+    settings = ServerSettings(Path(folder), address)
     learner = experiments.make_learner("confident", LOG, LEARNERS["confident"])
     asyncio.run(prepare(settings, learner))
     print("ready", flush=True)

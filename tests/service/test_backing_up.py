@@ -15,25 +15,25 @@ from sparing.errors import FileError
 from sparing.service import erasure, experiments, maintenance, snapshotting
 from sparing.service.maintenance import backup
 from sparing.service.messages import Options
-from sparing.service.registry import Book
-from sparing.service.store import at
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
 from sparing.service.store.driver import StoreError
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 async def opened(folder):
     """The state in a store, as a start has it, after every decision was recomputed."""
-    store = at(folder)
+    store = open_store(folder)
     await store.open()
     try:
         (verdict,) = await maintenance.verify(store)
         assert not verdict.faults
-        book = Book(store)
-        await book.catch_up(await store.last_seq())
-        return book.get(NAME).model
+        registry = ExperimentRegistry(store)
+        await registry.catch_up(await store.last_seq())
+        return registry.get(NAME).model
     finally:
         await store.close()
 
@@ -215,7 +215,7 @@ def test_of_another_database_the_states_are_copied(tmp_path, monkeypatch):
             return getattr(self._driver, name)
 
     def elsewhere(folder, address=None, **settings):
-        store = at(folder)
+        store = open_store(folder)
         store.driver, store.address = Elsewhere(store.driver), address
         return store
 
@@ -223,7 +223,7 @@ def test_of_another_database_the_states_are_copied(tmp_path, monkeypatch):
         async with trial(tmp_path / "store") as writer:
             await live(writer, 1, 5)
             await snapshotting.snapshot_here(writer, only(writer))
-            monkeypatch.setattr("sparing.service.store.at", elsewhere)
+            monkeypatch.setattr("sparing.service.store.open_store", elsewhere)
             done = await backup(tmp_path / "store", tmp_path / "copy", address="postgresql://u:secret@h/d")
             assert done.files == 2
             assert "run pg_dump" in done.notes[0]

@@ -24,13 +24,13 @@ from sparing.service import erasure, events, experiments, maintenance, snapshott
 from sparing.service.erasure import erase, expire_contexts
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
-from sparing.service.registry import Book
+from sparing.service.registry import ExperimentRegistry
 
 SECRET = np.array([0.123456789, 0.987654321, 0.5551212])
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 def holding(folder, needle):
@@ -192,7 +192,7 @@ def test_a_failure_on_the_way_erases_nothing(tmp_path, monkeypatch):
                 raise RuntimeError("on purpose")
 
             with monkeypatch.context() as patched:
-                patched.setattr(erasure.Wanted, "erase_some", broken)
+                patched.setattr(erasure.ErasureTarget, "erase_some", broken)
                 with pytest.raises(ServiceError, match="nothing was changed"):
                     await erase(writer, NAME, decision_id=answer.decision_id, who="test")
             await writer.catch_up()
@@ -208,7 +208,7 @@ def test_another_worker_that_is_behind_begins_at_the_floor(tmp_path):
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             await live(writer, 1, 5)
-            behind = Book(writer.store)
+            behind = ExperimentRegistry(writer.store)
             await behind.catch_up(await writer.store.last_seq())
             answer = await ask(writer)
             await erase(writer, NAME, decision_id=answer.decision_id, who="test")

@@ -18,7 +18,7 @@ async def page(folder, log, contexts):
     async with trial(folder / "store", "confident", log=log) as writer:
         for context in contexts:
             await writer.submit(Decide(NAME, DecideRequest(context=context), events.new_id()))
-        found = await overview(writer, writer.book.get(NAME), now=events.now())
+        found = await overview(writer, writer.registry.get(NAME), now=events.now())
     return {one.level: one.text for one in found.look if "deviations" in one.text}
 
 

@@ -41,14 +41,14 @@ def test_a_wrong_rule(tmp_path, name):
     value, said = RULES[name]
     done = serve(tmp_path, "--rule", f"{name}={value}")
     assert isinstance(done.exception, SettingError)
-    told = terminal.in_options(str(done.exception), ["serve"])
+    told = terminal.as_cli_options(str(done.exception), ["serve"])
     assert told.startswith(said)
     assert "`" not in told
     assert not (tmp_path / "store").exists()
 
 
 def test_a_rule_without_a_value_is_told_as_one(tmp_path):
-    told = terminal.in_options(str(serve(tmp_path, "--rule", "holdout").exception), ["serve"])
+    told = terminal.as_cli_options(str(serve(tmp_path, "--rule", "holdout").exception), ["serve"])
     assert told == "--rule holdout: expected NAME=VALUE, such as --rule holdout=0.05"
 
 

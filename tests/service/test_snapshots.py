@@ -8,12 +8,12 @@ from service.building import NAME, Clock, asking, decide, live, ran, replayed, r
 from sparing.errors import FileError
 from sparing.service import erasure, snapshotting, states
 from sparing.service.messages import Options
-from sparing.service.registry import Book
+from sparing.service.registry import ExperimentRegistry
 from sparing.service.snapshotting import MismatchError, snapshot_by_child, snapshot_here
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 async def in_process(store, number, seq, patience):
@@ -44,7 +44,7 @@ def test_a_start_from_a_snapshot_is_a_replay_from_the_base(tmp_path, learner):
                     await reward(writer, answer, 0.25)
             quick = await replayed(writer)
             same(quick, only(writer).model)
-            _, since = await Book(writer.store).start(1, await writer.store.last_seq())
+            _, since = await ExperimentRegistry(writer.store).start(1, await writer.store.last_seq())
             assert since == found.seq
             (tmp_path / "store" / found.path).rename(tmp_path / "aside")
             slow = await replayed(writer)
@@ -66,7 +66,7 @@ def test_sums_on_the_way_and_deferred_decisions_are_kept(tmp_path):
             await reward(writer, answer, 0.25)
             await writer.submit(asking([0.3, 0.2, 0.1])._replace(active=False))
             found = await snapshot_here(writer, only(writer))
-            _, since = await Book(writer.store).start(1, await writer.store.last_seq())
+            _, since = await ExperimentRegistry(writer.store).start(1, await writer.store.last_seq())
             assert since == found.seq
             assert [one.parts for one in only(writer).model.open.values()] == [0.75, 0.0]
             same(await replayed(writer), only(writer).model)
@@ -100,7 +100,7 @@ def test_a_child_goes_on_from_the_last_snapshot(tmp_path, monkeypatch):
             await live(writer, 1, 20, late=5)
             await snapshot_here(writer, only(writer))
             await live(writer, 2, 20)
-            first = tmp_path / "store" / (await writer.book.bases(1))[0].read()["path"]
+            first = tmp_path / "store" / (await writer.registry.bases(1))[0].read()["path"]
             first.rename(tmp_path / "aside")
             assert await snapshot_by_child(writer, only(writer)) is not None
             (tmp_path / "aside").rename(first)
@@ -125,7 +125,7 @@ def test_another_state_than_the_childs_is_an_alarm(tmp_path, monkeypatch):
 def test_a_child_that_fails_says_why(tmp_path):
     async def run():
         async with trial(tmp_path / "store") as writer:
-            (tmp_path / "store" / (await writer.book.bases(1))[0].read()["path"]).unlink()
+            (tmp_path / "store" / (await writer.registry.bases(1))[0].read()["path"]).unlink()
             with pytest.raises(
                 FileError, match=r"was not written: sparing: .* is missing; the store needs it"
             ):
@@ -149,7 +149,7 @@ def test_the_newest_two_stay_and_nothing_happened_means_no_new_one(tmp_path):
             assert stored == there
             (tmp_path / "store" / "bases" / "draft-1-9.state").write_bytes(b"left by a killed process")
             (tmp_path / "store" / "snapshots" / "1-9.state").write_bytes(b"the same")
-            await snapshotting.tidy(writer, only(writer))
+            await snapshotting.delete_old_snapshots(writer, only(writer))
             assert (await files(writer))[1] == stored
             assert len(list((tmp_path / "store" / "bases").iterdir())) == 1
 

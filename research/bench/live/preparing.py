@@ -15,7 +15,7 @@ import sparing
 from research.bench.peers import worlds
 from sparing.service import experiments
 from sparing.service.messages import Options
-from sparing.service.server import Service, Settings
+from sparing.service.server import ServerSettings, Service
 
 NAME = "trial"
 
@@ -30,7 +30,7 @@ async def make(spec: dict[str, Any]) -> None:
     """The store and its experiment, every kernel compiled that a request can reach."""
     log = log_of(spec)
     learner = experiments.make_learner(spec["learner"], log, spec["settings"])
-    service = Service(Settings(Path(spec["folder"])))
+    service = Service(ServerSettings(Path(spec["folder"])))
     await service.open()
     config = {"learner": spec["learner"], "settings": spec["settings"], "columns": {}}
     await experiments.create(service.writer, NAME, log, learner, Options(), config, who="bench")

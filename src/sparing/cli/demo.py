@@ -61,7 +61,7 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
 
     def tell(text: str) -> None:
         if not as_json:
-            terminal.tell(text)
+            terminal.print_text(text)
 
     setting = desk.DeskSetting(**settings)
     table, log = desk.first_table(setting), out / "tickets.csv"
@@ -70,14 +70,14 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     seen = page.aligned(list(table), page.sample(table), numbers=("months", desk.REWARD))
     tell(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
     begun = desk.begin(setting, table)
-    tell("{}\n".format("\n  ".join(page.blind(begun))))
+    tell("{}\n".format("\n  ".join(page.audit_text(begun))))
     with terminal.progress_bar("learning live") as progress:
         result = desk.go_live(begun, progress=progress)
     after = [f"{terminal.program()} {command}" for command in page.commands(setting, log)]
     written = terminal.drawn(lambda: page.write(result, out, after))
     if as_json:
         terminal.print_json({**result.to_dict(), "verdict": page.verdict(result), "next": after})
-        terminal.say(f"Log:    {log}\n{written}")
+        terminal.print_status(f"Log:    {log}\n{written}")
         return
     terminal.print_table(page.title(result), page.HEADER, page.rows(result))
     for text in (
@@ -87,7 +87,7 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     ):
         tell(f"{page.filled(text)}\n")
     tell(f"Log:    {log}\n{written}\n\nNext:")
-    terminal.tell("\n".join(f"  {command}" for command in after), whole=True)
+    terminal.print_text("\n".join(f"  {command}" for command in after), whole=True)
 
 
 def _classes(
@@ -97,16 +97,16 @@ def _classes(
     from sparing.demo import classification as report
     from sparing.simulation import datasets
 
-    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
+    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.print_status)
     setting = report.DemoSetting(data, never, **settings)
     with terminal.progress_bar("learning live") as progress:
         result = report.demonstrate(setting, dataset, progress=progress)
     written = terminal.drawn(lambda: report.write(result, out))
     if as_json:
         terminal.print_json(result.to_dict())
-        terminal.say(written)
+        terminal.print_status(written)
         return
     audit = textwrap.indent(str(result.audit), "  ")
-    terminal.tell(f"A log of {result.dataset}, its first seed:\n{audit}\n")
+    terminal.print_text(f"A log of {result.dataset}, its first seed:\n{audit}\n")
     terminal.print_table("Going live", report.HEADER, report.rows(result))
-    terminal.tell(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
+    terminal.print_text(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")

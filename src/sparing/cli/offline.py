@@ -65,29 +65,31 @@ def audit(
         terminal.print_json(found.to_dict())
     else:
         _print_audit(found)
-        terminal.tell_next("what the log alone teaches", ["learn", *log.again(reward_range=reward_range)])
+        terminal.print_next_step(
+            "what the log alone teaches", ["learn", *log.again(reward_range=reward_range)]
+        )
     if html is not None:
-        terminal.say(f"Page: {html}")
+        terminal.print_status(f"Page: {html}")
     for verdict in shut:
-        terminal.say(f"sparing: failed on {verdict}")
+        terminal.print_status(f"sparing: failed on {verdict}")
     if shut:
-        raise typer.Exit(terminal.GATE_SHUT)
+        raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
 def _print_audit(found: "Audit") -> None:
     from sparing.auditing import wording
 
-    terminal.tell(f"{found}\n")
+    terminal.print_text(f"{found}\n")
     header, rows = wording.action_table(found, most=20)
     all_shown = len(rows) == found.actions
     title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions:,} actions"
     terminal.print_table(title, header, rows)
-    terminal.tell(f"{wording.legend(found)}\n")
+    terminal.print_text(f"{wording.legend(found)}\n")
     if found.gap_map.gaps:
         terminal.print_table("Gaps", *wording.gap_table(found))
-        terminal.tell(wording.upside(found))
+        terminal.print_text(wording.upside(found))
     if found.assumptions is not None:
-        terminal.tell(f"\nAssumed: {found.assumptions}.")
+        terminal.print_text(f"\nAssumed: {found.assumptions}.")
 
 
 @reading.reads_log(estimates=True)
@@ -147,12 +149,12 @@ def learn(
         return
     _print_shares(method, played, policy.notes)
     _print_held_out(found, policy.taught.rows)
-    terminal.tell(f"Policy: {out}", whole=True)
+    terminal.print_text(f"Policy: {out}", whole=True)
     if found is None:
         again, why = ["ANOTHER_LOG", *reading.options(policy=out)], "judge it by another log"
     else:
         again, why = log.again(policy=out, reward_range=reward_range), "all methods, on the rows held out"
-    terminal.tell_next(why, ["evaluate", *again])
+    terminal.print_next_step(why, ["evaluate", *again])
 
 
 def _evaluate_held_out(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
@@ -173,22 +175,22 @@ def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str
         shown = f"the {len(rows)} {which} of {len(played):,} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
     for note in notes:
-        terminal.tell(f"note: {note}")
+        terminal.print_text(f"note: {note}")
 
 
 def _print_held_out(found: "Evaluation | None", taught: int) -> None:
     if found is None:
-        terminal.tell(
+        terminal.print_text(
             f"All {taught:,} rows taught it, so none of them can say what it is worth (--holdout 0)."
         )
         return
     estimate: Estimate = found.estimates[0]
-    terminal.tell(
+    terminal.print_text(
         f"Learnt from {taught:,} rows, judged on the {found.rows:,} held out, where the log earned "
         f"{found.logged_mean:.4g}:\n  {estimate}"
     )
     for note in estimate.notes:
-        terminal.tell(f"  note: {note}")
+        terminal.print_text(f"  note: {note}")
 
 
 @reading.reads_log(
@@ -236,26 +238,26 @@ def evaluate(
         terminal.print_json(found.to_dict())
     else:
         _print_evaluation(found, title=f"{policy} on {named(log.source)}")
-        terminal.tell_next("what it would cost to ask live", ["plan", *log.again("estimate_support")])
+        terminal.print_next_step("what it would cost to ask live", ["plan", *log.again("estimate_support")])
     if fail_above is not None and not _within(found, fail_above):
         mass = found.unsupported_mass
         told = "unknown" if mass is None else f"{mass:.4g}"
-        terminal.say(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
-        raise typer.Exit(terminal.GATE_SHUT)
+        terminal.print_status(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
+        raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
 def _print_evaluation(found: "Evaluation", *, title: str) -> None:
     from sparing.evaluation.result import HEADER
 
     terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
-    terminal.tell(str(found).splitlines()[0])
-    terminal.tell("* effective rows, as the weights leave them")
+    terminal.print_text(str(found).splitlines()[0])
+    terminal.print_text("* effective rows, as the weights leave them")
     for line in found.unusable_lines:
-        terminal.tell(line)
+        terminal.print_text(line)
     for note in found.notes:
-        terminal.tell(f"note: {note}")
+        terminal.print_text(f"note: {note}")
     for warning in found.warnings:
-        terminal.tell(warning)
+        terminal.print_text(warning)
 
 
 def _within(found: "Evaluation", bound: float) -> bool:
@@ -332,16 +334,16 @@ def plan(
         if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
             again = log.again("engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon)
             named = reading.options(name="live", log=log.source)
-            terminal.tell_next("go live", ["serve", "store", *named, *again[1:]])
+            terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
     if files:
-        terminal.say(files)
+        terminal.print_status(files)
 
 
 def _print_plan(found: "Plan") -> None:
     """What the plan says as text, in the width of the terminal."""
     from sparing.planning import result
 
-    terminal.tell(f"{found.sentence}\n")
+    terminal.print_text(f"{found.sentence}\n")
     terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
     for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
-        terminal.tell(text)
+        terminal.print_text(text)

@@ -13,8 +13,8 @@ import typer
 from sparing.cli import reading, terminal
 
 if TYPE_CHECKING:
-    from sparing.service.maintenance import Verdict
-    from sparing.service.server import Settings
+    from sparing.service.maintenance import VerificationResult
+    from sparing.service.server import ServerSettings
     from sparing.service.store import Store
 
 StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
@@ -92,7 +92,7 @@ def serve(
         raise SettingError(
             "--name and --log go together: they make an experiment; leave out both to go on with those there are"
         )
-    settings = server.settings(
+    settings = server.server_settings(
         store,
         address=address or None,
         host=host,
@@ -107,11 +107,11 @@ def serve(
     with server.bound_to(host, port) as bound:
         rules = reading.settings(rule, "holdout=0.05", "rule")
         locked = _make_experiment(settings, name, log, learner, said, rules)
-        server.run(settings, bound, workers, locked=locked, say=terminal.say)
+        server.run(settings, bound, workers, locked=locked, say=terminal.print_status)
 
 
 def _make_experiment(
-    settings: "Settings",
+    settings: "ServerSettings",
     name: str,
     log: reading.GivenLog | None,
     learner: str,
@@ -125,20 +125,22 @@ def _make_experiment(
     known, locked = ([], False) if new else server.list_experiments(settings)
     if log is None:
         if not known:
-            terminal.say(
+            terminal.print_status(
                 "sparing: the store has no experiment yet; make one with --name and --log, or over HTTP"
             )
     elif name in known:
-        terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
+        terminal.print_status(
+            f"sparing: experiment {name} is there already and goes on; --log is not read again"
+        )
     else:
         table = log.read()
         word = next((each for each in table.encoder.names if "=" in each), None)
         if table.encoder.is_raw and word is not None:
-            terminal.say(
+            terminal.print_status(
                 f"sparing: a word is a feature a value here ({word}); --features auto takes them as the columns that requests send"
             )
-        made = server.make(settings, name, table, learner, said, rules, log.options)
-        terminal.say(f"sparing: experiment {name}: {made}")
+        made = server.make_experiment(settings, name, table, learner, said, rules, log.options)
+        terminal.print_status(f"sparing: experiment {name}: {made}")
     return server.list_experiments(settings)[1] if new else locked
 
 
@@ -148,10 +150,10 @@ def _with_store(
     from sparing.errors import require
 
     require("apsw", extra="service", purpose="reading a store")
-    from sparing.service.store import at
+    from sparing.service.store import open_store
 
     async def opened() -> Any:
-        store = at(folder, address or None)
+        store = open_store(folder, address or None)
         await store.open(create=create)
         try:
             return await work(store)
@@ -192,14 +194,14 @@ def add_key(
         now = events.now()
         expires = now + days * 86400 * events.SECOND if days else None
         row = (digest, name, role, experiment or None, now, expires, None)
-        await opened.alone(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
+        await opened.exclusive(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
 
     new = not address and not store.exists()
     _with_store(store, address, write, create=True)
     if new:
-        terminal.say(f"sparing: {store} is a new store; `sparing serve {store}` serves it")
-    terminal.say(f"sparing: key {name} ({role}); it is not shown again:")
-    terminal.tell(key)
+        terminal.print_status(f"sparing: {store} is a new store; `sparing serve {store}` serves it")
+    terminal.print_status(f"sparing: key {name} ({role}); it is not shown again:")
+    terminal.print_text(key)
 
 
 @keys.command("list")
@@ -251,10 +253,10 @@ def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> N
     async def write(opened: "Store") -> None:
         if not any(known.name == name and known.revoked is None for known in await opened.keys()):
             raise SettingError(f"there is no key {name!r} to revoke; see `sparing keys list`")
-        await opened.alone(("update api_keys set revoked = $1 where name = $2", [(events.now(), name)]))
+        await opened.exclusive(("update api_keys set revoked = $1 where name = $2", [(events.now(), name)]))
 
     _with_store(store, address, write)
-    terminal.tell(f"Key {name} is revoked.")
+    terminal.print_text(f"Key {name} is revoked.")
 
 
 def backup(
@@ -285,12 +287,12 @@ def backup(
     if as_json:
         terminal.print_json({**done._asdict(), "path": str(done.path)})
         return
-    terminal.tell(
+    terminal.print_text(
         f"Backup: {done.path} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})",
         whole=True,
     )
     for note in done.notes:
-        terminal.tell(f"note: {note}")
+        terminal.print_text(f"note: {note}")
 
 
 def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
@@ -306,10 +308,10 @@ def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson
 
     require("apsw", extra="service", purpose="reading a store")
     from sparing.service import maintenance
-    from sparing.service.store import at
+    from sparing.service.store import open_store
 
-    async def replay() -> list[maintenance.Verdict]:
-        opened = at(store, address or None)
+    async def replay() -> list[maintenance.VerificationResult]:
+        opened = open_store(store, address or None)
         await opened.open()
         try:
             with terminal.progress_bar("replaying") as progress:
@@ -324,12 +326,12 @@ def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson
         for one in verdicts:
             _print_verification(one)
         if not verdicts:
-            terminal.tell("The store has no experiments.")
+            terminal.print_text("The store has no experiments.")
     if any(verdict.faults for verdict in verdicts):
-        raise typer.Exit(terminal.GATE_SHUT)
+        raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
-def _print_verification(one: "Verdict") -> None:
+def _print_verification(one: "VerificationResult") -> None:
     apart = [
         f"{count:,} {what}"
         for count, what in (
@@ -339,14 +341,14 @@ def _print_verification(one: "Verdict") -> None:
         if count
     ]
     left = f" (not recomputed: {'; '.join(apart)})" if apart else ""
-    terminal.tell(
+    terminal.print_text(
         f"{one.experiment}: {one.events:,} events replayed, {one.recomputed:,} of {one.decisions:,} decisions recomputed{left}, "
         f"{one.snapshots} snapshots compared; state {one.seq} {one.digest}"
     )
     for fault in one.faults:
-        terminal.tell(f"  FAULT: {fault}")
+        terminal.print_text(f"  FAULT: {fault}")
     if not one.faults:
-        terminal.tell("  all as stored")
+        terminal.print_text("  all as stored")
 
 
 def warm_up(
@@ -376,4 +378,4 @@ def warm_up(
         terminal.print_json(took)
         return
     what = f"{kernels} kernels compiled" if kernels else "nothing left to compile"
-    terminal.tell(f"Ready: {what} in {took['seconds']:g} s, for {took['learners']} learners.")
+    terminal.print_text(f"Ready: {what} in {took['seconds']:g} s, for {took['learners']} learners.")

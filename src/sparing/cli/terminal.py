@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sparing.simulation.simulate import Progress
 
-GATE_SHUT = 3
+EXIT_GATE_FAILED = 3
 """The exit code when a condition holds on which a command was told to fail."""
 
 SETTING = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\.\.\.|[^\s,;:()]*[^\s,;:.()])")
@@ -42,7 +42,7 @@ NAME_WIDTH = 16
 COMMAND_WIDTH = 74
 """Letters of a command to copy that stand on a line."""
 
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
 
 
@@ -53,14 +53,16 @@ def run(app: Callable[[], None]) -> None:
     try:
         app()
     except SparingError as error:
-        say(f"sparing: {in_options(str(error), sys.argv[1:])}")
-        sys.exit(INTERRUPTED if isinstance(error, StoppedError) else 2)
+        print_status(f"sparing: {as_cli_options(str(error), sys.argv[1:])}")
+        sys.exit(EXIT_INTERRUPTED if isinstance(error, StoppedError) else 2)
     except OSError as error:
-        say(f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}")
+        print_status(
+            f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}"
+        )
         sys.exit(2)
     except SystemExit as left:
-        if left.code == INTERRUPTED:
-            say("sparing: interrupted; nothing half-written is left behind")
+        if left.code == EXIT_INTERRUPTED:
+            print_status("sparing: interrupted; nothing half-written is left behind")
         raise
 
 
@@ -72,7 +74,7 @@ WANTED = {
 """What an option must be, by the kind of the error that its parser has."""
 
 
-def of_value(error: typer.BadParameter) -> str:
+def validation_message(error: typer.BadParameter) -> str:
     """What is wrong with an option's value, in our words, with the value that was given."""
     cause: Any = error.__cause__
     if not hasattr(cause, "errors"):
@@ -95,7 +97,7 @@ class InOrder(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = of_value(error)
+            error.message = validation_message(error)
             raise
 
 
@@ -103,7 +105,7 @@ UNNAMED = {"calls"}
 """Settings that messages name and that only --option gives."""
 
 
-def in_options(message: str, words: Sequence[str] = ()) -> str:
+def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
     """A message of the library in the words of the command line: action=NAME is --action NAME here.
 
     Only what is an option of the command among the `words` (of any, if none is) is put so; where it takes settings by --option,
@@ -171,7 +173,7 @@ def shown(value: object) -> str:
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
-def tell(text: str, *, whole: bool = False) -> None:
+def print_text(text: str, *, whole: bool = False) -> None:
     """Print lines for people, wrapped between words where the terminal is narrower, unless a line must stay `whole`.
 
     In a pipe they always do.
@@ -180,12 +182,12 @@ def tell(text: str, *, whole: bool = False) -> None:
         print(line if whole else _wrapped(line))
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """Tell people something without disturbing what is piped on; never wrapped: there may be a command to copy."""
     print("\n".join(map(shown, text.split("\n"))), file=sys.stderr)
 
 
-def tell_next(why: str, words: Sequence[str]) -> None:
+def print_next_step(why: str, words: Sequence[str]) -> None:
     """Say which command to run next; where it is long, on several lines as a shell reads them."""
     lines = [f"  {program()}"]
     for word in words:

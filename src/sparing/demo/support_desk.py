@@ -135,7 +135,7 @@ def tickets(count: int, rng: np.random.Generator, *, first: int = 0) -> Tickets:
     return Tickets(columns, 1 / (1 + np.exp(-score)))
 
 
-def logged(count: int, rng: np.random.Generator) -> dict[str, list[Any]]:
+def logged_table(count: int, rng: np.random.Generator) -> dict[str, list[Any]]:
     """Last quarter's table: tickets, who answered each, and what it earned."""
     drawn = tickets(count, rng)
     easy = np.isin(drawn.columns["topic"], ("login", "delivery"))
@@ -149,7 +149,7 @@ def logged(count: int, rng: np.random.Generator) -> dict[str, list[Any]]:
     return {**drawn.columns, ACTION: handlers, REWARD: earned(solved, actions).tolist()}
 
 
-def live(drawn: Tickets, contexts: np.ndarray, rng: np.random.Generator) -> TicketStream:
+def live_stream(drawn: Tickets, contexts: np.ndarray, rng: np.random.Generator) -> TicketStream:
     """Tickets to come as rounds, their contexts (n, d) as an encoder made them."""
     means = SOLVED * drawn.chances - np.array(list(PRICES.values()))
     return TicketStream(contexts, means, rng.random(len(drawn)), chances=drawn.chances)
@@ -321,7 +321,7 @@ def write_table(table: Mapping[str, list[Any]], path: str | os.PathLike[str]) ->
 
 
 def _table(setting: DeskSetting, seed: int) -> dict[str, list[Any]]:
-    return logged(setting.rows, np.random.default_rng([seed, 1]))
+    return logged_table(setting.rows, np.random.default_rng([seed, 1]))
 
 
 def _read(table: Mapping[str, list[Any]]) -> Log:
@@ -330,4 +330,4 @@ def _read(table: Mapping[str, list[Any]]) -> Log:
 
 def _stream(setting: DeskSetting, log: Log, seed: int, rounds: int) -> TicketStream:
     drawn = tickets(rounds, np.random.default_rng([seed, 2]), first=setting.rows)
-    return live(drawn, log.encoder.encode_table(drawn.columns), np.random.default_rng([seed, 3]))
+    return live_stream(drawn, log.encoder.encode_table(drawn.columns), np.random.default_rng([seed, 3]))

@@ -65,7 +65,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def blind(begun: DeskStart) -> list[str]:
+def audit_text(begun: DeskStart) -> list[str]:
     """What the log says, and where it says nothing, in its own columns."""
     audit = begun.audit
     first = (
@@ -206,7 +206,7 @@ def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[st
         page.heading("The log"),
         page.paragraph(opening(result.setting)),
         page.table(list(table), sample(table), numbers=True),
-        page.preformatted("\n".join(blind(result.begun))),
+        page.preformatted("\n".join(audit_text(result.begun))),
         page.heading(title(result)),
         page.table(HEADER, rows(result), emphasised=best, numbers=True),
         page.figure(figures.to_svg(drawn), caption),

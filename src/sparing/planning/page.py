@@ -133,7 +133,7 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
         f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over "
-        f"{result.lived(plan)}; lower and further left is better. Next to a point stands the price of a reward, or the "
+        f"{result.n_worlds_text(plan)}; lower and further left is better. Next to a point stands the price of a reward, or the "
         "tolerance τ; bars are standard errors of the regret."
         + (" The ring is what is advised." if plan.chosen else "")
     )

@@ -18,7 +18,7 @@ from sparing.online import algorithms
 from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
-from sparing.planning.strata import Slices, draw_slices, draw_world, interval_rank, world_luck
+from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
 from sparing.settings import among, known_name, number, share, whole
 from sparing.simulation.parallel import run_in_threads
 from sparing.simulation.simulate import Progress, play
@@ -92,7 +92,7 @@ def plan(
     Each of the `worlds` draws θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹) from the posterior that `economical` and `confident` start
     with, and its contexts from the log's, with replacement; every learner starts from the real log and
     meets the same worlds, and so does the log alone: the best mean in every round, and no calls. Many more are drawn than are lived
-    through: ordered by what the log alone would lose in them, and cut into `worlds` equal slices, of which each gives one, and the
+    through: ordered by what the log alone would lose in them, and cut into `worlds` equal strata, of which each gives one, and the
     dearest one of each of four parts. Intervals are order statistics: a further world falls inside with at least the `confidence`.
 
     `regret` asks for the cheapest option with at most so much regret, `budget` also for the least regret
@@ -119,20 +119,20 @@ def plan(
     checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
-    slices = draw_slices(starts[0], pool, worlds, rank, seed)
-    run = partial(_try, partial(draw_world, starts[0], pool), starts, checkpoints, seed)
-    results = np.array(run_in_threads(run, slices.numbers.tolist(), workers=workers, progress=progress))
-    options = tuple(map(partial(_option, slices), starts, *results.transpose(2, 1, 0, 3)))
+    strata = draw_strata(starts[0], pool, worlds, rank, seed)
+    run = partial(_run_world, partial(draw_world, starts[0], pool), starts, checkpoints, seed)
+    results = np.array(run_in_threads(run, strata.numbers.tolist(), workers=workers, progress=progress))
+    options = tuple(map(partial(_option, strata), starts, *results.transpose(2, 1, 0, 3)))
     return Plan(
         horizon=length,
         worlds=worlds,
         confidence=float(confidence),
-        coverage=slices.coverage,
+        coverage=strata.coverage,
         checkpoints=tuple(checkpoints.tolist()),
         options=options,
         noise=starts[0].assumptions.noise,
         prior_scale=float(np.sqrt((starts[0].prior.spread ** 2).mean())) if starts[0].prior else 0.0,
-        assumptions=(*_assumptions(log, starts), _reading(options, slices)),
+        assumptions=(*_assumptions(log, starts), _reading(options, strata)),
         call_cost=cost,
         budget=calls,
         regret=bound,
@@ -165,7 +165,7 @@ def _known(log: AnyLog, names: Sequence[str]) -> Any:
     )
 
 
-def _try(
+def _run_world(
     draw: Callable[[np.random.Generator], LinearWorld],
     starts: tuple[Learner, ...],
     checkpoints: np.ndarray,
@@ -174,7 +174,7 @@ def _try(
     progress: Progress | None = None,
 ) -> np.ndarray:
     """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    world = draw(world_luck(seed, number))
+    world = draw(world_rng(seed, number))
     stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
@@ -231,12 +231,12 @@ def _shares(shares: Sequence[float], unit: float) -> list[float]:
     return [float(f"{share * unit:.2g}") for share in shares]
 
 
-def _option(slices: Slices, start: Learner, calls: np.ndarray, regret: np.ndarray) -> Option:
+def _option(strata: Strata, start: Learner, calls: np.ndarray, regret: np.ndarray) -> Option:
     """A learner as it started, and what became of it."""
     name, rule = start.algorithm, start.rules[0].header() if start.rules else {}
     price = rule["call_cost"] if name == "economical" else None
     detail = f"L = {int(start.sets.frozen.sum())}" if name == "eps_moful" else ""
-    return Option(name, price, rule.get("tolerance"), detail, calls, regret, slices)
+    return Option(name, price, rule.get("tolerance"), detail, calls, regret, strata)
 
 
 def _supported(log: Log) -> Supported:
@@ -245,16 +245,16 @@ def _supported(log: Log) -> Supported:
     return top(better_half(log.counts))
 
 
-def _reading(options: tuple[Option, ...], slices: Slices) -> str:
+def _reading(options: tuple[Option, ...], strata: Strata) -> str:
     """How to read the intervals and the means."""
     calls, regret = (
         max((found.error / found.mean for found in summaries if found.mean > 0), default=0.0)
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"Of {slices.drawn:,} worlds drawn, ordered by what the log alone would lose in them, one of each of {slices.equal} equal slices "
-        f"is lived through, {len(slices.numbers) - slices.equal + 1} of the dearest, each for its share: rare worlds are there, and "
-        f"count as rare. A further world falls inside an interval with a probability of {slices.coverage:.1%} or "
+        f"Of {strata.drawn:,} worlds drawn, ordered by what the log alone would lose in them, one of each of {strata.equal} equal strata "
+        f"is lived through, {len(strata.numbers) - strata.equal + 1} of the dearest, each for its share: rare worlds are there, and "
+        f"count as rare. A further world falls inside an interval with a probability of {strata.coverage:.1%} or "
         "more, for each learner alone, not for all at once. ± is one standard error over worlds, of a gain that of the differences "
         f"world by world. The means' own are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them. More worlds tell options apart."
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.auditing.wording import counted
-from sparing.planning.strata import Slices
+from sparing.planning.strata import Strata
 from sparing.report import notebook
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ CLEAR = 3.0
 
 
 @dataclass(frozen=True)
-class Summary:
+class WorldSummary:
     """A number over worlds: mean and its standard error, median, and the prediction interval."""
 
     mean: float
@@ -27,11 +27,11 @@ class Summary:
     high: float
 
     @classmethod
-    def of(cls, values: np.ndarray, slices: Slices) -> "Summary":
+    def of(cls, values: np.ndarray, strata: Strata) -> "WorldSummary":
         """Summarise values (n,), one of each slice."""
         values = values.astype(float)
-        found = slices.mean(values), slices.error(values), slices.median(values)
-        return cls(*found, *slices.limits(values))
+        found = strata.mean(values), strata.error(values), strata.median(values)
+        return cls(*found, *strata.limits(values))
 
     @property
     def between(self) -> str:
@@ -55,7 +55,7 @@ class Option:
     detail: str
     calls: np.ndarray
     regret: np.ndarray
-    slices: Slices
+    strata: Strata
 
     @property
     def setting(self) -> str:
@@ -70,13 +70,13 @@ class Option:
         between = " " if self.price is not None else ", "
         return f"{self.name}{between}{self.setting}" if self.setting else self.name
 
-    def calls_at(self, checkpoint: int = -1) -> Summary:
+    def calls_at(self, checkpoint: int = -1) -> WorldSummary:
         """Reward calls up to a checkpoint; the horizon is the last."""
-        return Summary.of(self.calls[:, checkpoint], self.slices)
+        return WorldSummary.of(self.calls[:, checkpoint], self.strata)
 
-    def regret_at(self, checkpoint: int = -1) -> Summary:
+    def regret_at(self, checkpoint: int = -1) -> WorldSummary:
         """Regret up to a checkpoint; the horizon is the last."""
-        return Summary.of(self.regret[:, checkpoint], self.slices)
+        return WorldSummary.of(self.regret[:, checkpoint], self.strata)
 
     def numbers(self, checkpoint: int = -1) -> dict[str, dict[str, float]]:
         """Calls and regret up to a checkpoint as values that JSON can carry."""
@@ -130,9 +130,9 @@ class Plan:
         net = self.net(offered[0]) or self.gain(offered[0])
         return offered[0] if net.mean > 0 else self.alone
 
-    def gain(self, option: Option) -> Summary:
+    def gain(self, option: Option) -> WorldSummary:
         """What an option earns more than the log alone in the same world: regret(log alone) − regret(option)."""
-        return Summary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.slices)
+        return WorldSummary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.strata)
 
     def cost(self, option: Option) -> float | None:
         """What each of its calls costs: as was said; else, unless a budget was, the price it is tried at; or it is unknown."""
@@ -140,18 +140,18 @@ class Plan:
             return self.call_cost
         return 0.0 if option is self.alone else option.price
 
-    def spend(self, option: Option) -> Summary | None:
+    def spend(self, option: Option) -> WorldSummary | None:
         """Cost × calls; None where the cost is unknown."""
         cost = self.cost(option)
-        return None if cost is None else Summary.of(cost * option.calls[:, -1], option.slices)
+        return None if cost is None else WorldSummary.of(cost * option.calls[:, -1], option.strata)
 
-    def net(self, option: Option) -> Summary | None:
+    def net(self, option: Option) -> WorldSummary | None:
         """Gain less spend, world by world; None where the cost is unknown."""
         cost = self.cost(option)
         if cost is None:
             return None
         earned = self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
-        return Summary.of(earned, option.slices)
+        return WorldSummary.of(earned, option.strata)
 
     @property
     def by_calls(self) -> list[Option]:
@@ -292,10 +292,10 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
-def lived(plan: "Plan") -> str:
+def n_worlds_text(plan: "Plan") -> str:
     """How many worlds of how many."""
-    slices = plan.alone.slices
-    return f"{len(slices.numbers):,} of {slices.drawn:,} worlds of the log's posterior"
+    strata = plan.alone.strata
+    return f"{len(strata.numbers):,} of {strata.drawn:,} worlds of the log's posterior"
 
 
 def price(value: float) -> str:
@@ -393,7 +393,7 @@ def _better(plan: "Plan") -> list[str]:
     for option in plan.options:
         ahead = best.regret[:, -1] - option.regret[:, -1]
         ahead = ahead + plan.call_cost * (best.calls[:, -1] - option.calls[:, -1])
-        more, error = best.slices.mean(ahead), best.slices.error(ahead)
+        more, error = best.strata.mean(ahead), best.strata.error(ahead)
         if more > CLEAR * error and (plan.budget is None or option.calls_at().high <= plan.budget):
             found.append((more, error, option.label))
     if not found:
@@ -426,7 +426,7 @@ def table(plan: "Plan") -> list[str]:
     """The table's lines for a terminal, under what it shows."""
     cells = [header(plan), *rows(plan)]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
-    title = f"{counted(plan.horizon, 'round')} in {lived(plan)}; {plan.coverage:.0%} intervals"
+    title = f"{counted(plan.horizon, 'round')} in {n_worlds_text(plan)}; {plan.coverage:.0%} intervals"
     lines = []
     for name, *row in cells:
         numbers = (f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))

@@ -15,7 +15,7 @@ FEWEST = 8
 """and where there are many actions or features, at least: so few can be halved three times."""
 
 MOST = 20_000
-"""Worlds in all, unless there are so many slices,"""
+"""Worlds in all, unless there are so many strata,"""
 
 WORK = 5e9
 """and products in all: a second or two."""
@@ -31,10 +31,10 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class Strata:
     """The worlds that are lived through, by growing loss of the log alone, and what each stands for.
 
-    `numbers` (n,) say which of those drawn they are, `sizes` (n,) how many were drawn in their slices: `equal` of them, the
+    `numbers` (n,) say which of those drawn they are, `sizes` (n,) how many were drawn in their strata: `equal` of them, the
     dearest of which is cut again. `rank` is k of the prediction intervals.
     """
 
@@ -60,7 +60,7 @@ class Slices:
     def error(self, values: np.ndarray) -> float:
         """The standard error of the mean: √(Σ w_h² s_h² + s²/M).
 
-        s_h² is the variance inside a slice, from second differences, so that a trend over slices does not count:
+        s_h² is the variance inside a slice, from second differences, so that a trend over strata does not count:
         (y_{h−1} − 2y_h + y_{h+1})²/6, at the ends (y_h − y_{h±1})²/2. s² is that over all worlds, of which only M were drawn.
         """
         inside = np.empty(len(values))
@@ -75,7 +75,7 @@ class Slices:
         return float(ordered[(below <= 0.5 + SLACK) & (above <= 0.5 + SLACK)][[0, -1]].mean())
 
     def limits(self, values: np.ndarray) -> tuple[float, float]:
-        """The largest value below which, and the smallest above which, lie at most k − 1 equal slices."""
+        """The largest value below which, and the smallest above which, lie at most k − 1 equal strata."""
         ordered, below, above = self._ordered(values)
         outside = (self.rank - 1) / self.equal + SLACK
         return float(ordered[below <= outside][-1]), float(ordered[above <= outside][0])
@@ -91,7 +91,7 @@ class Slices:
         """What a further world's probability to fall inside the limits is at least.
 
         It is in slice h with probability w_h, where it and the world lived through are exchangeable. Outside of the extremes are at
-        most 2·∫Π(1 − F_h) ≤ 2/(W + 1) of the worlds, as if there were no slices; outside of the k-th at most 2k/W.
+        most 2·∫Π(1 − F_h) ≤ 2/(W + 1) of the worlds, as if there were no strata; outside of the k-th at most 2k/W.
         """
         return (self.equal - 1) / (self.equal + 1) if self.rank == 1 else 1 - 2 * self.rank / self.equal
 
@@ -107,19 +107,19 @@ def interval_rank(worlds: int, confidence: float) -> int:
     return max(int(worlds * (1 - confidence) / 2 + SLACK), 1)
 
 
-def draw_slices(believed: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Slices:
-    """Draw many worlds, order them by what the log alone would lose, cut them into slices, and take one of each."""
+def draw_strata(believed: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Strata:
+    """Draw many worlds, order them by what the log alone would lose, cut them into strata, and take one of each."""
     rng = np.random.default_rng([seed, 4])
     contexts = pool[rng.permutation(len(pool))[:CONTEXTS]]
     each = _each(worlds, *believed.sets.theta.shape)
     order = np.argsort(_losses(believed, contexts, worlds * each, seed), kind="stable")
     sizes = np.array([each] * (worlds - 1) + _halved(each))
     taken = sizes.cumsum() - sizes + rng.integers(sizes)
-    return Slices(order[taken], sizes, worlds, rank)
+    return Strata(order[taken], sizes, worlds, rank)
 
 
 def _each(worlds: int, actions: int, features: int) -> int:
-    """How many worlds are drawn for each of the equal slices."""
+    """How many worlds are drawn for each of the equal strata."""
     most = min(MOST, WORK / (actions * features * (features + CONTEXTS)))
     return int(np.clip(most / worlds, FEWEST, DRAWN))
 
@@ -138,12 +138,12 @@ def _losses(believed: Learner, contexts: np.ndarray, count: int, seed: int) -> n
     rows, leaders = np.arange(len(contexts)), (contexts @ believed.sets.theta.T).argmax(axis=1)
     root, losses = _root(believed), np.empty(count)
     for number in range(count):
-        means = contexts @ _parameters(believed, root, world_luck(seed, number)).T
+        means = contexts @ _parameters(believed, root, world_rng(seed, number)).T
         losses[number] = (means.max(axis=1) - means[rows, leaders]).mean()
     return losses
 
 
-def world_luck(seed: int, number: int) -> np.random.Generator:
+def world_rng(seed: int, number: int) -> np.random.Generator:
     """What draws the parameters of a world: it can be drawn again from its number."""
     return np.random.default_rng([seed, 1, number])
 

@@ -11,7 +11,7 @@ import msgspec
 from sparing.errors import SparingError, require
 from sparing.service.errors import ServiceError
 from sparing.service.messages import (
-    MOST,
+    MAX_BATCH,
     About,
     DecideAnswer,
     DecideBatch,
@@ -30,16 +30,16 @@ from sparing.service.messages import (
 if TYPE_CHECKING:
     import httpx
 
-AGAIN = frozenset({429, 502, 503, 504})
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
 """Answers after which the same request may succeed."""
 
-PATIENCE = 10.0
+DEFAULT_TIMEOUT = 10.0
 """Seconds that a try may take where nobody waits for a decision."""
 
 PAUSE = 0.02
 """Seconds before the second try; twice as long before each one more."""
 
-SHORTEST = 0.001
+MIN_TIMEOUT = 0.001
 """Seconds of a try, at least."""
 
 Context = Mapping[str, Any] | Sequence[float]
@@ -54,7 +54,7 @@ class UnreachableError(SparingError):
     """The service did not answer in time, however often it was asked."""
 
 
-def own_choice(action: Label) -> DecideAnswer:
+def fallback_answer(action: Label) -> DecideAnswer:
     """The decision for a fallback: nothing is known of it, and nothing is asked."""
     nan, who = float("nan"), "fallback"
     return DecideAnswer("", action, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
@@ -116,12 +116,12 @@ class Client:
         try:
             return self._call("POST", "/decide", asked, DecideAnswer, within)
         except (UnreachableError, ServiceProblem) as error:
-            if own is None or (isinstance(error, ServiceProblem) and error.status not in AGAIN):
+            if own is None or (isinstance(error, ServiceProblem) and error.status not in RETRY_STATUSES):
                 raise
-            return own_choice(own)
+            return fallback_answer(own)
 
     def decide_many(
-        self, requests: Iterable[Context | DecideRequest], *, timeout: float = PATIENCE
+        self, requests: Iterable[Context | DecideRequest], *, timeout: float = DEFAULT_TIMEOUT
     ) -> list[DecideAnswer | ServiceProblem]:
         """What to do in many contexts, in order; a problem stands in the place of an answer."""
         asked = [
@@ -131,8 +131,8 @@ class Client:
             for one in requests
         ]
         found: list[DecideAnswer | ServiceProblem] = []
-        for start in range(0, len(asked), MOST):
-            some = DecideBatch(asked[start : start + MOST])
+        for start in range(0, len(asked), MAX_BATCH):
+            some = DecideBatch(asked[start : start + MAX_BATCH])
             items = self._call("POST", "/decide/batch", some, DecideItems, timeout).items
             found += [one.answer or _problem(one.status, one.problem) for one in items]
         return found
@@ -154,8 +154,8 @@ class Client:
         listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
         sent = [(place, Rewarded(named, value)) for place, (named, value) in enumerate(listed) if named]
         found: list[RewardAnswer | ServiceProblem | None] = [None] * len(listed)
-        for start in range(0, len(sent), MOST):
-            some = sent[start : start + MOST]
+        for start in range(0, len(sent), MAX_BATCH):
+            some = sent[start : start + MAX_BATCH]
             batch = RewardBatch([one for _, one in some])
             items = self._call("POST", "/rewards/batch", batch, RewardItems).items
             for (place, _), item in zip(some, items, strict=True):
@@ -170,21 +170,21 @@ class Client:
         """Stored decisions in their order, and what became of them."""
         more: int | None = after
         while more is not None:
-            page = self._call("GET", f"/decisions?after={more}&limit={MOST}", None, Records)
+            page = self._call("GET", f"/decisions?after={more}&limit={MAX_BATCH}", None, Records)
             yield from page.decisions
             more = page.next
 
     def _call(
-        self, method: str, path: str, body: Any, kind: type[Answer], timeout: float = PATIENCE
+        self, method: str, path: str, body: Any, kind: type[Answer], timeout: float = DEFAULT_TIMEOUT
     ) -> Answer:
         """The answer to a request, tried again while that may help and there is time."""
         content = None if body is None else msgspec.json.encode(body, enc_hook=_plain)
         end = time.monotonic() + timeout * self.tries
         for number in range(self.tries):
-            within = max(min(timeout, end - time.monotonic()), SHORTEST)
+            within = max(min(timeout, end - time.monotonic()), MIN_TIMEOUT)
             try:
                 response = self._http.request(method, self._base + path, content=content, timeout=within)
-                if response.status_code not in AGAIN:
+                if response.status_code not in RETRY_STATUSES:
                     return _read(response, kind)
                 error: SparingError = _refused(response)
             except self._failed as failure:

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, stdtrit
 
 from sparing.service import events
-from sparing.service.events import Change
+from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
-from sparing.service.store.store import Total
+from sparing.service.store.store import HourlyTotal
 
-MOST_STEPS = 96
+MAX_BINS = 96
 """Steps of time that a history is shown in, at most."""
 
 STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)
@@ -24,7 +24,7 @@ Group = tuple[str, str, bool]
 """A reason, an arm, and whether the reward was asked for."""
 
 LEVEL = 0.95
-FEWEST = 2
+MIN_REWARDS = 2
 """Rewards without which a spread cannot be told."""
 
 ROUNDING = 8 * np.finfo(float).eps
@@ -40,7 +40,7 @@ SHARES = ("check", "holdout", "holdout_policy")
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class HourlyTotals:
     """A row an hour and group: hours (n,), group (n,) as numbers of `groups`, and numbers (n, 4): decisions, rewards, Σr, Σr²."""
 
     hours: np.ndarray
@@ -49,7 +49,7 @@ class Tally:
     groups: tuple[Group, ...]
 
     @classmethod
-    def of(cls, totals: Sequence[Total]) -> "Tally":
+    def of(cls, totals: Sequence[HourlyTotal]) -> "HourlyTotals":
         """The store's totals."""
         known: dict[tuple[str, str, int], int] = {}
         group = [known.setdefault((reason, arm, asked), len(known)) for _, reason, arm, asked, *_ in totals]
@@ -83,7 +83,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Steps:
+class TimeBins:
     """Steps of equal length that a history falls into: hours of a step, the first hour, and how many there are."""
 
     hours: int
@@ -91,16 +91,16 @@ class Steps:
     count: int
 
     @classmethod
-    def of(cls, tally: Tally, now: int) -> "Steps":
-        """As fine as `MOST_STEPS` allow, from the first decision to now (µs)."""
+    def of(cls, tally: HourlyTotals, now: int) -> "TimeBins":
+        """As fine as `MAX_BINS` allow, from the first decision to now (µs)."""
         if not len(tally.hours):
             return cls(1, 0, 0)
         begin, end = int(tally.hours.min()), max(now // events.HOUR, int(tally.hours.max()))
-        weeks = -(-(end - begin + 1) // (STEPS[-1] * (MOST_STEPS - 1)))
+        weeks = -(-(end - begin + 1) // (STEPS[-1] * (MAX_BINS - 1)))
         for hours in (*STEPS, STEPS[-1] * max(weeks, 1)):
             first = begin // hours * hours
             count = (end - first) // hours + 1
-            if count <= MOST_STEPS:
+            if count <= MAX_BINS:
                 break
         return cls(hours, first, count)
 
@@ -118,7 +118,7 @@ class Steps:
         ends = [(self.first + (i + 1) * self.hours) * HOUR for i in range(self.count)]
         return [min(end, max(now // events.SECOND, end - self.seconds)) for end in ends]
 
-    def by_reason(self, tally: Tally) -> list[Hour]:
+    def by_reason(self, tally: HourlyTotals) -> list[Hour]:
         """Decisions of each step by reason; a step without any is there too."""
         counted: list[dict[str, int]] = [{} for _ in range(self.count)]
         cells = self.place(tally.hours) * len(tally.groups) + tally.group
@@ -130,7 +130,7 @@ class Steps:
         return [Hour((self.first + i * self.hours) * HOUR, one) for i, one in enumerate(counted)]
 
 
-class Estimate(NamedTuple):
+class MeanEstimate(NamedTuple):
     """Estimates side by side, (...,) each, NaN where they are not measured; `free` are the degrees of freedom."""
 
     value: np.ndarray
@@ -156,7 +156,7 @@ class Estimate(NamedTuple):
 
 def stratified(
     decisions: np.ndarray, rewards: np.ndarray, total: np.ndarray, squares: np.ndarray
-) -> Estimate:
+) -> MeanEstimate:
     """The mean reward of a decision over strata, (..., H) each: how many decisions and rewards, Σr and Σr².
 
     NaN where a stratum that has decisions has fewer than two rewards, or none that differ.
@@ -164,7 +164,7 @@ def stratified(
     with np.errstate(divide="ignore", invalid="ignore"):
         n, there = decisions.sum(axis=-1, keepdims=True), decisions > 0
         weight, mean = decisions / n, np.where(there, total / rewards, 0.0)
-        known = (rewards >= FEWEST) & ~alike(rewards, total, squares)
+        known = (rewards >= MIN_REWARDS) & ~all_equal(rewards, total, squares)
         spread = np.where(there & known, (squares - total * mean) / (rewards - 1), 0.0)
         value = (weight * mean).sum(axis=-1, keepdims=True)
         parts = np.where(there, weight**2 * spread / rewards, 0.0)
@@ -172,7 +172,7 @@ def stratified(
         variance = parts.sum(axis=-1) + between
         doubt = np.where(there, parts**2 / (rewards - 1), 0.0).sum(axis=-1) + between**2 / (n[..., 0] - 1)
         fine = (~there | known).all(axis=-1) & there.any(axis=-1)
-        return Estimate(
+        return MeanEstimate(
             np.where(fine, value[..., 0], np.nan),
             np.where(fine, variance, np.nan),
             np.where(fine, variance**2 / doubt, np.nan),
@@ -180,12 +180,12 @@ def stratified(
         )
 
 
-def alike(rewards: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+def all_equal(rewards: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Whether rewards are all equal, as far as their sums can tell: then their spread is not known, rather than 0."""
     return squares - total**2 / np.maximum(rewards, 1) <= ROUNDING * np.sqrt(rewards) * squares
 
 
-def estimates(sums: np.ndarray) -> tuple[Estimate, Estimate]:
+def estimates(sums: np.ndarray) -> tuple[MeanEstimate, MeanEstimate]:
     """The policy's and the holdout's mean reward from the numbers of each kind, (..., 4, 4)."""
     strata = sums[..., [CALLED, CHECKED], :].copy()
     strata[..., 1, DECISIONS] += sums[..., SKIPPED, DECISIONS]
@@ -193,11 +193,11 @@ def estimates(sums: np.ndarray) -> tuple[Estimate, Estimate]:
     return stratified(*np.moveaxis(strata, -1, 0)), stratified(*np.moveaxis(aside, -1, 0))
 
 
-def difference(one: Estimate, other: Estimate) -> Estimate:
+def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
     """By how much one is more than another that is independent of it (Welch)."""
     variance = one.variance + other.variance
     free = variance**2 / (one.variance**2 / one.free + other.variance**2 / other.free)
-    return Estimate(one.value - other.value, variance, free, one.rewards + other.rewards)
+    return MeanEstimate(one.value - other.value, variance, free, one.rewards + other.rewards)
 
 
 def kind(group: Group) -> int:
@@ -212,21 +212,21 @@ def kind(group: Group) -> int:
     return CHECKED if reason == events.CHECK else CALLED
 
 
-def kept_waiting(tally: Tally) -> np.ndarray:
+def budget_limited_hours(tally: HourlyTotals) -> np.ndarray:
     """Hours in which the budget kept a reward from being asked for."""
     short = [reason == events.BUDGET for reason, _, _ in tally.groups]
     return np.unique(tally.hours[np.array(short, dtype=bool)[tally.group]])
 
 
-def counted(tally: Tally, steps: Steps, since: int) -> np.ndarray:
+def counted(tally: HourlyTotals, steps: TimeBins, since: int) -> np.ndarray:
     """The numbers of each kind up to the end of each step, (steps, 4, 4), from an hour on."""
     kinds = np.array([kind(group) for group in tally.groups], dtype=np.int64)[tally.group]
-    use = (kinds >= 0) & (tally.hours >= since) & ~np.isin(tally.hours, kept_waiting(tally))
+    use = (kinds >= 0) & (tally.hours >= since) & ~np.isin(tally.hours, budget_limited_hours(tally))
     place = np.where(use, steps.place(tally.hours) * 4 + kinds, -1)
     return tally.added(place, steps.count * 4).reshape(steps.count, 4, 4).cumsum(axis=0)
 
 
-def changed(changes: Sequence[Change], began: Mapping[str, Any] | None) -> Change | None:
+def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> ChangeEvent | None:
     """The last change of the shares of checks or holdout; `began` are the options at first, where they are known."""
     before = None if began is None else [began.get(name) for name in SHARES]
     found = None
@@ -240,8 +240,8 @@ def changed(changes: Sequence[Change], began: Mapping[str, Any] | None) -> Chang
     return found
 
 
-def compared(
-    tally: Tally, steps: Steps, options: Options, *, since: int, now: int, ratio: SampleRatio | None
+def compare(
+    tally: HourlyTotals, steps: TimeBins, options: Options, *, since: int, now: int, ratio: SampleRatio | None
 ) -> tuple[Headline, list[SoFar]]:
     """The policy against the holdout, from an hour on; and both up to the end of each step."""
     sums = counted(tally, steps, since)
@@ -250,14 +250,14 @@ def compared(
     so_far = [SoFar(*one) for one in zip(steps.ends(now), means, asides, strict=True)]
     if not so_far:
         return Headline("No decision has been made yet.", None, None, None, 0, ratio), []
-    why = lacking(sums[-1], options, since=since, now=now, short=bool(len(kept_waiting(tally))))
+    why = missing_data(sums[-1], options, since=since, now=now, short=bool(len(budget_limited_hours(tally))))
     checks = int(sums[-1, CHECKED, DECISIONS])
     return Headline(
         why, means[-1], asides[-1], difference(policy, holdout).measured()[-1], checks, ratio
     ), so_far
 
 
-def lacking(sums: np.ndarray, options: Options, *, since: int, now: int, short: bool) -> str | None:
+def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, short: bool) -> str | None:
     """What is missing for the comparison, and how to get it, in one sentence; from the numbers of each kind (4, 4)."""
     if not sums[..., DECISIONS].any():
         if since * events.HOUR > now:
@@ -298,9 +298,9 @@ def _aside(numbers: np.ndarray, options: Options) -> str | None:
 def _poor(numbers: np.ndarray, what: str) -> str | None:
     """Why the rewards of a kind, (4,), are not enough."""
     rewards = int(numbers[REWARDS])
-    if rewards < FEWEST:
+    if rewards < MIN_REWARDS:
         return f"{'Only one reward' if rewards else 'No reward'} of {what} has come"
-    if alike(*numbers[REWARDS:]):
+    if all_equal(*numbers[REWARDS:]):
         return f"All {rewards:,} rewards of {what} are equal, so that their spread is unknown"
     return None
 

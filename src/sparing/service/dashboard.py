@@ -13,9 +13,9 @@ import sparing
 from sparing.errors import DecisionError
 from sparing.online.rules import Economical
 from sparing.service import comparison, events
-from sparing.service.comparison import Steps, Tally
-from sparing.service.gap_map import LiveCalls, tried_partly
-from sparing.service.health import Facts, disagreeing, looks, outside
+from sparing.service.comparison import HourlyTotals, TimeBins
+from sparing.service.gap_map import LiveCalls, partly_logged
+from sparing.service.health import HealthInputs, disagreeing, health_checks, out_of_range_columns
 from sparing.service.messages import (
     About,
     Action,
@@ -27,7 +27,7 @@ from sparing.service.messages import (
     Spend,
     WorkerState,
 )
-from sparing.service.model import Model
+from sparing.service.model import ExperimentState
 from sparing.service.registry import Experiment
 from sparing.service.store import Store
 from sparing.service.writer import Writer
@@ -35,7 +35,7 @@ from sparing.service.writer import Writer
 WINDOW = 10_000
 """Events that are looked through at once; between two windows others have their turn."""
 
-MOST_SUBJECTS = 100_000
+MAX_SUBJECTS = 100_000
 """Subjects that are remembered; where there are more, counting begins anew, with those who come from then on."""
 
 SHOWN = 12
@@ -52,7 +52,7 @@ STARTED = events.now()
 
 
 @dataclass
-class Seen:
+class CounterCache:
     """Of one experiment, up to an event each: outcomes by kind; and who was served by each arm, since the event `since`."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -101,7 +101,7 @@ class Seen:
             self.since = self.arms_to = since
             self.alone, self.subjects = {}, {}
         async for after, end in windows(self.arms_to, upto):
-            if sum(map(len, self.subjects.values())) >= MOST_SUBJECTS:
+            if sum(map(len, self.subjects.values())) >= MAX_SUBJECTS:
                 self.alone, self.subjects = {}, {}
             for arm, subject, count in await store.driver.read(
                 "select arm, subject, count(*) from decisions where experiment = $1 and seq > $2 and seq <= $3 "
@@ -128,12 +128,12 @@ async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
         await asyncio.sleep(0)
 
 
-_known: WeakKeyDictionary[Writer, dict[int, Seen]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
 
 
-def seen(writer: Writer, experiment: int) -> Seen:
+def counter_cache(writer: Writer, experiment: int) -> CounterCache:
     """What a process has counted of an experiment."""
-    return _known.setdefault(writer, {}).setdefault(experiment, Seen())
+    return _known.setdefault(writer, {}).setdefault(experiment, CounterCache())
 
 
 def about(experiment: Experiment) -> About:
@@ -168,12 +168,15 @@ async def overview(
     alarm: str | None = None,
 ) -> Overview:
     """Everything that the page shows at a time (µs); `worker` is what this process is called among its like, `alarm` what is wrong with it."""
-    known, here = seen(writer, experiment.number), Here(started, worker or f"process {os.getpid()}", alarm)
+    known, here = (
+        counter_cache(writer, experiment.number),
+        WorkerInfo(started, worker or f"process {os.getpid()}", alarm),
+    )
     async with known.lock:  # pages that are asked for side by side count once
         return await _overview(writer, experiment, known, now, here)
 
 
-class Here(NamedTuple):
+class WorkerInfo(NamedTuple):
     """This process: since when it is there, what it is called, and what is wrong with it."""
 
     started: int
@@ -181,27 +184,29 @@ class Here(NamedTuple):
     alarm: str | None
 
 
-async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: int, here: Here) -> Overview:
+async def _overview(
+    writer: Writer, experiment: Experiment, known: CounterCache, now: int, here: WorkerInfo
+) -> Overview:
     store, number, told = writer.store, experiment.number, experiment.config.get("about", {})
     upto = await store.last_seq()
     await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
     since, ratio = await _shares(writer, experiment, known, upto)
     gaps = await known.calls.shown(told.get("gaps"), store, experiment.model, upto)
-    tally = Tally.of(await store.totals(number))
+    tally = HourlyTotals.of(await store.totals(number))
     closed = await _closed(writer, number, upto)
     recent = await _recent(writer, experiment, upto)
     health, ill = await _health(writer, experiment, now, here)
     model = experiment.model
-    steps, reasons = Steps.of(tally, now), tally.reasons()
-    compared, so_far = comparison.compared(tally, steps, model.options, since=since, now=now, ratio=ratio)
+    steps, reasons = TimeBins.of(tally, now), tally.reasons()
+    compared, so_far = comparison.compare(tally, steps, model.options, since=since, now=now, ratio=ratio)
     decisions, asked = (
         sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
     )
     rewarded = sum(one.rewarded for one in reasons)
     actions, spend = _actions(model, told), _spend(model, tally, known, decisions, asked, now)
-    left_out = int((comparison.kept_waiting(tally) >= since).sum())
-    far = await outside(store, model, upto)
-    facts = Facts(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
+    left_out = int((comparison.budget_limited_hours(tally) >= since).sum())
+    far = await out_of_range_columns(store, model, upto)
+    facts = HealthInputs(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
     return Overview(
         name=experiment.name,
         time=events.time_text(now),
@@ -222,7 +227,7 @@ async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: in
         hours=steps.by_reason(tally),
         so_far=so_far,
         actions=actions,
-        look=looks(model, facts),
+        look=health_checks(model, facts),
         gaps=gaps,
         recent=recent,
         health=health,
@@ -230,14 +235,14 @@ async def _overview(writer: Writer, experiment: Experiment, known: Seen, now: in
 
 
 async def _shares(
-    writer: Writer, experiment: Experiment, known: Seen, upto: int
+    writer: Writer, experiment: Experiment, known: CounterCache, upto: int
 ) -> tuple[int, SampleRatio | None]:
     """The hour from which the shares of checks and holdout are what they are now, and whether the holdout's is kept."""
     found = await writer.store.driver.read(
         "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
         *(experiment.number, events.OPTIONS),
     )
-    change = comparison.changed([events.Change(*row) for row in found], experiment.config.get("options"))
+    change = comparison.changed([events.ChangeEvent(*row) for row in found], experiment.config.get("options"))
     if change is None or known.first is None or known.first[0] > change.seq:
         since, after = 0, 0  # as they were at the first decision
     else:
@@ -273,7 +278,9 @@ async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Rec
     ]
 
 
-async def _health(writer: Writer, experiment: Experiment, now: int, here: Here) -> tuple[Health, list[str]]:
+async def _health(
+    writer: Writer, experiment: Experiment, now: int, here: WorkerInfo
+) -> tuple[Health, list[str]]:
     """How the service is, and why it is not well."""
     store, model = writer.store, experiment.model
     workers = await store.workers(experiment.number, now - PRESENT)
@@ -282,7 +289,7 @@ async def _health(writer: Writer, experiment: Experiment, now: int, here: Here) 
     ill = disagreeing(workers)
     if here.alarm is not None:
         ill.append(here.alarm)
-    if writer.resting:
+    if writer.idle:
         ill.append(
             "The store could not be written a moment ago: requests are refused with 503 until it can be. Look at the disk"
         )
@@ -305,13 +312,15 @@ async def _health(writer: Writer, experiment: Experiment, now: int, here: Here) 
     ), ill
 
 
-def _spend(model: Model, tally: Tally, known: Seen, decisions: int, asked: int, now: int) -> Spend:
+def _spend(
+    model: ExperimentState, tally: HourlyTotals, known: CounterCache, decisions: int, asked: int, now: int
+) -> Spend:
     """Calls, their price, and how the budget goes."""
     options, period = model.options, round(model.options.budget_period * events.SECOND)
     price = options.price
     if price is None:
         price = next((rule.call_cost for rule in model.learner.rules if isinstance(rule, Economical)), None)
-    budget, used, ends = options.budget_calls, model.called(now), (now // period + 1) * period
+    budget, used, ends = options.budget_calls, model.calls_in_period(now), (now // period + 1) * period
     runs_out = None
     if budget is not None:
         day = now // events.HOUR - DAY + 1
@@ -334,7 +343,7 @@ def _spend(model: Model, tally: Tally, known: Seen, decisions: int, asked: int, 
     )
 
 
-def _actions(model: Model, told: dict[str, Any]) -> list[Action]:
+def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
     """All actions, those with most decisions first, then those with most logged rows.
 
     The log taught an action `partly` where it has fewer than 2d rows of it, d the length of a context, or where the gap map
@@ -343,7 +352,7 @@ def _actions(model: Model, told: dict[str, Any]) -> list[Action]:
     learner, sets = model.learner, model.learner.sets
     logged, live, played = sets.logged, sets.live, model.played
     mean, half = sets.evaluate(_center(model, told))
-    partly = (logged < 2 * learner.n_features) | tried_partly(told, learner.n_actions)
+    partly = (logged < 2 * learner.n_features) | partly_logged(told, learner.n_actions)
     learnt: dict[int, Literal["yes", "partly", "never tried"]] = {0: "yes", 1: "partly", 2: "never tried"}
     order = np.lexsort((-logged, -played))
     columns = (
@@ -362,7 +371,7 @@ def _actions(model: Model, told: dict[str, Any]) -> list[Action]:
     ]
 
 
-def _center(model: Model, told: dict[str, Any]) -> np.ndarray:
+def _center(model: ExperimentState, told: dict[str, Any]) -> np.ndarray:
     """The log's mean context (d,); without one, where every feature is 1."""
     try:
         return model.learner.context(told.get("center") or [])

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sparing.service import events
-from sparing.service.errors import unavailable, unfit
-from sparing.service.events import Change, Outcome
+from sparing.service.errors import unavailable, unprocessable
+from sparing.service.events import ChangeEvent, OutcomeEvent
 from sparing.service.messages import Erased
 from sparing.service.registry import Experiment
-from sparing.service.snapshotting import snapshot_within, tidy
+from sparing.service.snapshotting import delete_old_snapshots, snapshot_within
 from sparing.service.store import Store
-from sparing.service.transactions import Ledger
+from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
-KEPT = "(context is not null or context_id is not null or subject is not null)"
+NOT_ERASED = "(context is not null or context_id is not null or subject is not null)"
 CHUNK = 5000
 """Contexts erased at once, so that requests need not wait for all of them."""
 
@@ -48,23 +48,23 @@ async def erase(
     Those among them that are open are withdrawn first: nothing is learnt from them, and a reward that comes later is refused.
     """
     kind, where, value = _chosen(decision_id, context_id, subject, before_ts)
-    number = writer.book.get(name).number
-    wanted = Wanted(number, kind, where, value)
+    number = writer.registry.get(name).number
+    wanted = ErasureTarget(number, kind, where, value)
     count = await _begin(writer, wanted, who)
-    floor = writer.book.numbered(number).floor
+    floor = writer.registry.by_id(number).floor
 
-    async def more(ledger: Ledger) -> int:
+    async def more(transaction: TransactionHandler) -> int:
         return await wanted.erase_some(writer.store, floor)
 
-    while count and await writer.alone(more):
+    while count and await writer.exclusive(more):
         pass
     if count:
-        await tidy(writer, writer.book.numbered(number))
+        await delete_old_snapshots(writer, writer.registry.by_id(number))
     await _settle(writer)
     return Erased(count, floor)
 
 
-class Wanted(NamedTuple):
+class ErasureTarget(NamedTuple):
     """Decisions of an experiment that have something to erase: by what they were chosen, the condition and its value."""
 
     number: int
@@ -96,7 +96,7 @@ class Wanted(NamedTuple):
 
     @property
     def _chosen(self) -> str:
-        return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {KEPT}"
+        return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {NOT_ERASED}"
 
 
 def _chosen(
@@ -111,35 +111,37 @@ def _chosen(
     }
     given = [kind for kind, (value, _) in choices.items() if value is not None]
     if len(given) != 1:
-        raise unfit(
+        raise unprocessable(
             f"erase what one of {', '.join(choices)} says; got {' and '.join(given) or 'none of them'}"
         )
     value, where = choices[given[0]]
     if decision_id is not None:
         value = events.id_bytes(decision_id)
         if value is None:
-            raise unfit(f"{decision_id!r} is not the id of a decision", "decision_id")
+            raise unprocessable(f"{decision_id!r} is not the id of a decision", "decision_id")
     if context_id is not None:
         value = msgspec.json.encode(context_id).decode()
     return given[0], where, value
 
 
-async def _begin(writer: Writer, wanted: Wanted, who: str) -> int:
+async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
     """Withdraw what is open, write the state past all of it, raise the floor to that; how many contexts are to go, of which some go."""
     store, number = writer.store, wanted.number
 
-    async def operation(ledger: Ledger) -> int:
-        experiment = writer.book.numbered(number)
+    async def operation(transaction: TransactionHandler) -> int:
+        experiment = writer.registry.by_id(number)
         model = experiment.model
-        count = await wanted.how_many(store, ledger.rows.last_seq)
+        count = await wanted.how_many(store, transaction.rows.last_seq)
         if not count:
             return 0
         withdrawn = await wanted.among(store, [*model.open])
         for seq in withdrawn:
-            ledger.append(experiment, Outcome(0, number, 0, seq, events.VOID))
+            transaction.record(experiment, OutcomeEvent(0, number, 0, seq, events.VOID))
         body = {"by": wanted.kind, "erased": count, "withdrawn": len(withdrawn)}
-        ledger.append(experiment, Change(0, number, 0, events.ERASE, msgspec.json.encode(body), who))
-        await snapshot_within(store, ledger, experiment)
+        transaction.record(
+            experiment, ChangeEvent(0, number, 0, events.ERASE, msgspec.json.encode(body), who)
+        )
+        await snapshot_within(store, transaction, experiment)
         await store.driver.many(
             "update experiments set floor = $1 where experiment = $2", [(model.seq, number)]
         )
@@ -147,7 +149,7 @@ async def _begin(writer: Writer, wanted: Wanted, who: str) -> int:
         await wanted.erase_some(store, model.seq)
         return count
 
-    return await writer.alone(operation)
+    return await writer.exclusive(operation)
 
 
 async def _settle(writer: Writer) -> None:
@@ -176,7 +178,7 @@ async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> E
         return None
     before = now - round(retention * events.SECOND)
     found = await writer.store.driver.read(
-        f"select seq from decisions where experiment = $1 and ts < $2 and {KEPT} order by seq limit 1",
+        f"select seq from decisions where experiment = $1 and ts < $2 and {NOT_ERASED} order by seq limit 1",
         experiment.number,
         before,
     )

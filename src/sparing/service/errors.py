@@ -54,7 +54,7 @@ def conflict(code: str, detail: str, field: str | None = None) -> ServiceError:
     return ServiceError(409, code, detail, field)
 
 
-def unfit(detail: str, field: str | None = None, code: str = "invalid") -> ServiceError:
+def unprocessable(detail: str, field: str | None = None, code: str = "invalid") -> ServiceError:
     """Well-formed, but not what the experiment can use."""
     return ServiceError(422, code, detail, field)
 
@@ -64,7 +64,7 @@ def unavailable(code: str, detail: str) -> ServiceError:
     return ServiceError(503, code, detail)
 
 
-def misfit(error: Exception, kind: Any) -> tuple[str, str | None]:
+def validation_detail(error: Exception, kind: Any) -> tuple[str, str | None]:
     """What msgspec refused in our words, and the field that it is about: expected a number, got a text.
 
     `kind` is the type that was asked for; where a field has only some values, or an object only some fields, they are told.

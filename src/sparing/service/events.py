@@ -22,7 +22,7 @@ Arm = Literal["policy", "holdout", "shadow", "fallback"]
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
 """Reasons of the service's own, beside the library's."""
 
-REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT = (
+REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
     "reward",
     "default",
     "expired",
@@ -33,19 +33,19 @@ REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT = (
 """Outcomes that close a decision: its reward came; a default took its place; none came; it was withdrawn; one came that nobody asked
 for, and is kept, or kept and learnt."""
 
-PART, ACTIVATED = "part", "activated"
+PARTIAL, ACTIVATED = "part", "activated"
 """Outcomes that do not: a part of a sum; a deferred decision counts from now on."""
 
-CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT})
+CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED})
 
-REWARDED = frozenset({REWARD, DEFAULT, UNASKED, LEARNT})
+REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})
 """Those with a reward to count."""
 
 BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
 """Kinds of changes."""
 
 
-class Decided(Struct, gc=False):
+class DecisionEvent(Struct, gc=False):
     """A decision: what was asked, what was answered, and the state (`model_seq`) it follows from."""
 
     seq: int
@@ -58,7 +58,7 @@ class Decided(Struct, gc=False):
     context_id: str | None
     """As JSON."""
     context: bytes | None
-    """As `packed` makes it; nothing once it is erased."""
+    """As `pack_context` makes it; nothing once it is erased."""
     eligible: bytes | None
     """Packed bits over the actions' numbers; nothing for all that were active."""
     arm: str
@@ -76,7 +76,7 @@ class Decided(Struct, gc=False):
     expires: int | None
 
 
-class Outcome(Struct, gc=False):
+class OutcomeEvent(Struct, gc=False):
     """What became of a decision; of one that is learnt though nobody asked, also its action and context."""
 
     seq: int
@@ -91,7 +91,7 @@ class Outcome(Struct, gc=False):
     context: bytes | None = None
 
 
-class Change(Struct, gc=False):
+class ChangeEvent(Struct, gc=False):
     """A change of the experiment itself: its kind, its body as JSON, and the name of the key that made it."""
 
     seq: int
@@ -107,17 +107,17 @@ class Change(Struct, gc=False):
         return found
 
 
-Event = Decided | Outcome | Change
+Event = DecisionEvent | OutcomeEvent | ChangeEvent
 
 
-def packed(context: Any) -> bytes:
+def pack_context(context: Any) -> bytes:
     """A context as it is stored: raw columns as JSON, numbers as they are (a database would lose −0.0)."""
     if isinstance(context, dict):
         return b"j" + msgspec.json.encode(context)
     return b"v" + np.asarray(context, dtype="<f8").tobytes()
 
 
-def unpacked(stored: bytes) -> dict[str, Any] | np.ndarray:
+def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
     """The context that was stored."""
     if stored[:1] == b"j":
         columns: dict[str, Any] = msgspec.json.decode(stored[1:])

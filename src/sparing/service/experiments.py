@@ -16,17 +16,17 @@ from sparing.online import algorithms
 from sparing.online.checking import as_reward
 from sparing.online.learner import Learner
 from sparing.online.warming import LEARNERS
-from sparing.service import arms, events, registry, states
+from sparing.service import arms, events, states
 from sparing.service import store as stores
-from sparing.service.errors import ServiceError, conflict, unfit
-from sparing.service.events import Change
-from sparing.service.gap_map import described
+from sparing.service.errors import ServiceError, conflict, unprocessable
+from sparing.service.events import ChangeEvent
+from sparing.service.gap_map import describe_log
 from sparing.service.messages import NAME, RESERVED, ImportAnswer, Options
-from sparing.service.model import Model
-from sparing.service.registry import Experiment, keep
+from sparing.service.model import ExperimentState
+from sparing.service.registry import Experiment, save_base
 from sparing.service.store import Store
 from sparing.service.store.driver import LostError
-from sparing.service.transactions import Ledger
+from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
 CHOICES = {"top": supported.top, "certified_within": supported.certified_within}
@@ -87,7 +87,7 @@ def check_options(options: Options, learner: Learner) -> None:
     """Refuse options that cannot be served."""
     for name in ("holdout_policy", "fallback"):
         try:
-            arms.numbered(getattr(options, name), learner.action_names)
+            arms.action_number(getattr(options, name), learner.action_names)
         except SettingError as error:
             raise SettingError(f"{name}={error}") from None
     if options.aggregate == "sum" and options.reward_window is None:
@@ -114,30 +114,30 @@ async def create(
 ) -> Experiment:
     """Store a new experiment that begins from a learner; `config` says how the learner was made."""
     check_options(options, learner)
-    store, book = writer.store, writer.book
-    began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(described, log)}
+    store, registry = writer.store, writer.registry
+    began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(describe_log, log)}
     told = {**config, **began}
 
-    async def operation(ledger: Ledger) -> Experiment:
-        if any(known.name == name for known in book):
+    async def operation(transaction: TransactionHandler) -> Experiment:
+        if any(known.name == name for known in registry):
             raise conflict("exists", f"there is an experiment {name!r} already; choose another name", "name")
         number = await store.add_experiment(name, msgspec.json.encode(told).decode())
-        model = Model(number, learner, options, store.salt)
+        model = ExperimentState(number, learner, options, store.salt)
         experiment = Experiment(number, name, told, 0, model)
-        body = msgspec.json.encode(keep(store.folder, model))
-        ledger.append(experiment, Change(0, number, 0, events.BASE, body, who))
-        book.add(experiment)
+        body = msgspec.json.encode(save_base(store.folder, model))
+        transaction.record(experiment, ChangeEvent(0, number, 0, events.BASE, body, who))
+        registry.add(experiment)
         return experiment
 
-    return await writer.alone(operation)
+    return await writer.exclusive(operation)
 
 
-class Relearnt:
+class Relearning:
     """A learner from a new log, and the live rewards that it was taught up to an event."""
 
     def __init__(self, learner: Learner, experiment: int, log: Log) -> None:
         self.learner, self.experiment = learner, experiment
-        self.rows, self.about = log.n_rows, described(log)
+        self.rows, self.about = log.n_rows, describe_log(log)
         self.seq = self.learnt = self.lost = 0
         self.refused: list[str] = []
 
@@ -155,7 +155,7 @@ class Relearnt:
             self.lost += 1
             return
         try:
-            x = self.learner.context(events.unpacked(context))
+            x = self.learner.context(events.unpack_context(context))
             self.learner.finish(action, x, value, self.learner.begin(action, x))
             self.learnt += 1
         except SparingError as error:
@@ -170,7 +170,7 @@ class Relearnt:
         if self.refused:
             more = len(self.refused) - SHOWN
             listed = "\n".join([*self.refused[:SHOWN], *([f"… and {more} more"] if more > 0 else [])])
-            raise unfit(
+            raise unprocessable(
                 f"{len(self.refused)} live decisions do not fit the new log; nothing was changed. Give a log with the same columns, or "
                 f"erase these contexts first:\n{listed}",
                 "log",
@@ -192,7 +192,7 @@ async def import_log(
     `config` is what else of the experiment's own is to change, such as `columns`. A live context or reward that the new
     learner refuses refuses the import, and nothing is changed.
     """
-    experiment = writer.book.get(name)
+    experiment = writer.registry.get(name)
     told = {**experiment.config, **(config or {})}
     if settings is not None:
         told["settings"] = dict(settings)
@@ -203,29 +203,29 @@ async def import_log(
     made.check()
     written: dict[str, str] = {}
 
-    async def operation(ledger: Ledger) -> ImportAnswer:
-        current = writer.book.get(name)
+    async def operation(transaction: TransactionHandler) -> ImportAnswer:
+        current = writer.registry.get(name)
         same = current.number == experiment.number and current.model.learner.action_names == known
         if not same or await _begun(writer, current.number) != since:
             raise conflict(
                 "changed",
                 "the experiment's actions or its log changed while this log was read; import it again",
             )
-        await made.go_on(writer.store, ledger.rows.last_seq)
+        await made.go_on(writer.store, transaction.rows.last_seq)
         model = await _taken_over(writer.store, made, current.model)
         made.check()
         check_options(model.options, model.learner)
-        written.update(await asyncio.to_thread(registry.keep, writer.store.folder, model))
+        written.update(await asyncio.to_thread(save_base, writer.store.folder, model))
         new = model.learner.n_actions - len(known)
         body = {**written, "rows": made.rows, "new": new}
-        base = Change(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
-        ledger.append(current, base)
+        base = ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
+        transaction.record(current, base)
         current.config = {**told, "about": made.about}
         await writer.store.configure(current.number, msgspec.json.encode(current.config).decode())
         return ImportAnswer(made.rows, made.learnt, made.lost)
 
     try:
-        return await writer.alone(operation)
+        return await writer.exclusive(operation)
     except ServiceError as error:
         if written and not isinstance(error.__cause__, LostError):
             (writer.store.folder / written["path"]).unlink(missing_ok=True)
@@ -234,7 +234,7 @@ async def import_log(
 
 async def _begun(writer: Writer, number: int) -> int:
     """The event that an experiment began from last."""
-    return (await writer.book.bases(number))[-1].seq
+    return (await writer.registry.bases(number))[-1].seq
 
 
 def _prepared(
@@ -244,17 +244,17 @@ def _prepared(
     options: Any,
     log_reader: LogReader,
     config: Mapping[str, Any],
-) -> Relearnt:
+) -> Relearning:
     """In a thread: the new learner, taught what has come so far."""
-    log = read_keeping(log_reader, known)
+    log = read_with_known_actions(log_reader, known)
     learner = make_learner(config["learner"], log, config.get("settings") or {})
     check_options(options, learner)
-    made = Relearnt(learner, number, log)
-    asyncio.run(_go_after(stores.at(store.folder, store.address), made))
+    made = Relearning(learner, number, log)
+    asyncio.run(_go_after(stores.open_store(store.folder, store.address), made))
     return made
 
 
-def read_keeping(log_reader: LogReader, known: Sequence[Hashable]) -> Log:
+def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) -> Log:
     """The log with the known actions first in their order, and new ones behind."""
     try:
         log = log_reader(list(known))
@@ -269,7 +269,7 @@ def read_keeping(log_reader: LogReader, known: Sequence[Hashable]) -> Log:
     return log
 
 
-async def _go_after(store: Store, made: Relearnt) -> None:
+async def _go_after(store: Store, made: Relearning) -> None:
     await store.look()
     try:
         for _ in range(PASSES):
@@ -282,12 +282,12 @@ async def _go_after(store: Store, made: Relearnt) -> None:
         await store.close()
 
 
-async def _taken_over(store: Store, made: Relearnt, old: Model) -> Model:
+async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> ExperimentState:
     """The new learner with all else that the old state is: what is retired, open and counted. Its time is set where it is loaded."""
     learner = made.learner
     for gone in np.flatnonzero(~old.active).tolist():
         learner.retire(learner.action_names[gone])
-    model = Model(old.experiment, learner, old.options, old.salt)
+    model = ExperimentState(old.experiment, learner, old.options, old.salt)
     for name in (*states.NUMBERS, "digest"):
         setattr(model, name, getattr(old, name))
     model.played[: len(old.played)] = old.played
@@ -298,7 +298,7 @@ async def _taken_over(store: Store, made: Relearnt, old: Model) -> Model:
         try:
             x = model.context(decision.context)
             predicted = None if waiting.predicted is None else learner.begin(waiting.action, x)
-            model.wait(seq, waiting._replace(x=x, predicted=predicted))
+            model.add_pending(seq, waiting._replace(x=x, predicted=predicted))
         except SparingError as error:
             made.refuse(decision.decision_id, error)
     return model
@@ -309,14 +309,16 @@ async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine")
     is, because a replay is equal only within one engine; whether that was needed.
     """
 
-    async def operation(ledger: Ledger) -> bool:
-        current = writer.book.numbered(experiment.number)
-        base = (await writer.book.bases(current.number))[-1]
+    async def operation(transaction: TransactionHandler) -> bool:
+        current = writer.registry.by_id(experiment.number)
+        base = (await writer.registry.bases(current.number))[-1]
         newer = [one.engine for one in await writer.store.snapshots(current.number) if one.seq > base.seq]
         if {base.read()["engine"], *newer[:1]} == {states.engine()}:
             return False
-        body = await asyncio.to_thread(registry.keep, writer.store.folder, current.model)
-        ledger.append(current, Change(0, current.number, 0, events.BASE, msgspec.json.encode(body), who))
+        body = await asyncio.to_thread(save_base, writer.store.folder, current.model)
+        transaction.record(
+            current, ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
+        )
         return True
 
-    return await writer.alone(operation)
+    return await writer.exclusive(operation)

@@ -14,13 +14,13 @@ from sparing.errors import LogError, SparingError
 from sparing.log.blocks import Blocks
 from sparing.log.log import Log
 from sparing.service.messages import GapRow, Gaps
-from sparing.service.model import Model
+from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
-MOST_SEGMENTS, MOST_SHOWN = 8, 16
+MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16
 """Segments and actions of a map, at most."""
 
-MOST_ROWS, MOST_CELLS, MOST_ACTIONS = 20_000, 300_000, 500
+MAX_ROWS, MAX_CELLS, MAX_ACTIONS = 20_000, 300_000, 500
 """Rows in which the support is estimated, and rows × actions in which gaps are searched; with more actions there is no map."""
 
 FOUND = 300
@@ -30,7 +30,7 @@ EVENTS, CALLS = 20_000, 2_000
 """Events that are looked through, and calls that are counted, for one page; the rest with the next ones."""
 
 
-def described(log: Log) -> dict[str, Any]:
+def describe_log(log: Log) -> dict[str, Any]:
     """A log in a few numbers, as JSON can hold them: its rows, its mean context, its gap map, and which actions it tried in
     some contexts only (bits over their numbers, in hexadecimal)."""
     gaps, partly = _mapped(log)
@@ -42,7 +42,7 @@ def described(log: Log) -> dict[str, Any]:
     }
 
 
-def tried_partly(about: dict[str, Any], n_actions: int) -> np.ndarray:
+def partly_logged(about: dict[str, Any], n_actions: int) -> np.ndarray:
     """Which actions the log tried in some contexts only, (K,); those that were added since are not among them."""
     bits = np.frombuffer(bytes.fromhex(about.get("partly", "")), dtype=np.uint8)
     found = np.zeros(n_actions, dtype=np.bool_)
@@ -58,7 +58,7 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
     Segments are searched in a sample of rows; what is told of them is counted in all rows.
     """
     partly = np.zeros(log.n_actions, dtype=np.bool_)
-    if not log.n_rows or log.n_actions > MOST_ACTIONS:
+    if not log.n_rows or log.n_actions > MAX_ACTIONS:
         return None, partly
     gaps = _gaps(log)
     index = {name: number for number, name in enumerate(log.action_names)}
@@ -69,10 +69,10 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
         partly[actions] |= log.counts[actions] > 0
     if not often.any():
         return None, partly
-    segments = list(dict.fromkeys(gap.segment for gap in gaps))[:MOST_SEGMENTS]
+    segments = list(dict.fromkeys(gap.segment for gap in gaps))[:MAX_SEGMENTS]
     if (log.counts == 0).any():
-        segments = [Segment(), *segments[: MOST_SEGMENTS - 1]]
-    order = np.lexsort((log.counts, -often))[: min(MOST_SHOWN, int((often > 0).sum()))]
+        segments = [Segment(), *segments[: MAX_SEGMENTS - 1]]
+    order = np.lexsort((log.counts, -often))[: min(MAX_ACTIONS_SHOWN, int((often > 0).sum()))]
     tried = _tried(log, segments)[:, order]
     rows = [
         {
@@ -90,13 +90,13 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
 def _gaps(log: Log) -> list[Gap]:
     """The gaps that have bounds; actions without a row are gaps everywhere, and need no search."""
     rng = np.random.default_rng([0, 22])
-    looked = _sampled(log, MOST_ROWS, rng)
+    looked = _sampled(log, MAX_ROWS, rng)
     if not looked.support.known:
         try:
             looked, _ = estimate_support(looked)
         except LogError:
             return []  # too few rows to tell luck from a gap
-    looked = _sampled(looked, MOST_CELLS // log.n_actions, rng)
+    looked = _sampled(looked, MAX_CELLS // log.n_actions, rng)
     return [gap for gap in find_gaps(looked, None, limit=FOUND).gaps if gap.segment.bounds]
 
 
@@ -150,7 +150,9 @@ class LiveCalls:
     counts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     reached: int = 0
 
-    async def shown(self, kept: dict[str, Any] | None, store: Store, model: Model, upto: int) -> Gaps | None:
+    async def shown(
+        self, kept: dict[str, Any] | None, store: Store, model: ExperimentState, upto: int
+    ) -> Gaps | None:
         """The map, with the calls up to an event, or as many of them as one page may count."""
         if kept is None:
             return None
@@ -165,7 +167,7 @@ class LiveCalls:
         ]
         return Gaps([model.labels[action] for action in kept["actions"]], rows, kept["left_out"])
 
-    async def _count(self, store: Store, model: Model, upto: int) -> None:
+    async def _count(self, store: Store, model: ExperimentState, upto: int) -> None:
         """Count further calls; contexts that were erased are not."""
         assert self.kept is not None
         end = min(self.reached + EVENTS, upto)
@@ -183,7 +185,7 @@ class LiveCalls:
             self.counts[place] += np.bincount(inside, minlength=len(shown))
 
 
-def contexts_of(model: Model, stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+def contexts_of(model: ExperimentState, stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """Stored contexts as the learner sees them, (m, d), and which of them (n,) it can still read."""
     known = np.ones(len(stored), dtype=np.bool_)
     d = model.learner.n_features

@@ -12,7 +12,7 @@ from sparing.log.labels import as_text, cut
 from sparing.service import events
 from sparing.service.gap_map import contexts_of
 from sparing.service.messages import Action, Look, SampleRatio, Spend
-from sparing.service.model import Model
+from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
 FAR = 10.0
@@ -34,10 +34,10 @@ ENOUGH = 20
 """Calls from which a share, or a surprise, says something."""
 
 URGENCY = {"alarm": 0, "warning": 1, "good": 2}
-Level = Literal["good", "warning", "alarm"]
+Severity = Literal["good", "warning", "alarm"]
 
 
-class Outside(NamedTuple):
+class OutOfRangeColumn(NamedTuple):
     """A column of which some of the last `decisions` have a number far out; `furthest` is the one furthest out."""
 
     column: str
@@ -46,7 +46,9 @@ class Outside(NamedTuple):
     furthest: float
 
 
-async def outside(store: Store, model: Model, upto: int) -> tuple[int, list[Outside]]:
+async def out_of_range_columns(
+    store: Store, model: ExperimentState, upto: int
+) -> tuple[int, list[OutOfRangeColumn]]:
     """How many decisions were looked at, and the columns with numbers far out; none where numbers are taken as they are."""
     numbers = _numbers(model)
     if not numbers:
@@ -57,17 +59,17 @@ async def outside(store: Store, model: Model, upto: int) -> tuple[int, list[Outs
         *(model.experiment, upto - LATELY, upto, LAST),
     )
     contexts, _ = contexts_of(model, [bytes(row[0]) for row in found])
-    far: list[Outside] = []
+    far: list[OutOfRangeColumn] = []
     for column, place in numbers:
         values = contexts[:, place]
         count = int((np.abs(values) >= FAR).sum())
         if count:
             most = float(values[np.abs(values).argmax()]) * column.scale + column.mean
-            far.append(Outside(column.column, count, len(values), most))
+            far.append(OutOfRangeColumn(column.column, count, len(values), most))
     return len(contexts), far
 
 
-def _numbers(model: Model) -> list[tuple[Number, int]]:
+def _numbers(model: ExperimentState) -> list[tuple[Number, int]]:
     """The standardised columns, and the coordinate of each."""
     encoder = model.learner.encoder
     starts = itertools.accumulate((len(each.names) for each in encoder.columns), initial=encoder.linear.start)
@@ -78,7 +80,7 @@ def _numbers(model: Model) -> list[tuple[Number, int]]:
     ]
 
 
-class Facts(NamedTuple):
+class HealthInputs(NamedTuple):
     """What the sentences are about; `closed` are the kinds of the last outcomes, `ill` why the service is not well."""
 
     actions: Sequence[Action]
@@ -91,10 +93,10 @@ class Facts(NamedTuple):
     ill: Sequence[str]
     looked: int = 0
     """Decisions whose numbers were looked at."""
-    outside: Sequence[Outside] = ()
+    out_of_range: Sequence[OutOfRangeColumn] = ()
 
 
-def looks(model: Model, facts: Facts) -> list[Look]:
+def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
     """All sentences, the most urgent first."""
     found = [
         *(Look("alarm", text) for text in facts.ill),
@@ -122,7 +124,7 @@ def _ratio(ratio: SampleRatio | None) -> Iterator[Look]:
         yield Look("good", f"{shares}: no more than chance (p = {ratio.p:.2g})")
 
 
-def _surprise(model: Model) -> Iterator[Look]:
+def _surprise(model: ExperimentState) -> Iterator[Look]:
     monitor = model.learner.monitor
     if monitor is None or not monitor.calls:
         return
@@ -136,7 +138,7 @@ def _surprise(model: Model) -> Iterator[Look]:
         yield Look("good", f"Live rewards are as the model expects them ({how})")
 
 
-def _budget(facts: Facts) -> Iterator[Look]:
+def _budget(facts: HealthInputs) -> Iterator[Look]:
     spend = facts.spend
     if spend.budget_calls is not None:
         used = f"{spend.period_calls:,} of {counted(spend.budget_calls, 'call')} of this period are used"
@@ -160,7 +162,7 @@ def _budget(facts: Facts) -> Iterator[Look]:
         )
 
 
-def _rewards(facts: Facts) -> Iterator[Look]:
+def _rewards(facts: HealthInputs) -> Iterator[Look]:
     """Rewards that are awaited, and how many of the last ones never came."""
     awaited = f"{counted(facts.spend.open, 'reward')} awaited"
     closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
@@ -171,22 +173,22 @@ def _rewards(facts: Facts) -> Iterator[Look]:
     text = (
         f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without one"
     )
-    level: Level = "good"
+    level: Severity = "good"
     if closed >= ENOUGH and expired > MANY_EXPIRED * closed:
         level = "alarm" if expired > MOST_EXPIRED * closed else "warning"
         text += ": a longer reward_window may help"
     yield Look(level, text)
 
 
-def _outside(facts: Facts) -> Iterator[Look]:
+def _outside(facts: HealthInputs) -> Iterator[Look]:
     """Numbers of the last decisions that lie far from the log's."""
-    for one in facts.outside[:NAMED]:
+    for one in facts.out_of_range[:NAMED]:
         yield Look(
             "warning",
             f"{cut(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
             f"(as far as {one.furthest:.4g}): the log tells little of such contexts, and a reward there weighs much. Is the unit the log's?",
         )
-    if facts.looked and not facts.outside:
+    if facts.looked and not facts.out_of_range:
         yield Look(
             "good",
             f"No number in the last {counted(facts.looked, 'decision')} is {FAR:g} deviations from the log's mean",
@@ -210,7 +212,7 @@ def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
     yield Look("warning", f"Never tried by the log, and little known yet: {named}{more}")
 
 
-def _fit(model: Model) -> Iterator[Look]:
+def _fit(model: ExperimentState) -> Iterator[Look]:
     """What the test of the log's fit has said when the learner was made."""
     said = model.learner.fit
     if "NOT linear" in said:

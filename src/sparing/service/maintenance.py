@@ -17,10 +17,10 @@ from sparing import archive
 from sparing.errors import FileError, SparingError
 from sparing.service import events, states
 from sparing.service import store as stores
-from sparing.service.events import Change, Decided, Event
-from sparing.service.model import Asked, Model
-from sparing.service.registry import Book, Experiment
-from sparing.service.store import Rows, Store
+from sparing.service.events import ChangeEvent, DecisionEvent, Event
+from sparing.service.model import DecisionRequest, ExperimentState
+from sparing.service.registry import Experiment, ExperimentRegistry
+from sparing.service.store import Store, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.store.sqlite import Sqlite
 
@@ -38,7 +38,7 @@ COMPARED = (
     "model_seq",
     "expires",
 )
-MOST_SHOWN = 20
+MAX_FAULTS = 20
 
 TRIES = 3
 """How often to copy again because an erasure removed a state meanwhile."""
@@ -50,7 +50,7 @@ DUMP = (
 
 
 @dataclass
-class Verdict:
+class VerificationResult:
     """What a replay of an experiment found; `faults` are sentences, and there should be none."""
 
     experiment: str
@@ -66,19 +66,21 @@ class Verdict:
 
     def blame(self, sentence: str) -> None:
         """One fault more."""
-        if len(self.faults) < MOST_SHOWN:
+        if len(self.faults) < MAX_FAULTS:
             self.faults.append(sentence)
 
 
-async def verify(store: Store, progress: Callable[[int, int], None] | None = None) -> list[Verdict]:
+async def verify(
+    store: Store, progress: Callable[[int, int], None] | None = None
+) -> list[VerificationResult]:
     """Replay every experiment of a store that is open; nothing is changed."""
     last = await store.last_seq()
     verdicts = []
     for number, name, config, floor in await store.experiments():
-        verdict, book = Verdict(name), Book(store)
-        model, start, engine = await _start(book, number, name, floor)
+        verdict, registry = VerificationResult(name), ExperimentRegistry(store)
+        model, start, engine = await _start(registry, number, name, floor)
         experiment = Experiment(number, name, config, floor, model)
-        await _replay(book, experiment, Range(start, last, engine), verdict, progress)
+        await _replay(registry, experiment, Range(start, last, engine), verdict, progress)
         verdicts.append(verdict)
     await _gapless(store, last, verdicts)
     return verdicts
@@ -93,30 +95,30 @@ class Range(NamedTuple):
 
 
 async def _replay(
-    book: Book,
+    registry: ExperimentRegistry,
     experiment: Experiment,
     told: Range,
-    verdict: Verdict,
+    verdict: VerificationResult,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    store, number, (start, last, engine) = book.store, experiment.number, told
+    store, number, (start, last, engine) = registry.store, experiment.number, told
     marks = {one.seq: one for one in await store.snapshots(number)}
-    rows = Rows(0, 0)
-    known: dict[int, Decided] = {}
+    rows = WriteBatch(0, 0)
+    known: dict[int, DecisionEvent] = {}
     async for some in store.events(number, 0, last):
         for event in some:
             _add(rows, known, event)
             verdict.events += 1
-            if isinstance(event, Decided):
+            if isinstance(event, DecisionEvent):
                 verdict.decisions += 1
             if event.seq <= start:
-                verdict.below_floor += isinstance(event, Decided)
+                verdict.below_floor += isinstance(event, DecisionEvent)
                 continue
-            if isinstance(event, Change) and event.kind == events.BASE:
+            if isinstance(event, ChangeEvent) and event.kind == events.BASE:
                 engine = event.read()["engine"]
-            elif isinstance(event, Decided):
+            elif isinstance(event, DecisionEvent):
                 _recompute(experiment.model, event, engine, verdict)
-            book.apply(experiment, event)
+            registry.apply(experiment, event)
             mark = marks.get(event.seq)
             if mark is not None and mark.engine == engine == states.engine():
                 verdict.snapshots += 1
@@ -128,19 +130,23 @@ async def _replay(
     await _totals(store, number, rows, verdict)
 
 
-async def _start(book: Book, number: int, name: str, floor: int) -> tuple[Model, int, str]:
+async def _start(
+    registry: ExperimentRegistry, number: int, name: str, floor: int
+) -> tuple[ExperimentState, int, str]:
     """The first base, or where contexts below were erased, the snapshot there; the event before what is replayed, and its engine."""
-    store = book.store
+    store = registry.store
     if floor:
         for mark in await store.snapshots(number):
             if mark.seq == floor:
                 return states.load(store.folder / mark.path, number, store.salt), mark.seq, mark.engine
         raise FileError(f"experiment {name} lacks its snapshot at {floor}. Restore it from a backup")
-    first = (await book.bases(number))[0]
-    return book.base(number, first), first.seq - 1, first.read()["engine"]
+    first = (await registry.bases(number))[0]
+    return registry.base(number, first), first.seq - 1, first.read()["engine"]
 
 
-def _recompute(model: Model, stored: Decided, engine: str, verdict: Verdict) -> None:
+def _recompute(
+    model: ExperimentState, stored: DecisionEvent, engine: str, verdict: VerificationResult
+) -> None:
     """Decide again what was decided, and compare."""
     if engine != states.engine():
         verdict.by_another_engine += 1
@@ -155,7 +161,7 @@ def _recompute(model: Model, stored: Decided, engine: str, verdict: Verdict) -> 
         allowed = bits.astype(np.bool_)
     context_id = None if stored.context_id is None else msgspec.json.decode(stored.context_id)
     again = model.decide(
-        Asked(
+        DecisionRequest(
             stored.decision_id,
             stored.ts,
             model.context(stored.context),
@@ -172,18 +178,18 @@ def _recompute(model: Model, stored: Decided, engine: str, verdict: Verdict) -> 
             verdict.blame(f"decision {stored.seq}: {name} was {was!r}, a replay gives {now!r}")
 
 
-def _add(rows: Rows, known: dict[int, Decided], event: Event) -> None:
+def _add(rows: WriteBatch, known: dict[int, DecisionEvent], event: Event) -> None:
     """Count an event again."""
-    if isinstance(event, Decided):
+    if isinstance(event, DecisionEvent):
         known[event.seq] = event
         rows.count(event, decided=1)
-    elif not isinstance(event, Change) and event.kind in events.CLOSING:
+    elif not isinstance(event, ChangeEvent) and event.kind in events.CLOSING:
         decision = known.pop(event.decision_seq)
         if event.kind in events.REWARDED:
             rows.count(decision, rewarded=1, value=event.value or 0.0)
 
 
-async def _totals(store: Store, number: int, rows: Rows, verdict: Verdict) -> None:
+async def _totals(store: Store, number: int, rows: WriteBatch, verdict: VerificationResult) -> None:
     """Compare the totals with those counted again."""
     stored: dict[Any, Any] = {
         (number, one.hour, one.reason, one.arm, int(one.asked)): one[4:] for one in await store.totals(number)
@@ -194,7 +200,7 @@ async def _totals(store: Store, number: int, rows: Rows, verdict: Verdict) -> No
             verdict.blame(f"the totals of {key[2]} in hour {key[1]} are {list(was)}, counted again {now}")
 
 
-async def _gapless(store: Store, last: int, verdicts: list[Verdict]) -> None:
+async def _gapless(store: Store, last: int, verdicts: list[VerificationResult]) -> None:
     """Every number from 1 to the last stands for one event."""
     ((count, least, most),) = await store.driver.read(
         "select count(*), min(seq), max(seq) from (select seq from decisions union all select seq from outcomes "
@@ -216,7 +222,7 @@ class Backup(NamedTuple):
     notes: list[str]
 
 
-class State(NamedTuple):
+class BackedUpState(NamedTuple):
     """A state on disk that the database refers to, and whether a start needs it."""
 
     path: str
@@ -240,7 +246,7 @@ async def backup(
         raise FileError(f"{target} exists already; a backup is a new folder. Name another")
     if not target.parent.is_dir():
         raise FileError(f"the folder {target.parent} does not exist. Create it first")
-    store = stores.at(source, address)
+    store = stores.open_store(source, address)
     await store.look()
     try:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -292,7 +298,7 @@ async def _copied(store: Store, part: Path) -> tuple[int, int]:
     return last_seq, sum(_copy(store.folder, part, one) for one in found)
 
 
-async def states_of(store: Store) -> list[State]:
+async def states_of(store: Store) -> list[BackedUpState]:
     """The states that a database refers to: every base, the newest snapshot, and that at the replay's floor.
 
     A start needs the newest of them at or above the replay's floor; the others it can do without.
@@ -308,12 +314,14 @@ async def states_of(store: Store) -> list[State]:
         snapshots = await store.snapshots(number)
         last = said[-1][0]
         marks = [one for one in snapshots if one.seq == floor or one is snapshots[0]]
-        found += [State(body["path"], body["sha256"], seq == last and (seq >= floor)) for seq, body in said]
-        found += [State(one.path, one.sha256.hex(), one.seq >= floor > last) for one in marks]
+        found += [
+            BackedUpState(body["path"], body["sha256"], seq == last and (seq >= floor)) for seq, body in said
+        ]
+        found += [BackedUpState(one.path, one.sha256.hex(), one.seq >= floor > last) for one in marks]
     return found
 
 
-def _copy(folder: Path, part: Path, state: State) -> bool:
+def _copy(folder: Path, part: Path, state: BackedUpState) -> bool:
     """Copy a state and compare its hash; whether it was there. One that an erasure removed is left out."""
     source, target = folder / state.path, part / state.path
     archive.folder(target.parent)
@@ -359,7 +367,7 @@ def _flush(folder: Path) -> None:
 async def _take_note(store: Store) -> list[str]:
     """Write down when the last backup was; a store that cannot be written to is backed up all the same."""
     try:
-        await store.alone(("update store set last_backup = $1", [(events.now(),)]))
+        await store.exclusive(("update store set last_backup = $1", [(events.now(),)]))
     except StoreError as error:
         return [f"The store does not know of this backup, because it could not be written to: {error}."]
     return []

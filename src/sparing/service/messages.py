@@ -13,13 +13,13 @@ RESERVED = ("experiments",)
 """Names that paths need for themselves."""
 
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+RequestKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 """An id of the caller's; databases know no text with a NUL in it."""
 
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
-MOST = 1000
+MAX_BATCH = 1000
 """Items in a batch."""
 
 
@@ -28,9 +28,9 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
 
     context: dict[str, Any] | list[float]
     eligible: Annotated[list[Label], Meta(min_length=1)] | None = None
-    context_id: Key | int | None = None
-    subject: Key | None = None
-    request_id: Key | None = None
+    context_id: RequestKey | int | None = None
+    subject: RequestKey | None = None
+    request_id: RequestKey | None = None
 
 
 class DecideAnswer(Struct):
@@ -73,7 +73,7 @@ class RewardAnswer(Struct):
 class Rewarded(Struct, forbid_unknown_fields=True):
     """One reward of a batch."""
 
-    decision_id: Key
+    decision_id: RequestKey
     value: float
     action: Label | None = None
 
@@ -81,13 +81,13 @@ class Rewarded(Struct, forbid_unknown_fields=True):
 class DecideBatch(Struct, forbid_unknown_fields=True):
     """Contexts to decide in."""
 
-    decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MOST)]
+    decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class RewardBatch(Struct, forbid_unknown_fields=True):
     """Rewards of many decisions."""
 
-    rewards: Annotated[list[Rewarded], Meta(min_length=1, max_length=MOST)]
+    rewards: Annotated[list[Rewarded], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class DecideItem(Struct, omit_defaults=True):
@@ -214,9 +214,9 @@ class ActionRequest(Struct, forbid_unknown_fields=True):
 class EraseRequest(Struct, forbid_unknown_fields=True):
     """Whose contexts to erase: one of the three."""
 
-    decision_id: Key | None = None
-    context_id: Key | int | None = None
-    subject: Key | None = None
+    decision_id: RequestKey | None = None
+    context_id: RequestKey | int | None = None
+    subject: RequestKey | None = None
 
 
 class Erased(Struct):
@@ -262,7 +262,7 @@ class Record(Struct):
     high: float
     model_seq: int
     request_id: str | None
-    context_id: Key | int | None
+    context_id: RequestKey | int | None
     reward: float | None
     outcome: str | None
     """`reward`, `default`, `expired`, `void`, or nothing while it is open or was never asked for."""
@@ -291,7 +291,7 @@ class Experiments(Struct):
 class SessionRequest(Struct, forbid_unknown_fields=True):
     """A key to be swapped for a cookie."""
 
-    key: Key
+    key: RequestKey
 
 
 class Measured(Struct, frozen=True):

@@ -18,12 +18,12 @@ from sparing.online.checking import as_reward
 from sparing.online.decision import Chances, Decision
 from sparing.online.learner import Learner
 from sparing.service import arms, events
-from sparing.service.errors import unavailable, unfit
-from sparing.service.events import Change, Decided, Event, Outcome
+from sparing.service.errors import unavailable, unprocessable
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.messages import Options
 
 
-class Asked(NamedTuple):
+class DecisionRequest(NamedTuple):
     """A context to decide in, as a request says it and as the learner sees it."""
 
     decision_id: bytes
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     active: bool = True
 
 
-class Waiting(NamedTuple):
+class PendingDecision(NamedTuple):
     """A decision that is not closed: a call that waits for its reward, or one that is deferred (`predicted` is nothing then)."""
 
     action: int
@@ -50,7 +50,7 @@ class Waiting(NamedTuple):
     added: int = 0
 
 
-class Served(NamedTuple):
+class ServedDecision(NamedTuple):
     """An arm's answer and its chances."""
 
     arm: str
@@ -62,7 +62,7 @@ class Served(NamedTuple):
     """What the learner proposed, where that is what is served."""
 
 
-class Model:
+class ExperimentState:
     """One experiment's state after its event number `seq`."""
 
     def __init__(self, experiment: int, learner: Learner, options: Options, salt: bytes) -> None:
@@ -71,7 +71,7 @@ class Model:
         self.mode, self.config_seq = "live", 0
         self.rounds = self.calls = 0
         self.period, self.period_calls = 0, 0
-        self.open: dict[int, Waiting] = {}
+        self.open: dict[int, PendingDecision] = {}
         self._expiring: list[tuple[int, int]] = []
         self.adopt(learner, options)
 
@@ -79,9 +79,9 @@ class Model:
         """Go on with this learner and these options."""
         self.learner, self.options, self._learnt = learner, options, learner.sets.digest
         self.played = np.zeros(learner.n_actions, dtype=np.int64)
-        self.know_actions()
+        self.sync_actions()
 
-    def know_actions(self) -> None:
+    def sync_actions(self) -> None:
         """Take note of the actions after they changed."""
         learner = self.learner
         self.labels: list[Any] = [
@@ -110,7 +110,7 @@ class Model:
             number = self.number(label)
             if number is None or not self.active[number]:
                 what = "is unknown" if number is None else "is retired, and never eligible again"
-                raise unfit(
+                raise unprocessable(
                     f"eligible action {brief(label)} {what}; GET the experiment for the list",
                     f"eligible[{place}]",
                     "unknown_action",
@@ -118,11 +118,11 @@ class Model:
             mask[number] = True
         return mask
 
-    def decide(self, asked: Asked) -> Decided:
+    def decide(self, asked: DecisionRequest) -> DecisionEvent:
         """What to do in a context; its `seq` is given when it is stored."""
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused; set its mode to live, shadow or fallback")
-        served = self._live(asked) if self.mode == "live" else self._beside(asked)
+        served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
         arm, action, reason, needs_reward, chances, plan = served
         if needs_reward and (plan is None or not plan.needs_reward):
             self.learner.must_learn(action, asked.x)
@@ -133,7 +133,7 @@ class Model:
             told = plan.value, plan.low, plan.high, plan.worth
         window = self.options.reward_window
         closes = window is not None and (needs_reward or not asked.active)
-        return Decided(
+        return DecisionEvent(
             0,
             self.experiment,
             asked.ts,
@@ -156,17 +156,19 @@ class Model:
             asked.ts + round((window or 0.0) * events.SECOND) if closes else None,
         )
 
-    def _beside(self, asked: Asked) -> Served:
+    def _decide_fallback(self, asked: DecisionRequest) -> ServedDecision:
         """The fallback serves; in shadow its rewards are learnt."""
-        chances = self._shares(self.options.fallback, asked.allowed)
-        action = arms.drawn(chances, self._luck("fallback", asked.decision_id))
-        asks = self.mode == "shadow" and not self.spent(asked.ts)
+        chances = self._variant_probabilities(self.options.fallback, asked.allowed)
+        action = arms.draw_action(chances, self._uniform("fallback", asked.decision_id))
+        asks = self.mode == "shadow" and not self.budget_exhausted(asked.ts)
         share = float(chances[action])
-        return Served(self.mode, action, events.FALLBACK, asks, Chances(share, share if asks else 0.0))
+        return ServedDecision(
+            self.mode, action, events.FALLBACK, asks, Chances(share, share if asks else 0.0)
+        )
 
-    def _live(self, asked: Asked) -> Served:
+    def _decide_live(self, asked: DecisionRequest) -> ServedDecision:
         """The learner serves, but for the arms: a holdout, anyone, a check of what it would not ask about."""
-        options, x, allowed, spent = self.options, asked.x, asked.allowed, self.spent(asked.ts)
+        options, x, allowed, spent = self.options, asked.x, asked.allowed, self.budget_exhausted(asked.ts)
         apart, explore = options.holdout, 0.0 if spent else options.explore
         quiet = bool(apart or explore or spent)  # an arm's chances are told in closed form
         plan = self.learner.propose(
@@ -177,43 +179,45 @@ class Model:
             spot_checks=not quiet,
         )
         if spent and plan.needs_reward:
-            plan = self._unasked(x, allowed)
+            plan = self._best_without_call(x, allowed)
         served = self._arm(asked, plan, apart, explore, spent)
         if not apart and not explore:
             return served
         action = served.action
-        own = self._own(plan, action, x, allowed, 0.0 if spent else options.check)
-        aside = self._shares(options.holdout_policy, allowed)[action] if apart else 0.0
+        own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
+        aside = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
         anyone = explore / self._choices(allowed)
         play = apart * aside + (1 - apart) * (anyone + (1 - explore) * own.play)
         call = apart * aside * (not spent) + (1 - apart) * (anyone + (1 - explore) * own.call)
         return served._replace(chances=Chances(float(play), float(call)))
 
-    def _unasked(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
+    def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
         """What is played where a reward would be asked for, and none may be: the best mean."""
         best = self.learner.best(x, allowed)
         mean, spread = self.learner.value(best, x)
         return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
 
-    def _arm(self, asked: Asked, plan: Decision, apart: float, explore: float, spent: bool) -> Served:
+    def _arm(
+        self, asked: DecisionRequest, plan: Decision, apart: float, explore: float, spent: bool
+    ) -> ServedDecision:
         """Who serves: the holdout, anyone, or the plan, perhaps with a check; with the plan's own chances."""
         who = asked.subject or asked.decision_id
-        if apart and self._luck("holdout", who) < apart:
-            chances = self._shares(self.options.holdout_policy, asked.allowed)
-            action = arms.drawn(chances, self._luck("aside", asked.decision_id))
+        if apart and self._uniform("holdout", who) < apart:
+            chances = self._variant_probabilities(self.options.holdout_policy, asked.allowed)
+            action = arms.draw_action(chances, self._uniform("aside", asked.decision_id))
             reason = events.BUDGET if spent else events.HOLDOUT
-            return Served("holdout", action, reason, not spent, Chances(0.0, 0.0))
-        if explore and self._luck("explore", asked.decision_id) < explore:
+            return ServedDecision("holdout", action, reason, not spent, Chances(0.0, 0.0))
+        if explore and self._uniform("explore", asked.decision_id) < explore:
             mask = self.active if asked.allowed is None else asked.allowed
-            action = arms.drawn(mask / mask.sum(), self._luck("anyone", asked.decision_id))
-            return Served("policy", action, events.UNIFORM, True, Chances(0.0, 0.0))
+            action = arms.draw_action(mask / mask.sum(), self._uniform("anyone", asked.decision_id))
+            return ServedDecision("policy", action, events.UNIFORM, True, Chances(0.0, 0.0))
         check = 0.0 if spent else self.options.check
-        own = self._own(plan, plan.action, asked.x, asked.allowed, check)
-        if not plan.needs_reward and check and self._luck("check", asked.decision_id) < check:
-            return Served("policy", plan.action, events.CHECK, True, own, plan)
-        return Served("policy", plan.action, plan.reason, plan.needs_reward, own, plan)
+        own = self._policy_probability(plan, plan.action, asked.x, asked.allowed, check)
+        if not plan.needs_reward and check and self._uniform("check", asked.decision_id) < check:
+            return ServedDecision("policy", plan.action, events.CHECK, True, own, plan)
+        return ServedDecision("policy", plan.action, plan.reason, plan.needs_reward, own, plan)
 
-    def _own(
+    def _policy_probability(
         self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float
     ) -> Chances:
         """How likely the learner itself, with its checks, plays an action, and plays and asks about it."""
@@ -225,56 +229,58 @@ class Model:
             return Chances(chance, chance)
         return Chances(0.0, 0.0)
 
-    def _luck(self, tag: str, who: bytes) -> float:
-        return arms.luck(self.salt, tag, who)
+    def _uniform(self, tag: str, who: bytes) -> float:
+        return arms.keyed_uniform(self.salt, tag, who)
 
     def _choices(self, allowed: np.ndarray | None) -> int:
         return int((self.active if allowed is None else allowed).sum())
 
-    def _shares(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
+    def _variant_probabilities(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
         """Who serves beside the learner, (K,)."""
         if allowed is not None:
-            return arms.shares(word, allowed, self.learner.sets.logged, self.learner.action_names)
+            return arms.variant_probabilities(
+                word, allowed, self.learner.sets.logged, self.learner.action_names
+            )
         if word not in self._served:
             logged, names = self.learner.sets.logged, self.learner.action_names
-            self._served[word] = arms.shares(word, self.active, logged, names)
+            self._served[word] = arms.variant_probabilities(word, self.active, logged, names)
         return self._served[word]
 
-    def spent(self, ts: int) -> bool:
+    def budget_exhausted(self, ts: int) -> bool:
         """Whether no reward may be asked for at this time: the period's budget is used up, or too much is open."""
         options = self.options
         if options.most_open is not None and len(self.open) >= options.most_open:
             return True
-        return options.budget_calls is not None and self.called(ts) >= options.budget_calls
+        return options.budget_calls is not None and self.calls_in_period(ts) >= options.budget_calls
 
-    def called(self, ts: int) -> int:
+    def calls_in_period(self, ts: int) -> int:
         """Calls in the budget's period that a time falls in."""
         return self.period_calls if self._period(ts) == self.period else 0
 
     def _period(self, ts: int) -> int:
         return ts // round(self.options.budget_period * events.SECOND)
 
-    def overdue(self, ts: int) -> bool:
+    def has_expired(self, ts: int) -> bool:
         """Whether the window of an open decision has closed by a time."""
         while self._expiring and self._expiring[0][1] not in self.open:
             heapq.heappop(self._expiring)
         return bool(self._expiring) and self._expiring[0][0] <= ts
 
-    def due(self, ts: int) -> list[int]:
+    def expired_pending(self, ts: int) -> list[int]:
         """The open decisions whose window has closed by a time, in the order in which they close."""
         return [seq for expires, seq in sorted(self._expiring) if expires <= ts and seq in self.open]
 
     def context(self, stored: bytes) -> np.ndarray:
         """A stored context as the learner sees it, (d,)."""
-        return self.learner.context(events.unpacked(stored))
+        return self.learner.context(events.unpack_context(stored))
 
     # What happens: one event after another.
 
     def apply(self, event: Event, x: np.ndarray | None = None) -> None:
         """Take an event in; `x` (d,) is a decision's context where it is at hand. What is refused changes nothing."""
-        if isinstance(event, Decided):  # which teaches nothing yet
+        if isinstance(event, DecisionEvent):  # which teaches nothing yet
             number = self._decided(event, x)
-        elif isinstance(event, Outcome):
+        elif isinstance(event, OutcomeEvent):
             number, self._learnt = self._closed(event), self.learner.sets.digest
         else:
             self._changed(event)
@@ -283,7 +289,7 @@ class Model:
         self.digest = hashlib.blake2b(mark, digest_size=8).digest()
         self.seq = event.seq
 
-    def _decided(self, event: Decided, x: np.ndarray | None) -> float:
+    def _decided(self, event: DecisionEvent, x: np.ndarray | None) -> float:
         predicted = None
         if event.needs_reward or not event.active:
             if x is None:
@@ -291,7 +297,9 @@ class Model:
                 x = self.context(event.context)
             if event.active:
                 predicted = self.learner.begin(event.action, x)
-            self.wait(event.seq, Waiting(event.action, x, predicted, event.expires, event.needs_reward))
+            self.add_pending(
+                event.seq, PendingDecision(event.action, x, predicted, event.expires, event.needs_reward)
+            )
         self.rounds += 1
         self.played[event.action] += 1
         if event.needs_reward:
@@ -303,17 +311,17 @@ class Model:
             self.learner.set_time(rounds=self.rounds, calls=self.calls)
         return predicted or 0.0
 
-    def wait(self, seq: int, waiting: Waiting) -> None:
+    def add_pending(self, seq: int, waiting: PendingDecision) -> None:
         """Take note of a decision that is not closed."""
         self.open[seq] = waiting
         if waiting.expires is not None:
             heapq.heappush(self._expiring, (waiting.expires, seq))
 
-    def _closed(self, event: Outcome) -> float:
+    def _closed(self, event: OutcomeEvent) -> float:
         value, learner = event.value or 0.0, self.learner
-        if event.kind == events.UNASKED:
+        if event.kind == events.UNSOLICITED:
             return value
-        if event.kind == events.LEARNT:
+        if event.kind == events.IMPORTED:
             assert event.context is not None
             assert event.action is not None
             x, played = self.context(event.context), event.action if event.played is None else event.played
@@ -321,7 +329,7 @@ class Model:
             return value
         waiting = self.open[event.decision_seq]
         action, x, predicted = waiting[:3]
-        if event.kind == events.PART:
+        if event.kind == events.PARTIAL:
             self.open[event.decision_seq] = waiting._replace(
                 parts=waiting.parts + value, added=waiting.added + 1
             )
@@ -340,7 +348,7 @@ class Model:
         del self.open[event.decision_seq]
         return value
 
-    def _learn(self, waiting: Waiting, played: int | None, value: float) -> None:
+    def _learn(self, waiting: PendingDecision, played: int | None, value: float) -> None:
         action, x, predicted = waiting[:3]
         if predicted is None:
             return
@@ -351,7 +359,7 @@ class Model:
         self.learner.cancel(action, x, predicted)
         self.learner.finish(played, x, value, self.learner.begin(played, x))
 
-    def _changed(self, event: Change) -> None:
+    def _changed(self, event: ChangeEvent) -> None:
         body = event.read()
         if event.kind == events.OPTIONS:
             self.options = msgspec.convert(body, Options)
@@ -360,10 +368,10 @@ class Model:
             self.mode = body["mode"]
         elif event.kind == events.ACTION:
             self.learner.add_action(body["label"], body["features"])
-            self.know_actions()
+            self.sync_actions()
         elif event.kind == events.RETIRE:
             self.learner.retire(body["label"])
-            self.know_actions()
+            self.sync_actions()
         if event.kind != events.ERASE:  # which changes no setting
             self.config_seq = event.seq
 
@@ -372,4 +380,4 @@ class Model:
         try:
             as_reward(value, self.learner.reward_range)
         except DecisionError as error:
-            raise unfit(str(error), "value", "reward") from None
+            raise unprocessable(str(error), "value", "reward") from None

@@ -10,8 +10,8 @@ import numpy as np
 from sparing.errors import FileError
 from sparing.service import events, states
 from sparing.service.errors import not_found
-from sparing.service.events import Change, Event
-from sparing.service.model import Model
+from sparing.service.events import ChangeEvent, Event
+from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
 
@@ -23,10 +23,10 @@ class Experiment:
     name: str
     config: dict[str, Any]
     floor: int
-    model: Model
+    model: ExperimentState
 
 
-class Book:
+class ExperimentRegistry:
     """All experiments; every event up to `seq` is in their states."""
 
     def __init__(self, store: Store) -> None:
@@ -44,7 +44,7 @@ class Book:
             raise not_found(f"there is no experiment {name!r}; the known ones: {known}", "unknown_experiment")
         return self._names[name]
 
-    def numbered(self, number: int) -> Experiment:
+    def by_id(self, number: int) -> Experiment:
         """An experiment by its number."""
         return self._known[number]
 
@@ -72,15 +72,15 @@ class Book:
                     self.apply(known, event)
         self.seq = upto
 
-    async def at(self, number: int, upto: int) -> Experiment:
-        """An experiment as it was after an event, read from the disk; the book itself stays as it is."""
+    async def state_at(self, number: int, upto: int) -> Experiment:
+        """An experiment as it was after an event, read from the disk; the registry itself stays as it is."""
         for known, name, config, floor in await self.store.experiments():
             if known == number:
                 return await self._read(number, name, config, floor, upto)
         raise FileError(f"the store has no experiment number {number}")
 
     async def reread(self, numbers: set[int]) -> None:
-        """Read experiments anew from the disk, up to where the book is: what was not committed is forgotten."""
+        """Read experiments anew from the disk, up to where the registry is: what was not committed is forgotten."""
         if not numbers:
             return
         anew = []
@@ -94,7 +94,7 @@ class Book:
 
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
         """Take an event in, of a decision with its context (d,) where that is at hand."""
-        if type(event) is Change and event.kind == events.BASE:
+        if type(event) is ChangeEvent and event.kind == events.BASE:
             experiment.model = self.base(experiment.number, event)
         experiment.model.apply(event, x)
 
@@ -114,7 +114,7 @@ class Book:
                 self.apply(experiment, event)
         return experiment
 
-    async def start(self, number: int, upto: int) -> tuple[Model, int]:
+    async def start(self, number: int, upto: int) -> tuple[ExperimentState, int]:
         """The newest state at or before an event that is whole, and the number of its last event."""
         bases = [base for base in await self.bases(number) if base.seq <= upto]
         for snapshot in await self.store.snapshots(number):
@@ -129,16 +129,16 @@ class Book:
         model.apply(bases[-1])
         return model, bases[-1].seq
 
-    async def bases(self, number: int) -> list[Change]:
+    async def bases(self, number: int) -> list[ChangeEvent]:
         """The events that begin anew from a state on disk."""
         found = await self.store.driver.read(
             "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
             number,
             events.BASE,
         )
-        return [Change(*row) for row in found]
+        return [ChangeEvent(*row) for row in found]
 
-    def base(self, number: int, event: Change) -> Model:
+    def base(self, number: int, event: ChangeEvent) -> ExperimentState:
         """The state that an event begins anew from."""
         said = event.read()
         path = self.store.folder / said["path"]
@@ -149,7 +149,7 @@ class Book:
         return states.load(path, number, self.store.salt)
 
 
-def keep(folder: Path, model: Model) -> dict[str, str]:
+def save_base(folder: Path, model: ExperimentState) -> dict[str, str]:
     """Write a state that an experiment begins from; the body of its event."""
     place = folder / "bases"
     place.mkdir(exist_ok=True)

@@ -21,23 +21,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
 from sparing.service import erasure, events, experiments, snapshotting
-from sparing.service.errors import ServiceError, misfit, unavailable
+from sparing.service.errors import ServiceError, unavailable, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options
-from sparing.service.registry import Book
-from sparing.service.store import at
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
 from sparing.service.store.driver import StoreError
-from sparing.service.transactions import Sweep
+from sparing.service.transactions import ExpirePending
 from sparing.service.writer import Writer
 from sparing.settings import among
 
-TICK = 0.25
+POLL_SECONDS = 0.25
 """Seconds between two looks at what is due."""
 
-YOUNG = 20_000
+GC_THRESHOLD = 20_000
 """New objects after which the collector looks for those that nobody needs: a request makes few that hold one another."""
 
-CARE = 10.0
+MAINTENANCE_SECONDS = 10.0
 """Seconds between two looks at what may need a snapshot or an erasure."""
 
 HEARTBEAT = 5
@@ -53,7 +53,7 @@ BACKLOG = 2048
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """Where and how a worker serves."""
 
     folder: Path
@@ -69,10 +69,10 @@ class Application(Starlette):
 
     def build_middleware_stack(self) -> ASGIApp:
         """None: two layers around each request would only pass it on."""
-        from sparing.service.http.decisions import often
+        from sparing.service.http.decisions import fast_path
 
         async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-            endpoint = often(scope) if scope["type"] == "http" else None
+            endpoint = fast_path(scope) if scope["type"] == "http" else None
             await (endpoint or self.router)(scope, receive, send)
 
         return routed
@@ -81,12 +81,12 @@ class Application(Starlette):
 class Service:
     """A worker's parts. `alarms` are things that an operator must look at."""
 
-    def __init__(self, settings: Settings, *, clock: Callable[[], int] = events.now) -> None:
+    def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] = events.now) -> None:
         self.settings, self.clock = settings, clock
-        self.store = at(settings.folder, settings.address, durability=settings.durability)
-        self.book = Book(self.store)
+        self.store = open_store(settings.folder, settings.address, durability=settings.durability)
+        self.registry = ExperimentRegistry(self.store)
         self.guard = Guard(self.store, settings.host, own=settings.key, names=settings.names)
-        self.writer = Writer(self.store, self.book, clock=clock)
+        self.writer = Writer(self.store, self.registry, clock=clock)
         self.worker = f"{socket.gethostname()}-{os.getpid()}"
         self.started = events.now()
         self.alarms: dict[str, str] = {}
@@ -116,19 +116,19 @@ class Service:
     async def start(self) -> None:
         """Read the store, compile, and serve."""
         await self.open()
-        for experiment in self.book:
+        for experiment in self.registry:
             await asyncio.to_thread(experiment.model.learner.warm_up)
-            await snapshotting.tidy(self.writer, experiment)
+            await snapshotting.delete_old_snapshots(self.writer, experiment)
             await experiments.rebase(self.writer, experiment)
         self.writer.start()
         self._tasks = [
-            asyncio.create_task(self._again(TICK, self._due)),
-            asyncio.create_task(self._again(1.0, self._look_around)),
-            asyncio.create_task(self._again(CARE, self._take_care)),
+            asyncio.create_task(self._repeat(POLL_SECONDS, self._expire)),
+            asyncio.create_task(self._repeat(1.0, self._poll)),
+            asyncio.create_task(self._repeat(MAINTENANCE_SECONDS, self._maintain)),
         ]
         gc.collect()
         gc.freeze()  # what is there now stays: to look it through again and again would only take time
-        gc.set_threshold(YOUNG)
+        gc.set_threshold(GC_THRESHOLD)
         self.ready = True
 
     async def stop(self) -> None:
@@ -139,13 +139,13 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.writer.stop()
         if was_ready and not self.shared:
-            for experiment in self.book:
+            for experiment in self.registry:
                 with contextlib.suppress(SparingError):  # the events are there: a start then takes longer
                     await snapshotting.snapshot_here(self.writer, experiment)
-                    await snapshotting.tidy(self.writer, experiment)
+                    await snapshotting.delete_old_snapshots(self.writer, experiment)
         await self.store.close()
 
-    async def _again(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
         """Do something again and again; what fails is tried again."""
         while True:
             await asyncio.sleep(seconds)
@@ -156,24 +156,25 @@ class Service:
             except Exception:
                 traceback.print_exc(file=sys.stderr)
 
-    async def _due(self) -> None:
+    async def _expire(self) -> None:
         """Take in what others wrote; close decisions whose window has passed."""
         if self.shared:
             await self.writer.catch_up()
         now = self.clock()
-        for experiment in list(self.book):
-            if experiment.model.overdue(now):
-                await self.writer.submit(Sweep(experiment.name))
+        for experiment in list(self.registry):
+            if experiment.model.has_expired(now):
+                await self.writer.submit(ExpirePending(experiment.name))
 
-    async def _look_around(self) -> None:
+    async def _poll(self) -> None:
         """Take note of new keys; where others serve too, say what this worker has applied."""
         await self.guard.refresh()
         self._looks += 1
         if self.shared and self._looks % HEARTBEAT == 1:
             rows = [
-                (self.worker, one.number, one.model.seq, one.model.digest, self.clock()) for one in self.book
+                (self.worker, one.number, one.model.seq, one.model.digest, self.clock())
+                for one in self.registry
             ]
-            await self.store.alone(
+            await self.store.exclusive(
                 (
                     "insert into workers values ($1, $2, $3, $4, $5) on conflict (worker, experiment) do update set "
                     "seq = excluded.seq, digest = excluded.digest, ts = excluded.ts",
@@ -181,12 +182,12 @@ class Service:
                 )
             )
 
-    async def _take_care(self) -> None:
+    async def _maintain(self) -> None:
         """Make snapshots where much happened since the last; erase contexts that were kept for long enough."""
-        for experiment in list(self.book):
+        for experiment in list(self.registry):
             await erasure.expire_contexts(self.writer, experiment, self.clock())
             known = await self.store.snapshots(experiment.number)
-            newest = known[0].seq if known else (await self.book.bases(experiment.number))[-1].seq
+            newest = known[0].seq if known else (await self.registry.bases(experiment.number))[-1].seq
             if experiment.model.seq - newest < SNAPSHOT_EVERY:
                 continue
             try:
@@ -222,7 +223,7 @@ class Service:
             os._exit(1)
 
 
-def settings(
+def server_settings(
     folder: Path,
     *,
     address: str | None,
@@ -231,7 +232,7 @@ def settings(
     names: tuple[str, ...],
     durability: str,
     workers: int,
-) -> Settings:
+) -> ServerSettings:
     """Settings of a service, checked."""
     among("durability", durability, ("power", "process"))
     if address is not None and not address.startswith(("postgresql://", "postgres://")):
@@ -250,30 +251,30 @@ def settings(
             raise SettingError(
                 f"{key_file} holds a key of {len(key)} characters; use 20 or more, such as `sparing keys add` makes"
             )
-    return Settings(folder, address, host, key, names, durability)
+    return ServerSettings(folder, address, host, key, names, durability)
 
 
-async def _opened(known: Settings) -> Service:
+async def _opened(known: ServerSettings) -> Service:
     service = Service(known)
     await service.open()
     return service
 
 
-def list_experiments(known: Settings) -> tuple[list[str], bool]:
+def list_experiments(known: ServerSettings) -> tuple[list[str], bool]:
     """The names of a store's experiments, and whether a key is needed; refuses what could not be served."""
 
     async def look() -> tuple[list[str], bool]:
         service = await _opened(known)
         try:
-            return [one.name for one in service.book], service.guard.locked
+            return [one.name for one in service.registry], service.guard.locked
         finally:
             await service.store.close()
 
     return asyncio.run(look())
 
 
-def make(
-    known: Settings,
+def make_experiment(
+    known: ServerSettings,
     name: str,
     log: Log,
     learner: str,
@@ -308,13 +309,13 @@ def _options(rules: Mapping[str, Any]) -> Options:
     try:
         return msgspec.convert(dict(rules), Options, strict=False)
     except msgspec.ValidationError as error:
-        detail, field = misfit(error, Options)
+        detail, field = validation_detail(error, Options)
         name = field or ""
         raise SettingError(f"--rule {name}={rules.get(name)}: {detail.replace(' or null', '')}") from None
 
 
 def run(
-    known: Settings, bound: socket.socket, workers: int, *, locked: bool, say: Callable[[str], None]
+    known: ServerSettings, bound: socket.socket, workers: int, *, locked: bool, say: Callable[[str], None]
 ) -> None:
     """Serve until stopped; `locked`: a key is needed."""
     shown = f"[{known.host}]" if ":" in known.host else known.host
@@ -362,4 +363,6 @@ def bound_to(host: str, port: int) -> socket.socket:
 def worker() -> Starlette:
     """The web application of one worker, by the settings in its environment."""
     told = json.loads(os.environ[ENVIRONMENT])
-    return Service(Settings(**{**told, "folder": Path(told["folder"]), "names": tuple(told["names"])})).app()
+    return Service(
+        ServerSettings(**{**told, "folder": Path(told["folder"]), "names": tuple(told["names"])})
+    ).app()

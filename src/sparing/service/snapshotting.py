@@ -17,11 +17,11 @@ import msgspec
 from sparing import archive
 from sparing.errors import FileError, SparingError
 from sparing.service import events, states, store
-from sparing.service.model import Model
-from sparing.service.registry import Book, Experiment
+from sparing.service.model import ExperimentState
+from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store.driver import StoreError
-from sparing.service.store.store import Snapshot, Store
-from sparing.service.transactions import Ledger
+from sparing.service.store.store import Store, StoredSnapshot
+from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
 ADDRESS = "SPARING_STORE"
@@ -40,7 +40,7 @@ class MismatchError(SparingError):
     """A replay of what is on the disk gives another state than this process has: one of the two is wrong."""
 
 
-class Said(msgspec.Struct):
+class ChildReport(msgspec.Struct):
     """What the child says of the file it wrote."""
 
     seq: int
@@ -55,29 +55,31 @@ def path_of(number: int, seq: int) -> Path:
     return Path(FOLDER) / f"{number}-{seq}{ENDING}"
 
 
-def write(folder: Path, model: Model) -> Said:
+def write(folder: Path, model: ExperimentState) -> ChildReport:
     """Write a state as a snapshot file, which counts once the store knows of it."""
     path = path_of(model.experiment, model.seq)
     archive.folder(folder / FOLDER)
     sha256 = states.save(model, folder / path)
-    return Said(model.seq, model.digest.hex(), sha256.hex(), str(path), states.engine())
+    return ChildReport(model.seq, model.digest.hex(), sha256.hex(), str(path), states.engine())
 
 
 # Within this process.
 
 
-async def snapshot_here(writer: Writer, experiment: Experiment) -> Snapshot:
+async def snapshot_here(writer: Writer, experiment: Experiment) -> StoredSnapshot:
     """Write a snapshot of the state as it is, and let it count; the one that is there already, if nothing happened since."""
 
-    async def operation(ledger: Ledger) -> Snapshot:
-        return await snapshot_within(writer.store, ledger, writer.book.numbered(experiment.number))
+    async def operation(transaction: TransactionHandler) -> StoredSnapshot:
+        return await snapshot_within(writer.store, transaction, writer.registry.by_id(experiment.number))
 
-    found = await writer.alone(operation)
-    await tidy(writer, experiment)
+    found = await writer.exclusive(operation)
+    await delete_old_snapshots(writer, experiment)
     return found
 
 
-async def snapshot_within(store: Store, ledger: Ledger, experiment: Experiment) -> Snapshot:
+async def snapshot_within(
+    store: Store, transaction: TransactionHandler, experiment: Experiment
+) -> StoredSnapshot:
     """As part of a group, write a snapshot of the state up to here. The group holds the state still."""
     model = experiment.model
     for known in await _rows(store, experiment.number):
@@ -85,11 +87,11 @@ async def snapshot_within(store: Store, ledger: Ledger, experiment: Experiment) 
         if known.seq == model.seq and path.exists() and states.file_hash(path) == known.sha256:
             return known
     said = await asyncio.to_thread(write, store.folder, model)
-    return await _insert(store, experiment.number, said, ledger.ts)
+    return await _insert(store, experiment.number, said, transaction.ts)
 
 
-async def _insert(store: Store, number: int, said: Said, ts: int) -> Snapshot:
-    found = Snapshot(
+async def _insert(store: Store, number: int, said: ChildReport, ts: int) -> StoredSnapshot:
+    found = StoredSnapshot(
         said.seq, ts, said.engine, bytes.fromhex(said.digest), bytes.fromhex(said.sha256), said.path
     )
     await store.driver.many(
@@ -99,13 +101,13 @@ async def _insert(store: Store, number: int, said: Said, ts: int) -> Snapshot:
     return found
 
 
-async def _rows(store: Store, number: int) -> list[Snapshot]:
+async def _rows(store: Store, number: int) -> list[StoredSnapshot]:
     """As the writer, an experiment's snapshots, the newest first."""
     found = await store.driver.rows(
         "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
         number,
     )
-    return [Snapshot(*row) for row in found]
+    return [StoredSnapshot(*row) for row in found]
 
 
 # By a child.
@@ -113,13 +115,13 @@ async def _rows(store: Store, number: int) -> list[Snapshot]:
 
 async def snapshot_by_child(
     writer: Writer, experiment: Experiment, *, patience: float = PATIENCE
-) -> Snapshot | None:
+) -> StoredSnapshot | None:
     """Let a child process write a snapshot of the state as it is now, while this one goes on.
 
     None if it no longer counts when it is done: contexts were erased, or the experiment began again, meanwhile. Raises
     MismatchError where the child's state is another than this process's own, and FileError where the child failed.
     """
-    model = writer.book.numbered(experiment.number).model
+    model = writer.registry.by_id(experiment.number).model
     seq, digest = model.seq, model.digest.hex()
     said = await _child(writer.store, experiment.number, seq, patience)
     if (said.seq, said.digest) != (seq, digest):
@@ -129,23 +131,23 @@ async def snapshot_by_child(
             f"{digest}. Stop it and start it again: it will begin from what is on the disk"
         )
 
-    async def operation(ledger: Ledger) -> Snapshot | None:
-        floor = writer.book.numbered(experiment.number).floor
+    async def operation(transaction: TransactionHandler) -> StoredSnapshot | None:
+        floor = writer.registry.by_id(experiment.number).floor
         path = writer.store.folder / said.path
-        bases = await writer.book.bases(experiment.number)
+        bases = await writer.registry.bases(experiment.number)
         if seq < floor or seq < bases[-1].seq or not path.exists():
             return None
         if states.file_hash(path).hex() != said.sha256:
             raise FileError(f"{path} was changed or damaged after it was written")
-        return await _insert(writer.store, experiment.number, said, ledger.ts)
+        return await _insert(writer.store, experiment.number, said, transaction.ts)
 
     try:
-        return await writer.alone(operation)
+        return await writer.exclusive(operation)
     finally:
-        await tidy(writer, experiment)
+        await delete_old_snapshots(writer, experiment)
 
 
-async def _child(store: Store, number: int, seq: int, patience: float) -> Said:
+async def _child(store: Store, number: int, seq: int, patience: float) -> ChildReport:
     """Run the child to its end; what it says."""
     words = ("--experiment", str(number), "--seq", str(seq))
     address = {} if store.address is None else {ADDRESS: store.address}
@@ -174,15 +176,15 @@ async def _child(store: Store, number: int, seq: int, patience: float) -> Said:
         raise FileError(
             f"the snapshot of experiment number {number} at event {seq} was not written: {last[0]}"
         )
-    return msgspec.json.decode(said, type=Said)
+    return msgspec.json.decode(said, type=ChildReport)
 
 
-async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> Model:
+async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> ExperimentState:
     """The state after an event, from the newest one on the disk and the events since; the store is only read."""
-    kept = store.at(folder, address)
+    kept = store.open_store(folder, address)
     await kept.look()
     try:
-        model = (await Book(kept).at(number, seq)).model
+        model = (await ExperimentRegistry(kept).state_at(number, seq)).model
     finally:
         await kept.close()
     if model.seq != seq:
@@ -210,23 +212,23 @@ def main(words: list[str] | None = None) -> None:
 # What is no longer needed.
 
 
-async def tidy(writer: Writer, experiment: Experiment) -> None:
+async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
     """Remove the states that no start needs any more: all snapshots but the newest and that at the replay's floor, what lies below it, and what
     a process that was killed left behind. Also for a start-up: an erasure may have been cut short.
     """
     number, kept = experiment.number, writer.store
 
-    async def forget(ledger: Ledger) -> None:
-        floor, known = writer.book.numbered(number).floor, await _rows(kept, number)
+    async def forget(transaction: TransactionHandler) -> None:
+        floor, known = writer.registry.by_id(number).floor, await _rows(kept, number)
         staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification begins at the floor
         gone = [(number, one.seq) for one in known if one.seq < floor or one.seq not in staying]
         await kept.driver.many("delete from snapshots where experiment = $1 and seq = $2", gone)
 
-    async def remove(ledger: Ledger) -> None:
+    async def remove(transaction: TransactionHandler) -> None:
         await asyncio.to_thread(_remove, kept.folder, number, await _wanted(kept))
 
-    await writer.alone(forget)
-    await writer.alone(remove)  # only once nothing on the disk refers to them
+    await writer.exclusive(forget)
+    await writer.exclusive(remove)  # only once nothing on the disk refers to them
 
 
 async def _wanted(kept: Store) -> set[Path]:

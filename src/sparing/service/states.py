@@ -13,7 +13,7 @@ from sparing import archive
 from sparing.online.learner import Learner
 from sparing.online.saving import parts, under, whole
 from sparing.service.messages import Options
-from sparing.service.model import Model, Waiting
+from sparing.service.model import ExperimentState, PendingDecision
 
 KIND, VERSION = "sparing service state", 1
 NUMBERS = ("seq", "mode", "config_seq", "rounds", "calls", "period", "period_calls")
@@ -32,7 +32,7 @@ def engine() -> str:
     return hashlib.sha256(f"{text} {numba.__version__} {np.__version__}".encode()).hexdigest()[:16]
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> bytes:
+def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
     """Write a state; what identifies the file, its SHA-256."""
     header, arrays = parts(model.learner)
     waiting = list(model.open.items())
@@ -67,24 +67,24 @@ def file_hash(path: str | os.PathLike[str]) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
-def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> Model:
+def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> ExperimentState:
     """Read a state; it goes on bit for bit."""
     with archive.understanding(path, "state"):
         header, arrays = archive.read(path, KIND, VERSION)
         learner = whole(path, header["learner"], under(arrays, LEARNER))
-        model = Model(experiment, learner, msgspec.convert(header["options"], Options), salt)
+        model = ExperimentState(experiment, learner, msgspec.convert(header["options"], Options), salt)
         for name in NUMBERS:
             setattr(model, name, header[name])
         model.digest = bytes.fromhex(header["digest"])
         model.played = arrays["played"]
         for seq, waiting in _waiting(under(arrays, "open/"), learner):
-            model.wait(seq, waiting)
+            model.add_pending(seq, waiting)
         if learner.weighs:
             learner.set_time(rounds=model.rounds, calls=model.calls)
         return model
 
 
-def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, Waiting]]:
+def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, PendingDecision]]:
     """Decisions that are not closed, by their numbers."""
     names = ("seq", "action", "predicted", "expires", "asked", "parts", "added")
     columns: list[Any] = [arrays[name].tolist() for name in names]
@@ -94,5 +94,5 @@ def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int,
             raise ValueError(f"an open decision on action {action} in a context of shape {x.shape}")
         known = None if np.isnan(predicted) else predicted
         end = None if expires == NEVER else expires
-        found.append((seq, Waiting(action, x.copy(), known, end, asked, *counted)))
+        found.append((seq, PendingDecision(action, x.copy(), known, end, asked, *counted)))
     return found

@@ -8,12 +8,12 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.log.labels import brief
 from sparing.service import events
-from sparing.service.errors import ServiceError, conflict, not_found, unfit
-from sparing.service.events import Change, Decided, Event, Outcome
+from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
-from sparing.service.model import Asked, Model
-from sparing.service.registry import Book, Experiment
-from sparing.service.store import Found, Rows
+from sparing.service.model import DecisionRequest, ExperimentState
+from sparing.service.registry import Experiment, ExperimentRegistry
+from sparing.service.store import StoredDecision, WriteBatch
 
 
 class Decide(NamedTuple):
@@ -43,13 +43,13 @@ class Activate(NamedTuple):
     named: str
 
 
-class Sweep(NamedTuple):
+class ExpirePending(NamedTuple):
     """Close the decisions whose window has passed."""
 
     experiment: str
 
 
-class Alter(NamedTuple):
+class ChangeSettings(NamedTuple):
     """A change of the experiment, unless it changed since `since`."""
 
     experiment: str
@@ -59,35 +59,35 @@ class Alter(NamedTuple):
     since: int | None = None
 
 
-Work = Decide | Reward | Activate | Sweep | Alter
+Request = Decide | Reward | Activate | ExpirePending | ChangeSettings
 
 
-class Ledger:
+class TransactionHandler:
     """One group: the book's states go along as events are appended; `rows` is what must be written for them."""
 
-    def __init__(self, book: Book, rows: Rows, ts: int) -> None:
-        self.book, self.rows, self.ts = book, rows, max(ts, rows.last_ts)
+    def __init__(self, registry: ExperimentRegistry, rows: WriteBatch, ts: int) -> None:
+        self.registry, self.rows, self.ts = registry, rows, max(ts, rows.last_ts)
         self.touched: set[int] = set()
-        self._ids: dict[bytes, Found] = {}
-        self._requests: dict[tuple[int, str], Found] = {}
-        self._seqs: dict[int, Found] = {}
+        self._ids: dict[bytes, StoredDecision] = {}
+        self._requests: dict[tuple[int, str], StoredDecision] = {}
+        self._seqs: dict[int, StoredDecision] = {}
 
-    def know(self, found: list[Found]) -> None:
+    def load(self, found: list[StoredDecision]) -> None:
         """Take note of stored decisions."""
         for one in found:
             self._ids[one.decision.decision_id] = self._seqs[one.decision.seq] = one
             if one.decision.request_id is not None:
                 self._requests[one.decision.experiment, one.decision.request_id] = one
 
-    def append(self, experiment: Experiment, event: Event, x: Any = None) -> None:
+    def record(self, experiment: Experiment, event: Event, x: Any = None) -> None:
         """Give an event its number and take it in; what the learner refuses is not appended."""
         event.seq, event.ts = self.rows.last_seq + 1, self.ts
         self.touched.add(experiment.number)
-        self.book.apply(experiment, event, x)
+        self.registry.apply(experiment, event, x)
         self.rows.events.append(event)
         self.rows.last_seq, self.rows.last_ts = event.seq, self.ts
 
-    def perform(self, work: Work) -> Any:
+    def run(self, work: Request) -> Any:
         """The answer to a request, or the problem it has."""
         if isinstance(work, Decide):
             return self.decide(work)
@@ -95,13 +95,13 @@ class Ledger:
             return self.reward(work)
         if isinstance(work, Activate):
             return self.activate(work)
-        if isinstance(work, Sweep):
+        if isinstance(work, ExpirePending):
             return self.sweep(work)
         return self.alter(work)
 
     def decide(self, work: Decide) -> DecideAnswer:
         """A decision, or the stored one of the same request."""
-        experiment, asked = self.book.get(work.experiment), work.asked
+        experiment, asked = self.registry.get(work.experiment), work.asked
         model = experiment.model
         if asked.request_id is not None:
             stored = self._requests.get((experiment.number, asked.request_id))
@@ -117,11 +117,11 @@ class Ledger:
         x = _context(model, given)
         try:
             decided = model.decide(
-                Asked(
+                DecisionRequest(
                     work.decision_id,
                     self.ts,
                     x,
-                    events.packed(given),
+                    events.pack_context(given),
                     model.mask(asked.eligible),
                     asked.context_id,
                     work.subject,
@@ -130,18 +130,18 @@ class Ledger:
                     work.active,
                 )
             )
-            self.append(experiment, decided, x)
+            self.record(experiment, decided, x)
         except ServiceError:
             raise
         except SparingError as error:
-            raise unfit(str(error), "context") from None
+            raise unprocessable(str(error), "context") from None
         self.rows.count(decided, decided=1)
-        self.know([Found(decided, None)])
+        self.load([StoredDecision(decided, None)])
         return answer(model, decided)
 
     def reward(self, work: Reward) -> RewardAnswer:
         """The reward of a decision: the first one counts."""
-        experiment = self.book.get(work.experiment)
+        experiment = self.registry.get(work.experiment)
         decision, closed = self._find(experiment, work.named)
         model = experiment.model
         model.check_reward(work.value)
@@ -152,37 +152,37 @@ class Ledger:
             raise _expired(decision.expires)
         waiting = model.open.get(decision.seq)
         if waiting is not None and waiting.added and model.options.aggregate == "first":
-            first = Outcome(
+            first = OutcomeEvent(
                 decision.seq, experiment.number, 0, decision.seq, events.REWARD, waiting.parts, played
             )
             return _again(first, work.value, played)
         if waiting is None:
             kind = self._unasked(experiment)
         elif waiting.predicted is None or model.options.aggregate == "sum":
-            kind = events.PART
+            kind = events.PARTIAL
             model.check_reward(waiting.parts + work.value)
         else:
             kind = events.REWARD
         outcome = _outcome(decision, kind, work.value, played)
         self._close(experiment, decision, outcome)
-        if kind == events.PART:
+        if kind == events.PARTIAL:
             return RewardAnswer("part", outcome.seq)
         return RewardAnswer("taken" if kind == events.REWARD else "unasked", outcome.seq)
 
-    def _close(self, experiment: Experiment, decision: Decided, outcome: Outcome) -> None:
+    def _close(self, experiment: Experiment, decision: DecisionEvent, outcome: OutcomeEvent) -> None:
         """Append what became of a decision, and count its reward."""
         try:
-            self.append(experiment, outcome)
+            self.record(experiment, outcome)
         except SparingError as error:
-            raise unfit(str(error), "value") from None
+            raise unprocessable(str(error), "value") from None
         if outcome.kind in events.CLOSING:
-            self.know([Found(decision, outcome)])
+            self.load([StoredDecision(decision, outcome)])
         if outcome.kind in events.REWARDED:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
 
     def activate(self, work: Activate) -> None:
         """A deferred decision counts from now on, with the rewards it has had; twice is as good as once, too late changes nothing."""
-        experiment = self.book.get(work.experiment)
+        experiment = self.registry.get(work.experiment)
         decision, closed = self._find(experiment, work.named)
         waiting = experiment.model.open.get(decision.seq)
         late = decision.expires is not None and self.ts > decision.expires
@@ -195,13 +195,13 @@ class Ledger:
 
     @staticmethod
     def _unasked(experiment: Experiment) -> str:
-        return events.LEARNT if experiment.model.options.learn_unasked else events.UNASKED
+        return events.IMPORTED if experiment.model.options.learn_unasked else events.UNSOLICITED
 
-    def sweep(self, work: Sweep) -> int:
+    def sweep(self, work: ExpirePending) -> int:
         """Close every decision whose window has passed; how many."""
-        experiment = self.book.get(work.experiment)
+        experiment = self.registry.get(work.experiment)
         model, options = experiment.model, experiment.model.options
-        due = [seq for seq in model.due(self.ts) if seq in self._seqs]
+        due = [seq for seq in model.expired_pending(self.ts) if seq in self._seqs]
         for seq in due:
             waiting = model.open[seq]
             decision = self._seqs[seq].decision
@@ -218,9 +218,9 @@ class Ledger:
                 self._close(experiment, decision, _outcome(decision, events.EXPIRED))
         return len(due)
 
-    def alter(self, work: Alter) -> Change:
+    def alter(self, work: ChangeSettings) -> ChangeEvent:
         """Change an experiment."""
-        experiment = self.book.get(work.experiment)
+        experiment = self.registry.get(work.experiment)
         if work.since is not None and work.since != experiment.model.config_seq:
             raise ServiceError(
                 412,
@@ -228,14 +228,14 @@ class Ledger:
                 f"the experiment changed since; its ETag is now {experiment.model.config_seq}",
                 "If-Match",
             )
-        change = Change(0, experiment.number, 0, work.kind, msgspec.json.encode(work.body), work.who)
+        change = ChangeEvent(0, experiment.number, 0, work.kind, msgspec.json.encode(work.body), work.who)
         try:
-            self.append(experiment, change)
+            self.record(experiment, change)
         except SparingError as error:
-            raise unfit(str(error)) from None
+            raise unprocessable(str(error)) from None
         return change
 
-    def _find(self, experiment: Experiment, named: str) -> Found:
+    def _find(self, experiment: Experiment, named: str) -> StoredDecision:
         identity = events.id_bytes(named)
         found = self._ids.get(identity) if identity is not None else None
         found = found or self._requests.get((experiment.number, named))
@@ -243,11 +243,11 @@ class Ledger:
             raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
         return found
 
-    def _played(self, model: Model, decision: Decided, label: Label | None) -> int | None:
+    def _played(self, model: ExperimentState, decision: DecisionEvent, label: Label | None) -> int | None:
         """The action that was played, where it is another than the decided one."""
         number = decision.action if label is None else model.number(label)
         if number is None:
-            raise unfit(f"action {brief(label)} is unknown", "action", "unknown_action")
+            raise unprocessable(f"action {brief(label)} is unknown", "action", "unknown_action")
         if number == decision.action:
             return None
         if not model.options.allow_mismatch:
@@ -261,26 +261,28 @@ class Ledger:
         return number
 
 
-def _context(model: Model, context: Any) -> Any:
+def _context(model: ExperimentState, context: Any) -> Any:
     try:
         return model.learner.context(context)
     except SparingError as error:
-        raise unfit(str(error), "context") from None
+        raise unprocessable(str(error), "context") from None
 
 
-def _outcome(decision: Decided, kind: str, value: float | None = None, played: int | None = None) -> Outcome:
+def _outcome(
+    decision: DecisionEvent, kind: str, value: float | None = None, played: int | None = None
+) -> OutcomeEvent:
     """What became of a decision; one that is learnt though nobody asked brings its action and context."""
-    outcome = Outcome(0, decision.experiment, 0, decision.seq, kind, value, played)
-    if kind == events.LEARNT:
+    outcome = OutcomeEvent(0, decision.experiment, 0, decision.seq, kind, value, played)
+    if kind == events.IMPORTED:
         if decision.context is None:
             raise conflict("erased", "the decision's context was erased; nothing can be learnt from it")
         outcome.action, outcome.context = decision.action, decision.context
     return outcome
 
 
-def _again(closed: Outcome, value: float, played: int | None) -> RewardAnswer:
+def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnswer:
     """A reward for a decision that is closed."""
-    if closed.kind in (events.REWARD, events.UNASKED, events.LEARNT):
+    if closed.kind in (events.REWARD, events.UNSOLICITED, events.IMPORTED):
         if closed.value == value and closed.played == played:
             return RewardAnswer("duplicate", closed.seq)
         raise conflict(
@@ -293,7 +295,7 @@ def _expired(ts: int) -> ServiceError:
     return conflict("expired", f"the reward was due by {events.time_text(ts)}; it came too late")
 
 
-def answer(model: Model, decided: Decided) -> DecideAnswer:
+def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:
     """A decision as it is answered."""
     return DecideAnswer(
         events.id_text(decided.decision_id),

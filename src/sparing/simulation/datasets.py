@@ -44,7 +44,7 @@ _CODE = re.compile(r"[{}\[\];=<>]|\bdef |\bpython\b", re.IGNORECASE)
 _CHOICES = re.compile(r"\([A-E]\)")
 
 Say = Callable[[str], None]
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 _PIP += ["--timeout=15", "--no-deps", "--only-binary=:all:"]
@@ -336,7 +336,7 @@ def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routi
         return read_routing(archive, PARETO.source)
 
 
-def _first(routes: Sequence[Callable[[Path], Found]], directory: Path, say: Say | None) -> Found | list[str]:
+def _first(routes: Sequence[Callable[[Path], T]], directory: Path, say: Say | None) -> T | list[str]:
     """What the first open route brings, else what closed each of them."""
     failures: list[str] = []
     for route in routes:

@@ -19,7 +19,7 @@ from sparing.service.http.endpoint import ENDPOINTS, Call, Reply, endpoint, open
 from sparing.service.messages import SessionRequest
 from sparing.service.registry import Experiment
 from sparing.service.server import Service
-from sparing.service.store.store import Total
+from sparing.service.store.store import HourlyTotal
 
 KIND = CONTENT_TYPE_LATEST.encode()
 
@@ -27,10 +27,12 @@ DECLARED = (decisions, experiments, personalizer)
 """Where the other routes are."""
 
 
-class Numbers(Collector):
+class ServiceCollector(Collector):
     """What a worker knows, and the totals of the store."""
 
-    def __init__(self, service: Service, shown: list[Experiment], totals: dict[str, list[Total]]) -> None:
+    def __init__(
+        self, service: Service, shown: list[Experiment], totals: dict[str, list[HourlyTotal]]
+    ) -> None:
         self._service, self._shown, self._totals = service, shown, totals
 
     def collect(self) -> Iterator[Metric]:
@@ -68,7 +70,7 @@ def _add(
     rewards: CounterMetricFamily,
     earned: GaugeMetricFamily,
     name: str,
-    totals: list[Total],
+    totals: list[HourlyTotal],
 ) -> None:
     counted: dict[tuple[str, str, str], int] = {}
     arms: dict[str, tuple[int, float]] = {}
@@ -86,10 +88,10 @@ def _add(
 
 async def text(service: Service, only: str | None) -> bytes:
     """All metrics, or those of one experiment, as Prometheus reads them."""
-    shown = [one for one in service.book if only in (None, one.name)]
+    shown = [one for one in service.registry if only in (None, one.name)]
     totals = {one.name: await service.store.totals(one.number) for one in shown}
     registry = CollectorRegistry()
-    registry.register(Numbers(service, shown, totals))
+    registry.register(ServiceCollector(service, shown, totals))
     return generate_latest(registry)
 
 

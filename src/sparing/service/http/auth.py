@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sparing.errors import SettingError
 from sparing.service import events
 from sparing.service.errors import ServiceError
-from sparing.service.store.store import Key, Store
+from sparing.service.store.store import Store, StoredKey
 
 ROLES = ("read", "write", "admin")
 PREFIX = "sp_"
@@ -62,7 +62,7 @@ class Guard:
         self._own = hashed(own) if own is not None else None
         self._names = {name.lower() for name in (*names, host.strip("[]"), "localhost", "127.0.0.1", "::1")}
         self._any_name = not self.local and not names
-        self._keys: dict[bytes, Key] = {}
+        self._keys: dict[bytes, StoredKey] = {}
         self._had_keys = False
         self._secret = b""
 

@@ -13,10 +13,10 @@ from starlette.types import Scope
 
 from sparing.log.labels import brief
 from sparing.service import beside, erasure, events, exporting
-from sparing.service.errors import ServiceError, not_found, unfit
+from sparing.service.errors import ServiceError, not_found, unprocessable
 from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
 from sparing.service.messages import (
-    MOST,
+    MAX_BATCH,
     DecideAnswer,
     DecideBatch,
     DecideItem,
@@ -34,7 +34,7 @@ from sparing.service.messages import (
 )
 from sparing.service.registry import Experiment
 from sparing.service.server import Service
-from sparing.service.store import Found
+from sparing.service.store import StoredDecision
 from sparing.service.transactions import Decide, Reward
 
 
@@ -97,7 +97,7 @@ def _item(kind: Any, found: Any) -> Any:
     return kind(200, answer=found)
 
 
-def often(scope: Scope) -> Endpoint | None:
+def fast_path(scope: Scope) -> Endpoint | None:
     """The endpoint of a decision or of a reward, of which there are more than of all others; None for any other request."""
     if scope["method"] != "POST":
         return None
@@ -126,8 +126,8 @@ DECIDE, REWARD = (one for one in ENDPOINTS if one.handler in (decide, reward))
 )
 async def decisions(service: Service, call: Call) -> Records:
     """Stored decisions in their order, and what became of them."""
-    experiment = service.book.get(call.path["experiment"])
-    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MOST)
+    experiment = service.registry.get(call.path["experiment"])
+    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
     found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
     more = found[-1].decision.seq if len(found) == limit and found else None
     return Records([recorded(experiment, one) for one in found], more)
@@ -136,14 +136,14 @@ async def decisions(service: Service, call: Call) -> Records:
 def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
     said = call.query.get(name, str(default))
     if not DIGITS.fullmatch(said) or not least <= int(said) <= most:
-        raise unfit(f"{name}={brief(said)}; must be a whole number from {least} to {most}", name)
+        raise unprocessable(f"{name}={brief(said)}; must be a whole number from {least} to {most}", name)
     return int(said)
 
 
 @endpoint("GET", EXPERIMENT + "/decisions/{decision:any}", role="read")
 async def decision(service: Service, call: Call) -> Record:
     """One decision, by its decision_id or request_id."""
-    experiment, named = service.book.get(call.path["experiment"]), call.path["decision"]
+    experiment, named = service.registry.get(call.path["experiment"]), call.path["decision"]
     identity = events.id_bytes(named)
     found = []
     if identity is not None:
@@ -154,7 +154,7 @@ async def decision(service: Service, call: Call) -> Record:
     return recorded(experiment, found[0])
 
 
-def recorded(experiment: Experiment, found: Found) -> Record:
+def recorded(experiment: Experiment, found: StoredDecision) -> Record:
     """A stored decision as it is shown."""
     one, closed = found
     return Record(
@@ -187,9 +187,9 @@ def recorded(experiment: Experiment, found: Found) -> Record:
 async def export(service: Service, call: Call) -> Reply:
     """The decisions that have a reward and a context, as a log in any format, with both probabilities; where a format needs two files, a zip."""
     name, form = call.path["experiment"], call.query.get("format", "parquet")
-    service.book.get(name)
+    service.registry.get(name)
     if form not in beside.FORMS:
-        raise unfit(f"format={form!r}; must be one of {', '.join(beside.FORMS)}", "format")
+        raise unprocessable(f"format={form!r}; must be one of {', '.join(beside.FORMS)}", "format")
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="sparing-")
     try:
         path = await asyncio.to_thread(_exported, service, name, form, Path(folder))

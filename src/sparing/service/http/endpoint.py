@@ -20,16 +20,16 @@ from starlette.types import Receive, Scope, Send
 from sparing.errors import SparingError
 from sparing.log import labels
 from sparing.log.labels import RepeatedKeyError
-from sparing.service.errors import RETRY_AFTER, ServiceError, misfit, not_found
+from sparing.service.errors import RETRY_AFTER, ServiceError, not_found, validation_detail
 
 if TYPE_CHECKING:
     from sparing.service.http.auth import Caller
     from sparing.service.server import Service
 
-LARGEST = 16 * 2**20
+MAX_BODY = 16 * 2**20
 """Bytes of a request, at most, but for logs."""
 
-LARGEST_LOG = 512 * 2**20
+MAX_LOG_BODY = 512 * 2**20
 PIECE = 2**20
 """Bytes of a file that are sent at once."""
 LONGEST = 18
@@ -64,7 +64,7 @@ PROBLEMS = {
 TYPE = "application/problem+json"
 
 
-class Anything(Convertor[str]):
+class PathSegment(Convertor[str]):
     """The rest of a path, whatever it holds: `{name:any}`. The framework's own `path` stops at the end of a line."""
 
     regex = r"[\s\S]*"
@@ -78,7 +78,7 @@ class Anything(Convertor[str]):
         return value
 
 
-register_url_convertor("any", Anything())
+register_url_convertor("any", PathSegment())
 
 
 class Call(NamedTuple):
@@ -100,7 +100,7 @@ class Reply(NamedTuple):
     file: Path | None = None
 
 
-class Shape(NamedTuple):
+class ExtraResponse(NamedTuple):
     """How problems are told: their content type and their message."""
 
     content_type: str
@@ -122,9 +122,9 @@ class Endpoint:
         role: str | None,
         status: int = 200,
         query: dict[str, str] | None = None,
-        limit: int = LARGEST,
+        limit: int = MAX_BODY,
         problem: Callable[[ServiceError], Reply] | None = None,
-        shape: Shape | None = None,
+        shape: ExtraResponse | None = None,
         chooses: bool = False,
     ) -> None:
         hints = get_type_hints(handler, include_extras=True)
@@ -302,7 +302,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
     except RepeatedKeyError as error:
         raise ServiceError(422, "repeated_field", str(error), labels.cut(error.key)) from None
     except msgspec.ValidationError as error:
-        detail, field = misfit(error, decoder.type)
+        detail, field = validation_detail(error, decoder.type)
         raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", field) from None
     except (msgspec.DecodeError, RecursionError) as error:
         detail = "it is empty" if not raw else str(error).removeprefix("JSON is malformed: ")

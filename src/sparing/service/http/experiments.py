@@ -20,11 +20,11 @@ from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import dashboard, events
-from sparing.service.errors import ServiceError, unfit
+from sparing.service.errors import ServiceError, unprocessable
 from sparing.service.experiments import check_name, check_options, make_learner
 from sparing.service.experiments import create as create_experiment
 from sparing.service.experiments import import_log as restart_from_log
-from sparing.service.http.endpoint import DIGITS, EXPERIMENT, JSON, LARGEST_LOG, Call, Reply, endpoint
+from sparing.service.http.endpoint import DIGITS, EXPERIMENT, JSON, MAX_LOG_BODY, Call, Reply, endpoint
 from sparing.service.messages import (
     About,
     ActionRequest,
@@ -40,7 +40,7 @@ from sparing.service.messages import (
     Overview,
 )
 from sparing.service.server import Service
-from sparing.service.transactions import Alter
+from sparing.service.transactions import ChangeSettings
 
 ROLES = tuple(role.name for role in fields(Columns))
 
@@ -97,10 +97,12 @@ def _table(rows: list[dict[str, Any]]) -> Any:
 async def experiments(service: Service, call: Call) -> Experiments:
     """The experiments of this store."""
     only = call.caller.experiment
-    return Experiments([Listed(one.name, one.model.mode) for one in service.book if only in (None, one.name)])
+    return Experiments(
+        [Listed(one.name, one.model.mode) for one in service.registry if only in (None, one.name)]
+    )
 
 
-@endpoint("POST", "/v1/experiments", role="admin", status=201, limit=LARGEST_LOG)
+@endpoint("POST", "/v1/experiments", role="admin", status=201, limit=MAX_LOG_BODY)
 async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
     """Make an experiment from a log."""
     check_name(body.name)
@@ -120,16 +122,16 @@ async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
 @endpoint("PATCH", EXPERIMENT, role="admin")
 async def configure(service: Service, call: Call, body: OptionsPatch) -> Options:
     """Change options; those that are left out stay. With If-Match, only if nothing changed since (412)."""
-    experiment = service.book.get(call.path["experiment"])
+    experiment = service.registry.get(call.path["experiment"])
     said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     model = experiment.model
     changed = msgspec.structs.replace(model.options, **said)
     try:
         check_options(changed, model.learner)
     except SparingError as error:
-        raise unfit(str(error)) from None
+        raise unprocessable(str(error)) from None
     since = call.headers.get(b"if-match")
-    work = Alter(
+    work = ChangeSettings(
         experiment.name,
         events.OPTIONS,
         msgspec.to_builtins(changed),
@@ -150,7 +152,7 @@ def _etag(text: bytes) -> int:
 @endpoint("GET", EXPERIMENT, role="read")
 async def about(service: Service, call: Call) -> About:
     """An experiment as it is now: what is promised, actions, features, options. The ETag is for If-Match."""
-    found = dashboard.about(service.book.get(call.path["experiment"]))
+    found = dashboard.about(service.registry.get(call.path["experiment"]))
     etag = (b"etag", f'"{found.config_seq}"'.encode())
     return Reply(200, msgspec.json.encode(found), (JSON, etag))  # type: ignore[return-value]
 
@@ -158,7 +160,7 @@ async def about(service: Service, call: Call) -> About:
 @endpoint("GET", EXPERIMENT + "/summary", role="read")
 async def summary(service: Service, call: Call) -> Overview:
     """Everything that the page shows."""
-    experiment = service.book.get(call.path["experiment"])
+    experiment = service.registry.get(call.path["experiment"])
     return await dashboard.overview(
         service.writer,
         experiment,
@@ -172,10 +174,10 @@ async def summary(service: Service, call: Call) -> Overview:
 @endpoint("POST", EXPERIMENT + "/mode", role="admin")
 async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
     """How to serve from now on: live, shadow (the fallback serves, its rewards are learnt), fallback (nothing is asked), paused."""
-    experiment = service.book.get(call.path["experiment"])
+    experiment = service.registry.get(call.path["experiment"])
     if body.mode != experiment.model.mode:
         await service.writer.submit(
-            Alter(experiment.name, events.MODE, {"mode": body.mode}, call.caller.name)
+            ChangeSettings(experiment.name, events.MODE, {"mode": body.mode}, call.caller.name)
         )
     return body
 
@@ -184,23 +186,23 @@ async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
 async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRequest:
     """Add an action (with its item's features, where the learner has items), or retire one."""
     if (body.add is None) == (body.retire is None):
-        raise unfit("say either `add` or `retire`")
-    experiment = service.book.get(call.path["experiment"])
+        raise unprocessable("say either `add` or `retire`")
+    experiment = service.registry.get(call.path["experiment"])
     if body.add is not None:
-        work = Alter(
+        work = ChangeSettings(
             experiment.name, events.ACTION, {"label": body.add, "features": body.features}, call.caller.name
         )
     else:
         number = None if body.retire is None else experiment.model.number(body.retire)
         if number is None:
-            raise unfit(f"action {brief(body.retire)} is unknown", "retire", "unknown_action")
+            raise unprocessable(f"action {brief(body.retire)} is unknown", "retire", "unknown_action")
         label = experiment.model.labels[number]
-        work = Alter(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
+        work = ChangeSettings(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
     await service.writer.submit(work)
     return body
 
 
-@endpoint("POST", EXPERIMENT + "/import", role="admin", limit=LARGEST_LOG)
+@endpoint("POST", EXPERIMENT + "/import", role="admin", limit=MAX_LOG_BODY)
 async def import_log(service: Service, call: Call, body: ImportRequest) -> ImportAnswer:
     """Begin an experiment again from another log, or with other settings of its learner; live rewards so far are learnt on top of it."""
     return await restart_from_log(

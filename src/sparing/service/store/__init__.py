@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from sparing.service.store.store import Found, Rows, Store
+from sparing.service.store.store import Store, StoredDecision, WriteBatch
 
-__all__ = ["Found", "Rows", "Store", "at"]
+__all__ = ["Store", "StoredDecision", "WriteBatch", "open_store"]
 
 
-def at(folder: Path, address: str | None = None, *, durability: str = "power") -> Store:
+def open_store(folder: Path, address: str | None = None, *, durability: str = "power") -> Store:
     """The store in a folder, or at an address such as postgresql://user@host/name; files stay in the folder."""
     if address is None:
         from sparing.service.store.sqlite import Sqlite

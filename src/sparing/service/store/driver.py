@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from sparing.errors import FileError
 
-Row = tuple[Any, ...]
+SqlRow = tuple[Any, ...]
 
-LEDGER = "create table if not exists schema_migrations(version integer primary key, sha256 blob not null, applied integer not null)"
+MIGRATIONS_TABLE = "create table if not exists schema_migrations(version integer primary key, sha256 blob not null, applied integer not null)"
 
 
 class StoreError(Exception):
@@ -42,22 +42,24 @@ class Driver(Protocol):
     async def rollback(self) -> None:
         """Undo all since `begin`."""
 
-    async def rows(self, statement: str, *values: Any) -> list[Row]:
+    async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
         """Run a statement as the writer."""
 
-    async def many(self, statement: str, values: Sequence[Row]) -> None:
+    async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
         """Run a statement with each of these values, as the writer."""
 
     async def script(self, statements: str) -> None:
         """Run statements as the writer."""
 
-    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
+    async def matching(
+        self, statement: str, column: str, values: Sequence[Any], *others: Any
+    ) -> list[SqlRow]:
         """As the writer, what a statement finds that ends in `where` and is continued by: this column has one of these values.
 
         `others` are the values of $1, $2, … in the statement itself.
         """
 
-    async def read(self, statement: str, *values: Any) -> list[Row]:
+    async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         """What is committed."""
 
     async def size(self) -> int:
@@ -75,7 +77,7 @@ async def migrate(driver: Driver) -> None:
     """Bring a store to the newest tables; refuse one that is newer than this version, or that was made by other scripts."""
     await driver.begin()
     try:
-        await driver.script(LEDGER)
+        await driver.script(MIGRATIONS_TABLE)
         found = await driver.rows("select version, sha256 from schema_migrations order by version")
         applied = {int(version): bytes(digest) for version, digest in found}
         for version, text, digest in _missing(applied):

@@ -11,7 +11,7 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from sparing.errors import FileError, SettingError, SparingError
-from sparing.service.store.driver import LostError, Row, StoreError
+from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -237,13 +237,13 @@ class Postgres:
             raise StoreError(FAILED["08"])
         return self._writer
 
-    async def rows(self, statement: str, *values: Any) -> list[Row]:
+    async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
         """Run a statement as the writer."""
         connection = self._own()
         with _told(connection):
             return list(map(tuple, await connection.fetch(statement, *values)))
 
-    async def many(self, statement: str, values: Sequence[Row]) -> None:
+    async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
         """Run a statement with each of these values, sent at once."""
         connection = self._own()
         with _told(connection):
@@ -260,12 +260,14 @@ class Postgres:
                 raise
             raise FileError(f"the database cannot hold a store: {UNFIT[error.sqlstate]}") from None
 
-    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
+    async def matching(
+        self, statement: str, column: str, values: Sequence[Any], *others: Any
+    ) -> list[SqlRow]:
         """Look all values up at once."""
         kept = list(filter(_storable, values))
         return await self.rows(f"{statement} {column} = any(${1 + len(others)})", *others, kept)
 
-    async def read(self, statement: str, *values: Any) -> list[Row]:
+    async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         """What is committed, on one of the connections that read."""
         if not all(map(_storable, values)):
             return []

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from sparing.errors import FileError, SettingError
-from sparing.service.store.driver import LostError, Row, StoreError
+from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 OLDEST = 3_051_003
 """Older ones can damage a write-ahead log that two processes write."""
@@ -97,12 +97,12 @@ class Sqlite:
             with _told():
                 self._writer.execute("rollback")
 
-    async def rows(self, statement: str, *values: Any) -> list[Row]:
+    async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
         """Run a statement as the writer."""
         with _told():
             return self._writer.execute(statement, values).fetchall()
 
-    async def many(self, statement: str, values: Sequence[Row]) -> None:
+    async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
         """Run a statement with each of these values."""
         with _told():
             self._writer.executemany(statement, values)
@@ -112,16 +112,18 @@ class Sqlite:
         with _told():
             self._writer.execute(statements)
 
-    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
+    async def matching(
+        self, statement: str, column: str, values: Sequence[Any], *others: Any
+    ) -> list[SqlRow]:
         """Look each value up by itself: nothing is faster here."""
-        found: list[Row] = []
+        found: list[SqlRow] = []
         with _told():
             for value in values:
                 full = f"{statement} {column} = ${1 + len(others)}"
                 found += self._writer.execute(full, (*others, value)).fetchall()
         return found
 
-    async def read(self, statement: str, *values: Any) -> list[Row]:
+    async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         """What is committed."""
         with _told():
             return self._reader.execute(statement, values).fetchall()

@@ -10,33 +10,33 @@ import msgspec
 
 from sparing import archive
 from sparing.service import events
-from sparing.service.events import Change, Decided, Event, Outcome
-from sparing.service.store.driver import Driver, Row, check_version, migrate
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
+from sparing.service.store.driver import Driver, SqlRow, check_version, migrate
 
 CHUNK = 2000
 """Events read at once."""
 
-DECISION = ", ".join(f"d.{name}" for name in Decided.__struct_fields__)
+DECISION = ", ".join(f"d.{name}" for name in DecisionEvent.__struct_fields__)
 FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
 OUTCOMES = (
     "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, "
     "case when o.kind = 'learnt' then coalesce(o.played, d.action) end, d.context from outcomes o "
     "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
 )
-MARKS = ", ".join(f"${i + 1}" for i in range(len(Decided.__struct_fields__)))
+MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
 
 TotalKey = tuple[int, int, str, str, int]
 """Experiment, hour, reason, arm, asked."""
 
 
-class Found(NamedTuple):
+class StoredDecision(NamedTuple):
     """A stored decision, and the outcome that closed it."""
 
-    decision: Decided
-    closed: Outcome | None
+    decision: DecisionEvent
+    closed: OutcomeEvent | None
 
 
-class Total(NamedTuple):
+class HourlyTotal(NamedTuple):
     """Decisions of an hour, a reason and an arm, and their rewards."""
 
     hour: int
@@ -49,7 +49,7 @@ class Total(NamedTuple):
     reward_squares: float
 
 
-class Snapshot(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """A state on disk."""
 
     seq: int
@@ -60,7 +60,7 @@ class Snapshot(NamedTuple):
     path: str
 
 
-class Key(NamedTuple):
+class StoredKey(NamedTuple):
     """An API key, as far as the store knows it."""
 
     sha256: bytes
@@ -73,7 +73,7 @@ class Key(NamedTuple):
 
 
 @dataclass
-class Rows:
+class WriteBatch:
     """What one group writes."""
 
     last_seq: int
@@ -81,7 +81,9 @@ class Rows:
     events: list[Event] = field(default_factory=list)
     totals: dict[TotalKey, list[float]] = field(default_factory=dict)
 
-    def count(self, decision: Decided, *, decided: int = 0, rewarded: int = 0, value: float = 0.0) -> None:
+    def count(
+        self, decision: DecisionEvent, *, decided: int = 0, rewarded: int = 0, value: float = 0.0
+    ) -> None:
         """Add to the totals of a decision's hour."""
         key = (
             decision.experiment,
@@ -128,7 +130,7 @@ class Store:
 
     # Writing.
 
-    async def begin(self) -> Rows:
+    async def begin(self) -> WriteBatch:
         """Be the one who writes, in this process and beyond; what comes next goes on from here. Where it fails, nothing is begun."""
         await self._turn.acquire()
         try:
@@ -137,21 +139,21 @@ class Store:
         except BaseException:
             await self.rollback()
             raise
-        return Rows(seq, ts)
+        return WriteBatch(seq, ts)
 
-    async def write(self, rows: Rows) -> None:
+    async def write(self, rows: WriteBatch) -> None:
         """Write what a group has to."""
-        decided = [msgspec.structs.astuple(one) for one in rows.events if type(one) is Decided]
+        decided = [msgspec.structs.astuple(one) for one in rows.events if type(one) is DecisionEvent]
         if decided:
             await self.driver.many(f"insert into decisions values ({MARKS})", decided)
         closed = [
             (*msgspec.structs.astuple(one)[:7], int(one.kind in events.CLOSING))
             for one in rows.events
-            if type(one) is Outcome
+            if type(one) is OutcomeEvent
         ]
         if closed:
             await self.driver.many("insert into outcomes values ($1, $2, $3, $4, $5, $6, $7, $8)", closed)
-        changed = [msgspec.structs.astuple(one) for one in rows.events if type(one) is Change]
+        changed = [msgspec.structs.astuple(one) for one in rows.events if type(one) is ChangeEvent]
         if changed:
             await self.driver.many("insert into changes values ($1, $2, $3, $4, $5, $6)", changed)
         if rows.totals:
@@ -178,16 +180,16 @@ class Store:
         finally:
             self._turn.release()
 
-    async def find(self, ids: Sequence[bytes]) -> list[Found]:
+    async def find(self, ids: Sequence[bytes]) -> list[StoredDecision]:
         """As the writer, decisions by their ids."""
         return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
 
-    async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[Found]:
+    async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
         """As the writer, decisions by the ids of their requests."""
         start = f"{FOUND} d.experiment = $1 and"
         return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
 
-    async def find_seqs(self, seqs: Sequence[int]) -> list[Found]:
+    async def find_seqs(self, seqs: Sequence[int]) -> list[StoredDecision]:
         """As the writer, decisions by their numbers."""
         return list(map(_found, await self.driver.matching(FOUND, "d.seq", seqs)))
 
@@ -203,7 +205,7 @@ class Store:
             "update experiments set config = $1 where experiment = $2", [(config, experiment)]
         )
 
-    async def alone(self, *statements: tuple[str, Sequence[Row]]) -> None:
+    async def exclusive(self, *statements: tuple[str, Sequence[SqlRow]]) -> None:
         """Run statements, each with its values, as a group of their own."""
         await self.begin()
         try:
@@ -248,19 +250,19 @@ class Store:
 
     async def record(
         self, experiment: int, where: str, *values: Any, newest: bool = False, limit: int = 1000
-    ) -> list[Found]:
+    ) -> list[StoredDecision]:
         """Decisions of an experiment, with what closed them, in their order or the newest first."""
         order = f"order by d.seq {'desc' if newest else 'asc'} limit {limit:d}"
         found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
 
-    async def totals(self, experiment: int) -> list[Total]:
+    async def totals(self, experiment: int) -> list[HourlyTotal]:
         """Decisions and rewards by hour, reason and arm."""
         found = await self.driver.read(
             "select hour, reason, arm, asked, decisions, rewarded, reward_sum, reward_squares from totals where experiment = $1 order by hour, reason, arm",
             experiment,
         )
-        return [Total(*row) for row in found]
+        return [HourlyTotal(*row) for row in found]
 
     async def outcomes(self, experiment: int) -> dict[str, int]:
         """How many outcomes of each kind there are."""
@@ -269,20 +271,20 @@ class Store:
         )
         return {kind: int(count) for kind, count in found}
 
-    async def snapshots(self, experiment: int) -> list[Snapshot]:
+    async def snapshots(self, experiment: int) -> list[StoredSnapshot]:
         """States on disk, the newest first."""
         found = await self.driver.read(
             "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
             experiment,
         )
-        return [Snapshot(*row) for row in found]
+        return [StoredSnapshot(*row) for row in found]
 
-    async def keys(self) -> list[Key]:
+    async def keys(self) -> list[StoredKey]:
         """All API keys."""
         found = await self.driver.read(
             "select key_sha256, name, role, experiment, created, expires, revoked from api_keys order by created"
         )
-        return [Key(*row) for row in found]
+        return [StoredKey(*row) for row in found]
 
     async def workers(self, experiment: int, since: int) -> list[tuple[str, int, bytes]]:
         """Workers that were there since a time: what each has applied."""
@@ -294,23 +296,25 @@ class Store:
         return [(name, seq, bytes(digest)) for name, seq, digest in found]
 
 
-def _decided(row: Row) -> Decided:
-    found = Decided(*row)
+def _decided(row: SqlRow) -> DecisionEvent:
+    found = DecisionEvent(*row)
     found.needs_reward, found.active = bool(found.needs_reward), bool(found.active)
     return found
 
 
-def _outcome(row: Row) -> Outcome:
-    return Outcome(*row)
+def _outcome(row: SqlRow) -> OutcomeEvent:
+    return OutcomeEvent(*row)
 
 
-def _change(row: Row) -> Change:
-    return Change(*row)
+def _change(row: SqlRow) -> ChangeEvent:
+    return ChangeEvent(*row)
 
 
-def _found(row: Row) -> Found:
+def _found(row: SqlRow) -> StoredDecision:
     decision = _decided(row[:-4])
     seq, kind, value, played = row[-4:]
     if seq is None:
-        return Found(decision, None)
-    return Found(decision, Outcome(seq, decision.experiment, 0, decision.seq, kind, value, played))
+        return StoredDecision(decision, None)
+    return StoredDecision(
+        decision, OutcomeEvent(seq, decision.experiment, 0, decision.seq, kind, value, played)
+    )
