@@ -29,14 +29,14 @@ if sys.platform != "win32":
 HEADER, CHECKSUM, SIZES, ARRAY = "header.json", "sha256", "bytes", ".npy"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
+# Bytes that a file may hold once it is inflated, whatever its own size; SPARING_FILE_LIMIT says another.
 LIMIT = 2**31
-"""Bytes that a file may hold once it is inflated, whatever its own size; SPARING_FILE_LIMIT says another."""
 
+# A file may also hold this many times its own size. Zeros deflate 1000 : 1, so a ratio alone would not do.
 RATIO = 10
-"""A file may also hold this many times its own size. Zeros deflate 1000 : 1, so a ratio alone would not do."""
 
+# What a disk answers to a write; the answer itself never says which file it was.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
-"""What a disk answers to a write; the answer itself never says which file it was."""
 
 OWN_STREAM = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<number>\d+)")
 
@@ -81,7 +81,6 @@ def _is_stream(target: Path) -> bool:
 
 
 def _followed(target: Path) -> Path:
-    """The file that a name leads to, in a folder that is there."""
     place = Path(os.path.realpath(target)) if target.is_symlink() else target
     if not place.parent.is_dir():
         raise FileError(f"cannot write {target}: the folder {place.parent} does not exist. Create it first")
@@ -92,7 +91,6 @@ def _followed(target: Path) -> Path:
 
 @contextlib.contextmanager
 def _passed_on(target: Path) -> Iterator[Path]:
-    """A file elsewhere, copied into a stream when it is whole."""
     with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
         part = Path(folder) / "part"
         part.touch()
@@ -102,7 +100,6 @@ def _passed_on(target: Path) -> Iterator[Path]:
 
 
 def _opened(target: Path) -> BinaryIO:
-    """A stream to write to. Our own goes on where it is; opened anew, it would start from its beginning."""
     own = OWN_STREAM.fullmatch(str(target))
     if own is None:
         return target.open("wb")
@@ -113,7 +110,6 @@ def _opened(target: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def _renamed(target: Path, asked: Path) -> Iterator[Path]:
-    """A file beside the target, renamed over it when it is whole."""
     with _naming(asked):
         before = target.stat() if target.exists() else None
         marked = _marked(target)
@@ -135,7 +131,6 @@ def _renamed(target: Path, asked: Path) -> Iterator[Path]:
 
 
 def _hand_on(before: os.stat_result, part: Path) -> None:
-    """Give a file the owner, where we may, and the permissions of the one it replaces."""
     if sys.platform != "win32":
         with contextlib.suppress(PermissionError):
             os.chown(part, before.st_uid, before.st_gid)
@@ -315,7 +310,6 @@ def _infos(archive: zipfile.ZipFile, limit: int) -> dict[str, zipfile.ZipInfo]:
 
 
 def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """An entry, never more of it than was declared; zipfile checks that it was not cut short."""
     with archive.open(info) as file:
         return file.read(info.file_size + 1)
 
@@ -368,7 +362,6 @@ def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 
 def _own(array: np.ndarray, *, copy: bool = False) -> np.ndarray:
-    """The array in C order and native byte order; a copy if asked, or if it is not so already."""
     return array.astype(array.dtype.newbyteorder("="), order="C", copy=copy)
 
 
@@ -386,7 +379,6 @@ def strict_json(value: Any, *, indent: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same values in types that JSON has."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, dict):

@@ -29,5 +29,4 @@ app.command("backup")(service.backup)
 app.add_typer(service.keys)
 app.command("warm-up")(service.warm_up)
 
-main = partial(terminal.run, app)
-"""Run the command line."""
+main = partial(terminal.run, app)  # run the command line

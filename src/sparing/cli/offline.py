@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from sparing.log.rows import AnyLog
     from sparing.planning.result import Plan
 
-MAX_SHOWN = 12
-"""Actions in the table for people; JSON has them all."""
+MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
 
 @reading.reads_log(
@@ -158,7 +157,6 @@ def learn(
 
 
 def _evaluate_held_out(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
-    """The policy's estimate on the rows held out: doubly robust, or by regression where there are no propensities."""
     from sparing.evaluation import evaluate
     from sparing.log.rows import rows_of
 
@@ -261,7 +259,6 @@ def _print_evaluation(found: "Evaluation", *, title: str) -> None:
 
 
 def _within(found: "Evaluation", bound: float) -> bool:
-    """Whether every unsupported mass is at most so large; what is unknown, or NaN, is not."""
     told = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
     return bool(told) and all(mass <= bound for mass in told)
 
@@ -340,7 +337,6 @@ def plan(
 
 
 def _print_plan(found: "Plan") -> None:
-    """What the plan says as text, in the width of the terminal."""
     from sparing.planning import result
 
     terminal.print_text(f"{found.sentence}\n")

@@ -233,7 +233,6 @@ def list_keys(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJ
 
 
 def _cell(name: str, value: str | None) -> str:
-    """A moment to the minute, which a narrow table breaks behind the day; else the value itself."""
     if value is None:
         return "–"
     return value if name in ("name", "role", "experiment") else value[:16].replace("T", " ")

@@ -27,23 +27,14 @@ if TYPE_CHECKING:
 
     from sparing.simulation.simulate import Progress
 
-EXIT_GATE_FAILED = 3
-"""The exit code when a condition holds on which a command was told to fail."""
-
+EXIT_GATE_FAILED = 3  # the exit code when a condition holds on which a command was told to fail
+# A setting and its value, as messages of the library name them.
 SETTING = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\.\.\.|[^\s,;:()]*[^\s,;:.()])")
-"""A setting and its value, as messages of the library name them."""
 
-NARROWEST = 40
-"""Columns that a terminal is taken to have at least."""
-
-NAME_WIDTH = 16
-"""Columns that are left for names in a table before numbers are wrapped too."""
-
-COMMAND_WIDTH = 74
-"""Letters of a command to copy that stand on a line."""
-
-EXIT_INTERRUPTED = 130
-"""The exit code of a command that was interrupted."""
+NARROWEST = 40  # columns that a terminal is taken to have at least
+NAME_WIDTH = 16  # columns that are left for names in a table before numbers are wrapped too
+COMMAND_WIDTH = 74  # letters of a command to copy that stand on a line
+EXIT_INTERRUPTED = 130  # the exit code of a command that was interrupted
 
 
 def run(app: Callable[[], None]) -> None:
@@ -66,12 +57,12 @@ def run(app: Callable[[], None]) -> None:
         raise
 
 
+# What an option must be, by the kind of the error that its parser has.
 WANTED = {
     "float_parsing": "a number with a decimal point, such as 0.05",
     "int_parsing": "a whole number, such as 1000",
     "int_from_float": "a whole number, such as 1000",
 }
-"""What an option must be, by the kind of the error that its parser has."""
 
 
 def validation_message(error: typer.BadParameter) -> str:
@@ -89,7 +80,6 @@ class InOrder(TyperGroup):
     """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands; the least needed one last."""
         return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
 
     def invoke(self, ctx: Any) -> Any:
@@ -101,8 +91,7 @@ class InOrder(TyperGroup):
             raise
 
 
-UNNAMED = {"calls"}
-"""Settings that messages name and that only --option gives."""
+UNNAMED = {"calls"}  # settings that messages name and that only --option gives
 
 
 def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
@@ -131,7 +120,6 @@ def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
 
 
 def _options(command: Any, words: list[str]) -> set[str]:
-    """The options of a command, or of those of its commands that the words name; of all where they name none."""
     inside = getattr(command, "commands", {})
     place = next((place for place, word in enumerate(words) if word in inside), None)
     some = inside.values() if place is None else [inside[words[place]]]
@@ -145,7 +133,6 @@ def _as_option(name: str, value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """A value as it is typed; in quotes where it has spaces."""
     plain = value.strip("'\"")
     if plain[:1] in "([":
         plain = plain[1:-1].replace(", ", ",").replace("'", "")
@@ -153,7 +140,6 @@ def _plain(value: str) -> str:
 
 
 def version(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
-    """Show the version, or go on to a command."""
     if version:
         from sparing import __version__
 
@@ -162,7 +148,6 @@ def version(version: bool = typer.Option(False, "--version", help="Print the ver
 
 
 def _forgive_characters() -> None:
-    """Let no character that the terminal lacks stop a command; help texts have some too."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -254,7 +239,6 @@ def print_table(
 
 
 def _cell(text: str) -> "Text":
-    """Text that rich prints as it stands: in a plain string it would look for markup."""
     from rich.text import Text
 
     return Text(shown(text))

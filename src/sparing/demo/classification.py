@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 LOG_ALONE = "the log alone"
 
-KERNEL = "economical, kernel"
-"""With kernel features: the model that the log itself asks for."""
-
+KERNEL = "economical, kernel"  # with kernel features: the model that the log itself asks for
 HEADER = ("learner", "calls", "of rounds", "wrong live", "total cost", "wrong after")
 
 
@@ -119,7 +117,6 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
 
 
 def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[Run, float]:
-    """The run and the held-out error of a learner's policy before it goes live."""
     policy, live = learner.policy(), world.live_stream(None, np.random.default_rng(0))
     actions = policy.indices(live.contexts)
     right = (actions == live.means.argmax(axis=1)).astype(np.float64)
@@ -138,7 +135,6 @@ def _cost(outcome: LearnerOutcome) -> np.ndarray:
 
 
 def rows(result: DemoResult) -> list[tuple[str, ...]]:
-    """The table's cells: means over the seeds."""
     return [
         (
             outcome.name,
@@ -153,7 +149,6 @@ def rows(result: DemoResult) -> list[tuple[str, ...]]:
 
 
 def provenance(result: DemoResult) -> str:
-    """Where the numbers come from."""
     setting = result.setting
     return (
         f"Computed now: means over {len(setting.seeds)} seeds ({', '.join(map(str, setting.seeds))}) of "
@@ -181,7 +176,6 @@ def headline(result: DemoResult) -> str:
 
 
 def draw(result: DemoResult) -> "Figure":
-    """Calls over time, and what they bought."""
     figure, (left, right) = figures.panels(2)
     with figures.styled():
         for number, outcome in enumerate(result.outcomes):
@@ -198,7 +192,6 @@ def draw(result: DemoResult) -> "Figure":
 
 
 def _curve(axes: "Axes", outcome: LearnerOutcome, colour: str, *, dashed: bool) -> None:
-    """Mean and range over seeds; dashes keep two equal curves apart."""
     curves = outcome.calls_over_time
     rounds = np.arange(1, curves.shape[1] + 1)
     line = (0, (5, 4)) if dashed else "-"

@@ -27,14 +27,10 @@ from sparing.simulation.worlds import Stream
 
 ACTION, REWARD = "handler", "earned"
 
-SOLVED = 8.00
-"""What a solved ticket is worth, in euros: a phone call saved."""
-
-REVIEW = 0.80
-"""What it costs to have an answer read over, in euros."""
-
+SOLVED = 8.00  # what a solved ticket is worth, in euros: a phone call saved
+REVIEW = 0.80  # what it costs to have an answer read over, in euros
+# Who may answer, and what an answer costs, in euros.
 PRICES = {"template": 0.02, "small-llm": 0.05, "large-llm": 0.40, "agent": 4.00, "new-llm": 0.25}
-"""Who may answer, and what an answer costs, in euros."""
 
 HANDLERS = tuple(PRICES)
 NEW = "new-llm"
@@ -43,6 +39,7 @@ TOPICS = ("login", "delivery", "billing", "refund", "fault")
 COUNTRIES = ("DE", "FR", "NL", "PL", "UK")
 CHANNELS = ("email", "chat", "app")
 
+# Log-odds that an answer solves a ticket, by who answers and topic, before the customer and the hour count.
 SKILLS = np.array(
     [
         [1.2, 0.4, -0.8, -1.4, -2.2],  # template
@@ -52,14 +49,13 @@ SKILLS = np.array(
         [1.1, 0.9, 0.5, 1.1, 1.3],  # new-llm
     ]
 )
-"""Log-odds that an answer solves a ticket, by who answers and topic, before the customer and the hour count."""
 
+# The truth's form, in words.
 TRUTH_TEXT = (
     "an answer solves a ticket with a logistic probability of who answers × topic, lower for guests, for templates sent to old "
     "customers, for new-llm in Poland, for agents at night, and for faults reported by chat unless an agent answers. An answer "
     f"costs {', '.join(f'{price:.2f} ({name})' for name, price in PRICES.items())} EUR."
 )
-"""The truth's form, in words."""
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 SPACING = timedelta(minutes=43)
@@ -94,7 +90,6 @@ class TicketStream(Stream):
     chances: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     def reward(self, t: int, action: int) -> float:
-        """What this answer earns in round t."""
         return float(earned(self.draws[t] < self.chances[t, action], action))
 
 
@@ -250,7 +245,6 @@ class DeskResult:
 
     @property
     def setting(self) -> DeskSetting:
-        """What it was run with."""
         return self.begun.setting
 
     def __getitem__(self, name: str) -> LearnerOutcome:
@@ -274,7 +268,6 @@ def _values(outcome: LearnerOutcome) -> dict[str, Any]:
 
 
 def first_table(setting: DeskSetting) -> dict[str, list[Any]]:
-    """The first seed's log as a table."""
     settings.number("call_cost", setting.call_cost, least=0)
     if setting.tolerance is not None:
         settings.number("tolerance", setting.tolerance, least=0)

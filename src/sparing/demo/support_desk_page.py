@@ -29,21 +29,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 80
-SHOWN = 8
-"""Rows of the log that are shown, at most."""
-
+SHOWN = 8  # rows of the log that are shown, at most
 HEADER = ("learner", "reviews", "paid", "earned", "net", "net, least to most")
 
 INK, GREY = "#000000", "#7f7f7f"
+# The lines of the figure in colours dark enough for words on white.
 LINES = {TRUTH: INK, ECONOMICAL: "#00805d", CONFIDENT: "#9a6a00", WARM: "#c44e00", COLD: "#0072b2"}
-"""The lines of the figure in colours dark enough for words on white."""
 
-APART = 0.06
-"""Least distance of two names in the figure, as a share of its height."""
+APART = 0.06  # least distance of two names in the figure, as a share of its height
 
 
 def opening(setting: DeskSetting) -> str:
-    """The story in three sentences."""
     return (
         "A made-up support desk, so that the truth is known. Who should answer a ticket: a template, a language model or an "
         f"agent? A solved ticket saves a phone call, {desk.SOLVED:.2f} EUR, less what the answer costs; whether it was solved is known "
@@ -88,7 +84,6 @@ def rows(result: DeskResult) -> list[tuple[str, ...]]:
 
 
 def title(result: DeskResult) -> str:
-    """Of the table."""
     setting = result.setting
     return f"Live: {setting.rounds:,} new tickets, anybody may answer (EUR, {_runs(setting)})"
 
@@ -99,7 +94,6 @@ def _runs(setting: DeskSetting) -> str:
 
 
 def verdict(result: DeskResult) -> str:
-    """What came out, whatever it is."""
     ours, alone, setting = result[ECONOMICAL], result[ALONE], result.setting
     asked, new = ours.calls_of(len(desk.HANDLERS)), desk.HANDLERS.index(desk.NEW)
     share = f", {asked[:, new].sum() / asked.sum():.0%} of them by {desk.NEW}," if asked.any() else ""
@@ -122,7 +116,6 @@ def _against(ours: LearnerOutcome, other: LearnerOutcome) -> str:
 
 
 def method(result: DeskResult) -> str:
-    """How the numbers were made."""
     setting = result.setting
     seeds = f"seeds {setting.seeds[0]} to {setting.seeds[-1]}" if len(setting.seeds) > 1 else "one seed"
     tolerance = "its default" if setting.tolerance is None else f"tolerance {setting.tolerance:g}"
@@ -156,7 +149,6 @@ def aligned(header: Sequence[str], cells: Sequence[Sequence[str]], *, numbers: S
 
 
 def filled(text: str) -> str:
-    """A paragraph for a terminal."""
     return textwrap.fill(text, WIDTH, break_on_hyphens=False)
 
 
@@ -186,7 +178,6 @@ def draw(result: DeskResult) -> "Figure":
 
 
 def _name_lines(axes: "Axes", names: Sequence[tuple[float, str, str]]) -> None:
-    """Write each name beside its line's end, no two on top of one another."""
     low, high = axes.get_ylim()
     heights = figures.spread_out(np.array([(end - low) / (high - low) for end, _, _ in names]), APART)
     for height, (_, text, colour) in zip(heights, names, strict=True):

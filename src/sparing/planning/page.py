@@ -24,23 +24,19 @@ OFFSETS = (
 )
 """Where a setting may stand next to its point, in points of type; the first place where it covers nothing is taken."""
 
-POINT = 5.0
-"""Half the width of a marker, in pixels."""
-
+POINT = 5.0  # half the width of a marker, in pixels
+# Width and height of the figure on a wide and on a narrow screen, in inches.
 BROAD, NARROW = (9.8, 4.8), (3.75, 4.4)
-"""Width and height of the figure on a wide and on a narrow screen, in inches."""
 
 WIDE = 8.0
 """An axis whose numbers span more than this factor is logarithmic,"""
 
-DECADES = 4
-"""over at most about so many powers of ten; below them it is linear down to zero."""
-
+DECADES = 4  # over at most about so many powers of ten; below them it is linear down to zero
+# A marker for the log alone and for each learner, so that colour is not the only difference.
 MARKS = "*os^Dvp"
-"""A marker for the log alone and for each learner, so that colour is not the only difference."""
 
+# As figures.COLOURS, dark enough for words on white.
 COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2a7aa8")
-"""As figures.COLOURS, dark enough for words on white."""
 
 
 def draw(plan: Plan, *, narrow: bool = False) -> "Figure":

@@ -24,27 +24,19 @@ from sparing.simulation.parallel import run_in_threads
 from sparing.simulation.simulate import Progress, play
 from sparing.simulation.worlds import LinearWorld
 
+# Plays the best mean of the posterior and never asks: what all others are compared with.
 LOG_ALONE = "the log alone"
-"""Plays the best mean of the posterior and never asks: what all others are compared with."""
 
 LEARNERS = ("economical", "confident", "certified", "eps_moful", "warm_started", "moful")
 """What a plan can compare with the log alone,"""
 
-COMPARED = LEARNERS[:3]
-"""and what it does unless told."""
-
+COMPARED = LEARNERS[:3]  # and what it does unless told
 PRICES = (0.01, 0.05, 0.2, 1.0)
 """What a reward may cost where nothing is said, in deviations of the noise,"""
 
-TOLERANCES = (0.05, 0.2, 0.5)
-"""and the losses that a skipped round may have."""
-
-MOST_CONTEXTS = 20_000
-"""Of a longer log, a random part of this many rows stands for its contexts."""
-
-CHECKPOINTS = 8
-"""Points of a run, evenly spaced, at which calls and regret are recorded."""
-
+TOLERANCES = (0.05, 0.2, 0.5)  # and the losses that a skipped round may have
+MOST_CONTEXTS = 20_000  # of a longer log, a random part of this many rows stands for its contexts
+CHECKPOINTS = 8  # points of a run, evenly spaced, at which calls and regret are recorded
 SMALL = 1_000_000
 """Fewer rounds than this, over all worlds and learners, are done as soon in one thread: most is not compiled then."""
 
@@ -64,8 +56,8 @@ class PlanSettings(algorithms.Believed, total=False):
     supported: Supported
 
 
+# Settings that `economical` and `confident` take, under the same name.
 OF_POSTERIORS = ("prior_scale", "prior_mean", "spot_check", "misfit")
-"""Settings that `economical` and `confident` take, under the same name."""
 
 
 def plan(
@@ -148,7 +140,6 @@ def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _pool(log: AnyLog, seed: int) -> np.ndarray:
-    """The same of a log, in memory or walked."""
     rows = rows_of(log)
     if rows.whole:
         return context_pool(rows.read().contexts, np.random.default_rng([seed, 0]))
@@ -156,7 +147,6 @@ def _pool(log: AnyLog, seed: int) -> np.ndarray:
 
 
 def _known(log: AnyLog, names: Sequence[str]) -> Any:
-    """What learners start from: of a scan, what walking it once told; and rows for those that need them."""
     if isinstance(log, Log) or "eps_moful" not in names:
         return known_log(log)
     raise SettingError(
@@ -227,12 +217,10 @@ def _started(name: str, log: Log | Summary, settings: PlanSettings, own: dict[st
 
 
 def _shares(shares: Sequence[float], unit: float) -> list[float]:
-    """Shares of a unit, as round numbers."""
     return [float(f"{share * unit:.2g}") for share in shares]
 
 
 def _option(strata: Strata, start: Learner, calls: np.ndarray, regret: np.ndarray) -> Option:
-    """A learner as it started, and what became of it."""
     name, rule = start.algorithm, start.rules[0].header() if start.rules else {}
     price = rule["call_cost"] if name == "economical" else None
     detail = f"L = {int(start.sets.frozen.sum())}" if name == "eps_moful" else ""
@@ -246,7 +234,6 @@ def _supported(log: Log) -> Supported:
 
 
 def _reading(options: tuple[Option, ...], strata: Strata) -> str:
-    """How to read the intervals and the means."""
     calls, regret = (
         max((found.error / found.mean for found in summaries if found.mean > 0), default=0.0)
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
@@ -261,7 +248,6 @@ def _reading(options: tuple[Option, ...], strata: Strata) -> str:
 
 
 def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
-    """What the plan rests on, a sentence each."""
     believed, given = starts[0], starts[0].assumptions
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
     told = "estimated from the log" if "noise" in given.estimated else "given"
@@ -303,7 +289,6 @@ def _check_log(log: AnyLog) -> None:
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
-    """The learners to compare, each once; those that a plan cannot simulate are refused."""
     listed = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
     if not listed:
         raise SettingError(f"learners is empty; name some of {', '.join(LEARNERS)}")
@@ -313,7 +298,6 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _levels(tolerances: Sequence[float]) -> list[float]:
-    """The tolerances to compare, growing."""
     listed = {number("tolerances", value, least=0) for value in np.atleast_1d(tolerances)}
     if not listed:
         raise SettingError(f"tolerances={tolerances!r}; must be one at least")

@@ -12,8 +12,7 @@ from sparing.report import notebook
 if TYPE_CHECKING:
     import pandas
 
-CLEAR = 3.0
-"""Another learner nets more if it does so by this many standard errors: several are looked at."""
+CLEAR = 3.0  # another learner nets more if it does so by this many standard errors: several are looked at
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,6 @@ class WorldSummary:
 
     @property
     def between(self) -> str:
-        """The interval, for people."""
         return f"{number(self.low)}–{number(self.high)}"
 
     def __str__(self) -> str:
@@ -59,14 +57,12 @@ class Option:
 
     @property
     def setting(self) -> str:
-        """What tells it from other options with the same learner."""
         if self.price is not None:
             return f"at {price(self.price)}"
         return f"τ {self.tolerance:g}" if self.tolerance is not None else self.detail
 
     @property
     def label(self) -> str:
-        """The option's name for people."""
         between = " " if self.price is not None else ", "
         return f"{self.name}{between}{self.setting}" if self.setting else self.name
 
@@ -155,7 +151,6 @@ class Plan:
 
     @property
     def by_calls(self) -> list[Option]:
-        """The options by growing mean calls, then mean regret."""
         return sorted(self.options, key=lambda option: (option.calls_at().mean, option.regret_at().mean))
 
     @property
@@ -195,7 +190,6 @@ class Plan:
         return answers(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as values that JSON can carry."""
         plain = ("horizon", "call_cost", "budget", "worlds", "confidence", "coverage", "seed", "noise")
         return {
             "sentence": self.sentence,
@@ -286,20 +280,17 @@ class Plan:
 
 
 def number(value: float) -> str:
-    """A number with as many digits as matter."""
     if value.is_integer() or abs(value) >= 9.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def n_worlds_text(plan: "Plan") -> str:
-    """How many worlds of how many."""
     strata = plan.alone.strata
     return f"{len(strata.numbers):,} of {strata.drawn:,} worlds of the log's posterior"
 
 
 def price(value: float) -> str:
-    """A price with three digits."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
@@ -332,7 +323,6 @@ def sentence(plan: "Plan") -> str:
 
 
 def _at_price(plan: "Plan", option: "Option") -> str:
-    """What is best at one of several prices."""
     net = plan.net(option)
     if net is None or net.mean <= 0:
         return f"{option.setting} each, none"
@@ -340,7 +330,6 @@ def _at_price(plan: "Plan", option: "Option") -> str:
 
 
 def _why_none(plan: "Plan", option: "Option") -> str:
-    """Why no call is worth it."""
     calls, spend = option.calls_at().mean, plan.spend(option)
     if plan.budget == 0:
         return "the budget is 0 calls"

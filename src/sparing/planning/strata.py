@@ -11,23 +11,16 @@ from sparing.simulation.worlds import LinearWorld
 DRAWN = 50
 """Worlds that are drawn for each slice,"""
 
-FEWEST = 8
-"""and where there are many actions or features, at least: so few can be halved three times."""
-
+FEWEST = 8  # and where there are many actions or features, at least: so few can be halved three times
 MOST = 20_000
 """Worlds in all, unless there are so many strata,"""
 
-WORK = 5e9
-"""and products in all: a second or two."""
-
-CONTEXTS = 128
-"""Contexts over which a loss is averaged."""
-
+WORK = 5e9  # and products in all: a second or two
+CONTEXTS = 128  # contexts over which a loss is averaged
 HALVINGS = 3
 """The dearest slice is halved, its dearer half again, and so on: a few worlds may hold all that asking can gain."""
 
-SLACK = 1e-9
-"""Keeps sums and products from falling beside a whole number by rounding."""
+SLACK = 1e-9  # keeps sums and products from falling beside a whole number by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +38,6 @@ class Strata:
 
     @property
     def drawn(self) -> int:
-        """M, how many worlds were drawn."""
         return int(self.sizes.sum())
 
     @property
@@ -81,7 +73,6 @@ class Strata:
         return float(ordered[below <= outside][-1]), float(ordered[above <= outside][0])
 
     def _ordered(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The values in order, and the weights before and behind each."""
         order = np.argsort(values, kind="stable")
         weights = self.weights[order]
         return values[order], weights.cumsum() - weights, 1 - weights.cumsum()
@@ -119,13 +110,11 @@ def draw_strata(believed: Learner, pool: np.ndarray, worlds: int, rank: int, see
 
 
 def _each(worlds: int, actions: int, features: int) -> int:
-    """How many worlds are drawn for each of the equal strata."""
     most = min(MOST, WORK / (actions * features * (features + CONTEXTS)))
     return int(np.clip(most / worlds, FEWEST, DRAWN))
 
 
 def _halved(size: int) -> list[int]:
-    """Sizes of a half, of half of the rest, and so on, and of what is left."""
     sizes = []
     for _ in range(HALVINGS):
         sizes.append((size + 1) // 2)

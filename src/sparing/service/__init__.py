@@ -12,7 +12,6 @@ __all__ = ["Client", "ServiceProblem", "UnreachableError"]
 
 
 def __getattr__(name: str) -> Any:
-    """The client is loaded when it is asked for: who serves needs no httpx."""
     if name not in __all__:
         raise AttributeError(f"module 'sparing.service' has no attribute {name!r}")
     return getattr(importlib.import_module("sparing.service.client"), name)

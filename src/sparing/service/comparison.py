@@ -12,31 +12,21 @@ from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
 from sparing.service.store.store import HourlyTotal
 
-MAX_BINS = 96
-"""Steps of time that a history is shown in, at most."""
-
-STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)
-"""Hours that a step may have; beyond them whole weeks."""
-
+MAX_BINS = 96  # steps of time that a history is shown in, at most
+STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours that a step may have; beyond them whole weeks
 HOUR = events.HOUR // events.SECOND
 
-Group = tuple[str, str, bool]
-"""A reason, an arm, and whether the reward was asked for."""
-
+Group = tuple[str, str, bool]  # A reason, an arm, and whether the reward was asked for
 LEVEL = 0.95
-MIN_REWARDS = 2
-"""Rewards without which a spread cannot be told."""
-
+MIN_REWARDS = 2  # rewards without which a spread cannot be told
 ROUNDING = 8 * np.finfo(float).eps
 
+# Of the policy: asked about by itself, skipped, and skipped but asked about; and the holdout.
 CALLED, SKIPPED, CHECKED, ASIDE = range(4)
-"""Of the policy: asked about by itself, skipped, and skipped but asked about; and the holdout."""
 
-DECISIONS, REWARDS, SUM, SQUARES = range(4)
-"""The numbers of a kind."""
-
+DECISIONS, REWARDS, SUM, SQUARES = range(4)  # the numbers of a kind
+# Options that say who is asked, and whom the policy is compared with.
 SHARES = ("check", "holdout", "holdout_policy")
-"""Options that say who is asked, and whom the policy is compared with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +40,6 @@ class HourlyTotals:
 
     @classmethod
     def of(cls, totals: Sequence[HourlyTotal]) -> "HourlyTotals":
-        """The store's totals."""
         known: dict[tuple[str, str, int], int] = {}
         group = [known.setdefault((reason, arm, asked), len(known)) for _, reason, arm, asked, *_ in totals]
         return cls(
@@ -68,7 +57,6 @@ class HourlyTotals:
         )
 
     def reasons(self) -> list[Reasons]:
-        """Decisions of each group, most first."""
         sums = self.added(self.group, len(self.groups)).tolist()
         found = [
             Reasons(*group, int(decisions), int(rewarded), total / rewarded if rewarded else None)
@@ -106,11 +94,9 @@ class TimeBins:
 
     @property
     def seconds(self) -> int:
-        """Seconds of a step."""
         return self.hours * HOUR
 
     def place(self, hours: np.ndarray) -> np.ndarray:
-        """The step that each hour falls into."""
         return (hours - self.first) // self.hours
 
     def ends(self, now: int) -> list[int]:
@@ -139,7 +125,6 @@ class MeanEstimate(NamedTuple):
     rewards: np.ndarray
 
     def measured(self) -> list[Measured | None]:
-        """Each with its interval."""
         half = stdtrit(self.free, (1 + LEVEL) / 2) * np.sqrt(self.variance)
         rows = zip(
             self.value.tolist(),
@@ -271,7 +256,6 @@ def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, sh
 
 
 def _own(sums: np.ndarray, options: Options) -> str | None:
-    """What is missing for the policy's own mean."""
     called, skipped, checks = sums[[CALLED, SKIPPED, CHECKED]]
     if not (called + skipped + checks)[DECISIONS]:
         return "The policy has not served yet"
@@ -287,7 +271,6 @@ def _own(sums: np.ndarray, options: Options) -> str | None:
 
 
 def _aside(numbers: np.ndarray, options: Options) -> str | None:
-    """What is missing for the holdout's mean."""
     if not numbers[DECISIONS] and not options.holdout:
         return "There is nothing to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
     if poor := _poor(numbers, "the holdout"):

@@ -32,21 +32,13 @@ from sparing.service.registry import Experiment
 from sparing.service.store import Store
 from sparing.service.writer import Writer
 
-WINDOW = 10_000
-"""Events that are looked through at once; between two windows others have their turn."""
-
+WINDOW = 10_000  # events that are looked through at once; between two windows others have their turn
+# Subjects that are remembered; where there are more, counting begins anew, with those who come from then on.
 MAX_SUBJECTS = 100_000
-"""Subjects that are remembered; where there are more, counting begins anew, with those who come from then on."""
 
-SHOWN = 12
-"""Decisions that are shown."""
-
-CLOSED, LATELY = 200, 50_000
-"""Last outcomes whose kinds are told, and events among which they are looked for."""
-
-PRESENT = 60 * events.SECOND
-"""A worker that was not heard of for so long is gone."""
-
+SHOWN = 12  # decisions that are shown
+CLOSED, LATELY = 200, 50_000  # last outcomes whose kinds are told, and events among which they are looked for
+PRESENT = 60 * events.SECOND  # A worker that was not heard of for so long is gone
 DAY = 24
 STARTED = events.now()
 
@@ -255,7 +247,6 @@ async def _shares(
 
 
 async def _closed(writer: Writer, number: int, upto: int) -> list[str]:
-    """The kinds of the last outcomes of calls."""
     found = await writer.store.driver.read(
         "select kind from outcomes where experiment = $1 and seq > $2 and closes = 1 order by seq desc limit $3",
         *(number, upto - LATELY, CLOSED),
@@ -264,7 +255,6 @@ async def _closed(writer: Writer, number: int, upto: int) -> list[str]:
 
 
 async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Recent]:
-    """The last decisions, the newest first."""
     model = experiment.model
     found = await writer.store.driver.read(
         "select d.ts, d.action, d.needs_reward, d.reason, d.arm, o.value, o.kind from decisions d "
@@ -281,7 +271,6 @@ async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Rec
 async def _health(
     writer: Writer, experiment: Experiment, now: int, here: WorkerInfo
 ) -> tuple[Health, list[str]]:
-    """How the service is, and why it is not well."""
     store, model = writer.store, experiment.model
     workers = await store.workers(experiment.number, now - PRESENT)
     snapshots = await store.snapshots(experiment.number)
@@ -315,7 +304,6 @@ async def _health(
 def _spend(
     model: ExperimentState, tally: HourlyTotals, known: CounterCache, decisions: int, asked: int, now: int
 ) -> Spend:
-    """Calls, their price, and how the budget goes."""
     options, period = model.options, round(model.options.budget_period * events.SECOND)
     price = options.price
     if price is None:

@@ -23,14 +23,11 @@ from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
 NOT_ERASED = "(context is not null or context_id is not null or subject is not null)"
-CHUNK = 5000
-"""Contexts erased at once, so that requests need not wait for all of them."""
-
+CHUNK = 5000  # contexts erased at once, so that requests need not wait for all of them
+# How often, and after how many seconds, to try again to empty the database's log while someone reads it.
 TRIES, PAUSE = 20, 0.25
-"""How often, and after how many seconds, to try again to empty the database's log while someone reads it."""
 
-RETENTION = "retention"
-"""Who erases what has been kept for long enough."""
+RETENTION = "retention"  # who erases what has been kept for long enough
 
 
 async def erase(

@@ -8,6 +8,7 @@ import msgspec
 
 from sparing.errors import SparingError
 
+# What JSON calls the kinds of values that msgspec names.
 KINDS = {
     "float": "a number",
     "int": "a whole number",
@@ -17,10 +18,8 @@ KINDS = {
     "array": "a list",
     "null": "null",
 }
-"""What JSON calls the kinds of values that msgspec names."""
 
-RETRY_AFTER = 1
-"""Seconds after which to try again, where that may help."""
+RETRY_AFTER = 1  # seconds after which to try again, where that may help
 
 
 class ServiceError(SparingError):
@@ -45,7 +44,6 @@ class ServiceError(SparingError):
 
 
 def not_found(what: str, code: str = "not_found") -> ServiceError:
-    """Something that a path names is not there."""
     return ServiceError(404, code, what)
 
 
@@ -86,7 +84,6 @@ def validation_detail(error: Exception, kind: Any) -> tuple[str, str | None]:
 
 
 def _types(kind: Any, field: str) -> list[Any]:
-    """What a field within a type may be, its unions apart."""
     found = [msgspec.inspect.type_info(kind)]
     for part in [*re.findall(r"\[[^]]*\]|[^.\[]+", field), ""]:
         found = [each for one in found for each in getattr(one, "types", (one,))]

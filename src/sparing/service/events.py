@@ -10,17 +10,15 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-SECOND = 1_000_000
-"""Times are whole microseconds since 1970."""
-
+SECOND = 1_000_000  # times are whole microseconds since 1970
 HOUR = 3600 * SECOND
 
 ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 Arm = Literal["policy", "holdout", "shadow", "fallback"]
 
+# Reasons of the service's own, beside the library's.
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
-"""Reasons of the service's own, beside the library's."""
 
 REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
     "reward",
@@ -33,16 +31,14 @@ REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
 """Outcomes that close a decision: its reward came; a default took its place; none came; it was withdrawn; one came that nobody asked
 for, and is kept, or kept and learnt."""
 
+# Outcomes that do not: a part of a sum; a deferred decision counts from now on.
 PARTIAL, ACTIVATED = "part", "activated"
-"""Outcomes that do not: a part of a sum; a deferred decision counts from now on."""
 
 CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED})
 
-REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})
-"""Those with a reward to count."""
-
+REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})  # those with a reward to count
+# Kinds of changes.
 BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
-"""Kinds of changes."""
 
 
 class DecisionEvent(Struct, gc=False):
@@ -102,7 +98,6 @@ class ChangeEvent(Struct, gc=False):
     who: str
 
     def read(self) -> dict[str, Any]:
-        """The body."""
         found: dict[str, Any] = msgspec.json.decode(self.body)
         return found
 
@@ -118,7 +113,6 @@ def pack_context(context: Any) -> bytes:
 
 
 def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
-    """The context that was stored."""
     if stored[:1] == b"j":
         columns: dict[str, Any] = msgspec.json.decode(stored[1:])
         return columns
@@ -133,7 +127,6 @@ def new_id() -> bytes:
 
 
 def id_text(stored: bytes) -> str:
-    """A decision's id as it is shown."""
     text = stored.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -146,11 +139,9 @@ def id_bytes(text: str) -> bytes | None:
 
 
 def now() -> int:
-    """The time."""
     return time.time_ns() // 1000
 
 
 def time_text(ts: int) -> str:
-    """A time as it is shown."""
     whole = datetime.fromtimestamp(ts // SECOND, UTC)
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{ts % SECOND:06d}Z"

@@ -31,19 +31,17 @@ from sparing.service.writer import Writer
 
 CHOICES = {"top": supported.top, "certified_within": supported.certified_within}
 
+# Reads the log, with these actions in this order, or with those that occur.
 LogReader = Callable[[Sequence[Hashable] | None], Log]
-"""Reads the log, with these actions in this order, or with those that occur."""
 
 REWARDS = (
     "select o.seq, d.decision_id, o.value, coalesce(o.played, d.action), d.context from outcomes o join decisions d on d.seq = o.decision_seq "
     "where o.experiment = $1 and o.seq > $2 and o.seq <= $3 and o.kind in ('reward', 'default', 'learnt') order by o.seq limit $4"
 )
 CHUNK = 2000
-SHOWN = 20
-"""Decisions that a refusal names."""
-
+SHOWN = 20  # decisions that a refusal names
+# Events that may be left for the lock, and how often to go after those that came meanwhile.
 SHORT, PASSES = 2000, 5
-"""Events that may be left for the lock, and how often to go after those that came meanwhile."""
 
 
 def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
@@ -76,7 +74,6 @@ def _supported(said: Any) -> Any:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no path could hold."""
     if not re.fullmatch(NAME, name) or name in RESERVED:
         raise SettingError(
             f"name={name!r}; must be up to 63 letters from a to z (or A to Z), digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
@@ -84,7 +81,6 @@ def check_name(name: str) -> None:
 
 
 def check_options(options: Options, learner: Learner) -> None:
-    """Refuse options that cannot be served."""
     for name in ("holdout_policy", "fallback"):
         try:
             arms.action_number(getattr(options, name), learner.action_names)
@@ -233,7 +229,6 @@ async def import_log(
 
 
 async def _begun(writer: Writer, number: int) -> int:
-    """The event that an experiment began from last."""
     return (await writer.registry.bases(number))[-1].seq
 
 
@@ -245,7 +240,6 @@ def _prepared(
     log_reader: LogReader,
     config: Mapping[str, Any],
 ) -> Relearning:
-    """In a thread: the new learner, taught what has come so far."""
     log = read_with_known_actions(log_reader, known)
     learner = make_learner(config["learner"], log, config.get("settings") or {})
     check_options(options, learner)

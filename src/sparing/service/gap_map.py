@@ -17,17 +17,13 @@ from sparing.service.messages import GapRow, Gaps
 from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
-MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16
-"""Segments and actions of a map, at most."""
-
+MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16  # segments and actions of a map, at most
 MAX_ROWS, MAX_CELLS, MAX_ACTIONS = 20_000, 300_000, 500
 """Rows in which the support is estimated, and rows × actions in which gaps are searched; with more actions there is no map."""
 
-FOUND = 300
-"""Gaps that are looked at."""
-
+FOUND = 300  # gaps that are looked at
+# Events that are looked through, and calls that are counted, for one page; the rest with the next ones.
 EVENTS, CALLS = 20_000, 2_000
-"""Events that are looked through, and calls that are counted, for one page; the rest with the next ones."""
 
 
 def describe_log(log: Log) -> dict[str, Any]:
@@ -101,7 +97,6 @@ def _gaps(log: Log) -> list[Gap]:
 
 
 def _sampled(log: Log, most: int, rng: np.random.Generator) -> Log:
-    """At most so many of a log's rows, in order."""
     return log if log.n_rows <= most else log.take(np.sort(rng.permutation(log.n_rows)[:most]))
 
 
@@ -116,7 +111,6 @@ def _tried(log: Log, segments: Sequence[Segment]) -> np.ndarray:
 
 
 def _bounds(segment: Segment) -> list[dict[str, Any]]:
-    """A segment as JSON; a bound that is infinite is null."""
     return [
         {
             "terms": [list(term) for term in bound.terms],
@@ -168,7 +162,6 @@ class LiveCalls:
         return Gaps([model.labels[action] for action in kept["actions"]], rows, kept["left_out"])
 
     async def _count(self, store: Store, model: ExperimentState, upto: int) -> None:
-        """Count further calls; contexts that were erased are not."""
         assert self.kept is not None
         end = min(self.reached + EVENTS, upto)
         shown = {action: place for place, action in enumerate(self.kept["actions"])}

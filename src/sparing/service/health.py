@@ -18,21 +18,15 @@ from sparing.service.store import Store
 FAR = 10.0
 """Deviations from the log's mean; at most 1 in FAR² of the log's rows can lie so far out, whatever their distribution."""
 
+# Last decisions whose contexts are looked at, and events among which they are looked for.
 LAST, LATELY = 200, 50_000
-"""Last decisions whose contexts are looked at, and events among which they are looked for."""
 
-UNLIKELY = 0.001
-"""A sample ratio with a smaller p-value is not chance."""
-
-NAMED = 3
-"""Actions that a sentence names."""
-
+UNLIKELY = 0.001  # A sample ratio with a smaller p-value is not chance
+NAMED = 3  # actions that a sentence names
+# Shares of the last calls without a reward that need a look, and an urgent one.
 MANY_EXPIRED, MOST_EXPIRED = 0.1, 0.5
-"""Shares of the last calls without a reward that need a look, and an urgent one."""
 
-ENOUGH = 20
-"""Calls from which a share, or a surprise, says something."""
-
+ENOUGH = 20  # calls from which a share, or a surprise, says something
 URGENCY = {"alarm": 0, "warning": 1, "good": 2}
 Severity = Literal["good", "warning", "alarm"]
 
@@ -70,7 +64,6 @@ async def out_of_range_columns(
 
 
 def _numbers(model: ExperimentState) -> list[tuple[Number, int]]:
-    """The standardised columns, and the coordinate of each."""
     encoder = model.learner.encoder
     starts = itertools.accumulate((len(each.names) for each in encoder.columns), initial=encoder.linear.start)
     return [
@@ -97,7 +90,6 @@ class HealthInputs(NamedTuple):
 
 
 def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
-    """All sentences, the most urgent first."""
     found = [
         *(Look("alarm", text) for text in facts.ill),
         *_ratio(facts.ratio),
@@ -181,7 +173,6 @@ def _rewards(facts: HealthInputs) -> Iterator[Look]:
 
 
 def _outside(facts: HealthInputs) -> Iterator[Look]:
-    """Numbers of the last decisions that lie far from the log's."""
     for one in facts.out_of_range[:NAMED]:
         yield Look(
             "warning",
@@ -213,7 +204,6 @@ def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
 
 
 def _fit(model: ExperimentState) -> Iterator[Look]:
-    """What the test of the log's fit has said when the learner was made."""
     said = model.learner.fit
     if "NOT linear" in said:
         yield Look("warning", said[0].upper() + said[1:])

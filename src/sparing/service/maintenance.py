@@ -40,9 +40,7 @@ COMPARED = (
 )
 MAX_FAULTS = 20
 
-TRIES = 3
-"""How often to copy again because an erasure removed a state meanwhile."""
-
+TRIES = 3  # how often to copy again because an erasure removed a state meanwhile
 DUMP = (
     "The database itself is not in this backup: run pg_dump on it before you run this command, and keep the dump with this folder. "
     "Dumped after it, the database could refer to states that are not here."
@@ -65,7 +63,6 @@ class VerificationResult:
     faults: list[str] = field(default_factory=list)
 
     def blame(self, sentence: str) -> None:
-        """One fault more."""
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(sentence)
 
@@ -147,7 +144,6 @@ async def _start(
 def _recompute(
     model: ExperimentState, stored: DecisionEvent, engine: str, verdict: VerificationResult
 ) -> None:
-    """Decide again what was decided, and compare."""
     if engine != states.engine():
         verdict.by_another_engine += 1
         return
@@ -179,7 +175,6 @@ def _recompute(
 
 
 def _add(rows: WriteBatch, known: dict[int, DecisionEvent], event: Event) -> None:
-    """Count an event again."""
     if isinstance(event, DecisionEvent):
         known[event.seq] = event
         rows.count(event, decided=1)
@@ -190,7 +185,6 @@ def _add(rows: WriteBatch, known: dict[int, DecisionEvent], event: Event) -> Non
 
 
 async def _totals(store: Store, number: int, rows: WriteBatch, verdict: VerificationResult) -> None:
-    """Compare the totals with those counted again."""
     stored: dict[Any, Any] = {
         (number, one.hour, one.reason, one.arm, int(one.asked)): one[4:] for one in await store.totals(number)
     }
@@ -201,7 +195,6 @@ async def _totals(store: Store, number: int, rows: WriteBatch, verdict: Verifica
 
 
 async def _gapless(store: Store, last: int, verdicts: list[VerificationResult]) -> None:
-    """Every number from 1 to the last stands for one event."""
     ((count, least, most),) = await store.driver.read(
         "select count(*), min(seq), max(seq) from (select seq from decisions union all select seq from outcomes "
         "union all select seq from changes) as every_event where seq <= $1",
@@ -342,7 +335,6 @@ def _copy(folder: Path, part: Path, state: BackedUpState) -> bool:
 
 
 def _check_database(path: Path) -> None:
-    """Refuse a copy that the database itself does not find whole."""
     connection = apsw.Connection(str(path))
     try:
         found = connection.execute("pragma quick_check").fetchall()
@@ -355,7 +347,6 @@ def _check_database(path: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """See to it that everything is on the disk before the folder has its name."""
     for path in [*folder.rglob("*"), folder, folder.parent]:
         number: Any = os.open(path, os.O_RDONLY)
         try:
@@ -365,7 +356,6 @@ def _flush(folder: Path) -> None:
 
 
 async def _take_note(store: Store) -> list[str]:
-    """Write down when the last backup was; a store that cannot be written to is backed up all the same."""
     try:
         await store.exclusive(("update store set last_backup = $1", [(events.now(),)]))
     except StoreError as error:

@@ -38,18 +38,15 @@ class ExperimentRegistry:
         return iter(self._known.values())
 
     def get(self, name: str) -> Experiment:
-        """An experiment by its name."""
         if name not in self._names:
             known = ", ".join(sorted(self._names)[:8]) or "none yet"
             raise not_found(f"there is no experiment {name!r}; the known ones: {known}", "unknown_experiment")
         return self._names[name]
 
     def by_id(self, number: int) -> Experiment:
-        """An experiment by its number."""
         return self._known[number]
 
     def add(self, experiment: Experiment) -> None:
-        """One more, or one anew."""
         self._known[experiment.number] = self._names[experiment.name] = experiment
 
     async def catch_up(self, upto: int) -> None:
@@ -101,7 +98,6 @@ class ExperimentRegistry:
     async def _read(
         self, number: int, name: str, config: dict[str, Any], floor: int, upto: int
     ) -> Experiment:
-        """The newest state on disk, and the events since."""
         model, since = await self.start(number, upto)
         if since < floor:
             raise FileError(
@@ -139,7 +135,6 @@ class ExperimentRegistry:
         return [ChangeEvent(*row) for row in found]
 
     def base(self, number: int, event: ChangeEvent) -> ExperimentState:
-        """The state that an event begins anew from."""
         said = event.read()
         path = self.store.folder / said["path"]
         if not path.exists():

@@ -31,23 +31,15 @@ from sparing.service.transactions import ExpirePending
 from sparing.service.writer import Writer
 from sparing.settings import among
 
-POLL_SECONDS = 0.25
-"""Seconds between two looks at what is due."""
-
+POLL_SECONDS = 0.25  # seconds between two looks at what is due
 GC_THRESHOLD = 20_000
 """New objects after which the collector looks for those that nobody needs: a request makes few that hold one another."""
 
-MAINTENANCE_SECONDS = 10.0
-"""Seconds between two looks at what may need a snapshot or an erasure."""
-
-HEARTBEAT = 5
-"""Seconds between two notes of what a worker has applied."""
-
-SNAPSHOT_EVERY = 20_000
-"""Events after which a new snapshot is made."""
-
+MAINTENANCE_SECONDS = 10.0  # seconds between two looks at what may need a snapshot or an erasure
+HEARTBEAT = 5  # seconds between two notes of what a worker has applied
+SNAPSHOT_EVERY = 20_000  # events after which a new snapshot is made
+# How a worker that uvicorn starts is told its settings; the key is in it, so it is not on a command line.
 ENVIRONMENT = "SPARING_SERVICE"
-"""How a worker that uvicorn starts is told its settings; the key is in it, so it is not on a command line."""
 
 BACKLOG = 2048
 
@@ -96,7 +88,6 @@ class Service:
 
     @property
     def shared(self) -> bool:
-        """Whether other workers may write to the same store."""
         return self.settings.address is not None
 
     def must_be_ready(self) -> None:
@@ -114,7 +105,6 @@ class Service:
         await self.writer.catch_up()
 
     async def start(self) -> None:
-        """Read the store, compile, and serve."""
         await self.open()
         for experiment in self.registry:
             await asyncio.to_thread(experiment.model.learner.warm_up)
@@ -146,7 +136,6 @@ class Service:
         await self.store.close()
 
     async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
-        """Do something again and again; what fails is tried again."""
         while True:
             await asyncio.sleep(seconds)
             try:
@@ -157,7 +146,6 @@ class Service:
                 traceback.print_exc(file=sys.stderr)
 
     async def _expire(self) -> None:
-        """Take in what others wrote; close decisions whose window has passed."""
         if self.shared:
             await self.writer.catch_up()
         now = self.clock()
@@ -198,7 +186,6 @@ class Service:
                 print(f"sparing: {error}", file=sys.stderr, flush=True)
 
     def app(self) -> Starlette:
-        """The web application."""
         from sparing.service.http.app import routes
 
         @contextlib.asynccontextmanager
@@ -233,7 +220,6 @@ def server_settings(
     durability: str,
     workers: int,
 ) -> ServerSettings:
-    """Settings of a service, checked."""
     among("durability", durability, ("power", "process"))
     if address is not None and not address.startswith(("postgresql://", "postgres://")):
         raise SettingError("--store must be an address such as postgresql://user@host/database")
@@ -282,7 +268,6 @@ def make_experiment(
     rules: Mapping[str, Any],
     columns: Mapping[str, Any],
 ) -> str:
-    """Make an experiment; a sentence about it."""
     experiments.check_name(name)
     options = _options(rules)
     made = experiments.make_learner(learner, log, said)
@@ -300,7 +285,6 @@ def make_experiment(
 
 
 def _options(rules: Mapping[str, Any]) -> Options:
-    """Rules as a command line gives them: true is a word there."""
     unknown = [name for name in rules if name not in Options.__struct_fields__]
     if unknown:
         raise SettingError(

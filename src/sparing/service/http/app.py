@@ -23,8 +23,7 @@ from sparing.service.store.store import HourlyTotal
 
 KIND = CONTENT_TYPE_LATEST.encode()
 
-DECLARED = (decisions, experiments, personalizer)
-"""Where the other routes are."""
+DECLARED = (decisions, experiments, personalizer)  # where the other routes are
 
 
 class ServiceCollector(Collector):
@@ -36,7 +35,6 @@ class ServiceCollector(Collector):
         self._service, self._shown, self._totals = service, shown, totals
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric with its samples."""
         decisions = CounterMetricFamily(
             "sparing_decisions",
             "Decisions.",
@@ -120,7 +118,6 @@ async def prometheus(service: Service, call: Call) -> Reply:
 
 
 async def healthz(request: Request) -> Response:
-    """The process answers."""
     return Response("ok\n", media_type="text/plain")
 
 
@@ -131,12 +128,10 @@ async def readyz(request: Request) -> Response:
 
 
 async def document(request: Request) -> Response:
-    """The OpenAPI document."""
     return Response(openapi_document(ENDPOINTS), media_type="application/json")
 
 
 async def page_file(request: Request) -> Response:
-    """A file of the page."""
     content, kind = page.read(request.url.path)
     return Response(content, headers={**page.HEADERS, "content-type": kind})
 
@@ -148,7 +143,6 @@ class Fallthrough:
         self._served = served
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer 404, or 405 where the path is known."""
         path, method = scope["path"], scope["method"]
         theirs = path.startswith("/personalizer/")
         found = [one.methods or set() for one in self._served if one.matches(scope)[0].value]

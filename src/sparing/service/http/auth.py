@@ -15,8 +15,7 @@ from sparing.service.store.store import Store, StoredKey
 ROLES = ("read", "write", "admin")
 PREFIX = "sp_"
 COOKIE = "sparing_session"
-SESSION = 12 * 3600
-"""Seconds that the page's cookie lasts."""
+SESSION = 12 * 3600  # seconds that the page's cookie lasts
 
 
 class Caller(NamedTuple):
@@ -67,7 +66,6 @@ class Guard:
         self._secret = b""
 
     async def refresh(self) -> None:
-        """Take note of new and revoked keys."""
         known = await self._store.keys()
         self._keys = {key.sha256: key for key in known if key.revoked is None}
         self._had_keys = bool(known)
@@ -142,7 +140,6 @@ class Guard:
         return Caller(key.name, key.role, key.experiment)
 
     def session(self, key: str) -> str:
-        """A read-only cookie in the place of a key."""
         caller = self._by_hash(hashed(key))
         if caller is None:
             raise ServiceError(401, "unauthorized", "this key is unknown, expired or revoked", "key")
@@ -171,7 +168,6 @@ class Guard:
 
 
 def _key(headers: dict[bytes, bytes]) -> str:
-    """The key that a request brings, as ours do or as Azure's clients do."""
     said = headers.get(b"authorization", b"").decode("latin-1")
     key = said[7:].strip() if said[:7].lower() == "bearer " else ""
     return key or headers.get(b"ocp-apim-subscription-key", b"").decode("latin-1")

@@ -39,7 +39,6 @@ from sparing.service.transactions import Decide, Reward
 
 
 def asked(service: Service, experiment: str, body: DecideRequest, *, active: bool = True) -> Decide:
-    """What the writer is asked for."""
     digest = None
     if body.request_id is not None:
         whole = [body.context, body.eligible, body.context_id, body.subject]
@@ -155,7 +154,6 @@ async def decision(service: Service, call: Call) -> Record:
 
 
 def recorded(experiment: Experiment, found: StoredDecision) -> Record:
-    """A stored decision as it is shown."""
     one, closed = found
     return Record(
         events.id_text(one.decision_id),

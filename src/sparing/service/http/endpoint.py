@@ -26,22 +26,15 @@ if TYPE_CHECKING:
     from sparing.service.http.auth import Caller
     from sparing.service.server import Service
 
-MAX_BODY = 16 * 2**20
-"""Bytes of a request, at most, but for logs."""
-
+MAX_BODY = 16 * 2**20  # bytes of a request, at most, but for logs
 MAX_LOG_BODY = 512 * 2**20
-PIECE = 2**20
-"""Bytes of a file that are sent at once."""
-LONGEST = 18
-"""Digits of a length, at most."""
-
+PIECE = 2**20  # bytes of a file that are sent at once
+LONGEST = 18  # digits of a length, at most
 DIGITS = re.compile(r"[0-9]{1,19}")
+# What some writers of JSON put for numbers that JSON has not.
 NOT_FINITE = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
-"""What some writers of JSON put for numbers that JSON has not."""
 
-ESCAPED_COLON = b"\\u003"
-"""How the escape of a colon begins."""
-
+ESCAPED_COLON = b"\\u003"  # how the escape of a colon begins
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
@@ -70,11 +63,9 @@ class PathSegment(Convertor[str]):
     regex = r"[\s\S]*"
 
     def convert(self, value: str) -> str:
-        """As it came."""
         return value
 
     def to_string(self, value: str) -> str:
-        """As it is."""
         return value
 
 
@@ -137,11 +128,9 @@ class Endpoint:
         self._encode = msgspec.json.Encoder().encode
 
     def route(self) -> Route:
-        """The route of the web framework."""
         return Route(self.path, self, methods=[self.method])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         try:
             reply = await self._reply(scope, receive)
         except ServiceError as error:
@@ -175,9 +164,7 @@ class Endpoint:
         return Reply(self.status, self._encode(found), (JSON,))
 
 
-ENDPOINTS: list[Endpoint] = []
-"""Every endpoint, in the order in which its route is tried."""
-
+ENDPOINTS: list[Endpoint] = []  # every endpoint, in the order in which its route is tried
 EXPERIMENT = "/v1/{experiment}"
 
 
@@ -192,7 +179,6 @@ def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[...,
 
 
 async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
-    """Send an answer."""
     if reply.file is not None:
         await _send_file(send, reply, reply.file, head=head)
         return
@@ -203,7 +189,6 @@ async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
 
 
 def extra_headers(error: ServiceError) -> list[Header]:
-    """What a problem says beside its body."""
     extra: list[Header] = []
     if error.status == 503:
         extra.append((b"retry-after", str(RETRY_AFTER).encode()))
@@ -232,7 +217,6 @@ def _problem(error: ServiceError) -> Reply:
 
 
 def problem(error: ServiceError) -> Reply:
-    """A problem as it is answered (RFC 9457)."""
     return _problem(error)
 
 
@@ -341,7 +325,6 @@ class Problem(msgspec.Struct):
 
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
-    """The document as JSON."""
     from sparing import __version__
 
     types = [each for one in endpoints for each in (one.body, one.answer) if _is_message(each)]

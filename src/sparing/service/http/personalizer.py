@@ -27,17 +27,11 @@ from sparing.service.registry import Experiment
 from sparing.service.server import Service
 from sparing.service.transactions import Activate, Reward
 
-DEEPEST = 8
-"""Objects within objects in a context, at most."""
-
-FORGIVEN = ("expired", "already_rewarded")
-"""Rewards that change nothing, and are no error to these clients."""
-
-CODES = {404: "ResourceNotFound", 422: "BadRequest"}
-"""Where Microsoft's word is not the status's own."""
-
+DEEPEST = 8  # objects within objects in a context, at most
+FORGIVEN = ("expired", "already_rewarded")  # rewards that change nothing, and are no error to these clients
+CODES = {404: "ResourceNotFound", 422: "BadRequest"}  # where Microsoft's word is not the status's own
+# What azure-cognitiveservices-personalizer and azure-ai-personalizer put before their paths.
 ROOTS = ("/personalizer/v1.0", "/personalizer")
-"""What azure-cognitiveservices-personalizer and azure-ai-personalizer put before their paths."""
 
 
 class InnerError(Struct):
@@ -100,7 +94,6 @@ class RewardValue(Struct, forbid_unknown_fields=True):
 
 
 def microsoft(error: ServiceError) -> Reply:
-    """A problem in Microsoft's shape."""
     code = CODES.get(error.status) or HTTPStatus(error.status).phrase.replace(" ", "")
     told = MicrosoftError(code, error.detail, InnerError(error.code), error.field)
     return Reply(error.status, msgspec.json.encode(ErrorResponse(told)), (JSON, *extra_headers(error)))
@@ -223,7 +216,6 @@ def _ranking(
 
 
 def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str, Any]:
-    """Raw columns from nested objects."""
     encoder = model.learner.encoder
     known = {*encoder.by_column, *dict(encoder.left_out)}
     found: dict[str, Any] = {}

@@ -15,22 +15,16 @@ from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-OLDEST = 15
-"""The oldest server's version."""
-
-LOCK = int.from_bytes(b"sparing!")
-"""Whoever holds this advisory lock writes."""
-
+OLDEST = 15  # the oldest server's version
+LOCK = int.from_bytes(b"sparing!")  # whoever holds this advisory lock writes
 CONNECT_S = 5.0
 COMMAND_S = 20.0
 LOCK_S, IDLE_S = 5, 60
 """Seconds to wait for a connection, for an answer, for whoever writes, and for a writer that says nothing: nobody waits for ever."""
 
-READERS = 4
-"""Connections that read, at most."""
-
+READERS = 4  # connections that read, at most
+# What a commit survives: the loss of power, or the end of the process.
 SYNCHRONOUS = {"power": "on", "process": "off"}
-"""What a commit survives: the loss of power, or the end of the process."""
 
 SETTINGS = {
     "application_name": "sparing",
@@ -42,6 +36,7 @@ SETTINGS = {
 LIFE = "create unlogged table if not exists server_life(token blob not null)"
 """Empty after a crash of the server, and on a standby that takes over: the server may have forgotten what we know."""
 
+# SQLite's words, and PostgreSQL's.
 WORDS = {
     r"\s+strict\b(, without rowid)?": "",
     r"\bblob\b": "bytea",
@@ -49,16 +44,16 @@ WORDS = {
     r"\breal\b": "double precision",
     r"\blength\(": "octet_length(",
 }
-"""SQLite's words, and PostgreSQL's."""
 
+# Why there is no connection, by the class of SQLSTATE.
 REFUSED = {
     "28": "the database server refuses the user or the password of the store's address",
     "3D": "the database that the store's address names does not exist. Make it (createdb), or name another",
     "53": "the database server has no connection left; raise its max_connections, or run fewer workers",
     "57": "the database server is starting or stopping; try again",
 }
-"""Why there is no connection, by the class of SQLSTATE."""
 
+# What may succeed later, by the class of SQLSTATE.
 FAILED = {
     "08": "the connection to the database was lost",
     "25": "the database undid what was begun",
@@ -68,17 +63,14 @@ FAILED = {
     "57": "the database server ended the command or the connection",
     "58": "the database server could not read or write its files",
 }
-"""What may succeed later, by the class of SQLSTATE."""
 
-UNSURE = ("08", "57")
-"""Classes of SQLSTATE after which a commit may have happened, or not."""
-
+UNSURE = ("08", "57")  # classes of SQLSTATE after which a commit may have happened, or not
+# Why a database cannot hold a store, by SQLSTATE.
 UNFIT = {
     "42501": "its user may not make tables there. Make the user the database's owner",
     "42P07": "it holds tables of another program. Give sparing a database of its own",
     "3F000": "its search_path names no schema that exists",
 }
-"""Why a database cannot hold a store, by SQLSTATE."""
 
 
 class Postgres:
@@ -103,7 +95,6 @@ class Postgres:
             raise
 
     async def _open(self, **settings: str) -> Connection:
-        """A connection to a server that can hold a store."""
         try:
             connection = await asyncpg.connect(
                 self._address,
@@ -146,7 +137,6 @@ class Postgres:
             raise FileError("the database holds no store. `sparing serve` makes one")
 
     async def close(self) -> None:
-        """Close every connection."""
         for connection in (self._writer, *self._idle):
             if connection is not None:
                 try:
@@ -232,13 +222,11 @@ class Postgres:
                 raise
 
     def _own(self) -> Connection:
-        """The connection that writes, where it is still there: what was begun on it went with it."""
         if self._writer is None or self._writer.is_closed():
             raise StoreError(FAILED["08"])
         return self._writer
 
     async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
-        """Run a statement as the writer."""
         connection = self._own()
         with _told(connection):
             return list(map(tuple, await connection.fetch(statement, *values)))
@@ -250,7 +238,6 @@ class Postgres:
             await connection.executemany(statement, values)
 
     async def script(self, statements: str) -> None:
-        """Run statements in SQLite's words."""
         connection = self._own()
         try:
             with _told(connection):
@@ -263,7 +250,6 @@ class Postgres:
     async def matching(
         self, statement: str, column: str, values: Sequence[Any], *others: Any
     ) -> list[SqlRow]:
-        """Look all values up at once."""
         kept = list(filter(_storable, values))
         return await self.rows(f"{statement} {column} = any(${1 + len(others)})", *others, kept)
 
@@ -300,7 +286,6 @@ class Postgres:
             raise StoreError(str(error)) from None
 
     async def size(self) -> int:
-        """Bytes of the database."""
         ((size,),) = await self.read("select pg_database_size(current_database())")
         return int(size)
 
@@ -313,14 +298,12 @@ def translated(statements: str) -> str:
 
 
 def _storable(value: Any) -> bool:
-    """Whether anything that is stored can equal a value: PostgreSQL's texts have no NUL, and are valid Unicode."""
     if not isinstance(value, str):
         return True
     return "\0" not in value and (value.isascii() or value.encode(errors="ignore").decode() == value)
 
 
 def _refused(error: Exception) -> SparingError:
-    """Why there is no connection, without a word of the address."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or "unknown"
         said = REFUSED.get(code[:2], f"the database server refuses the connection (SQLSTATE {code})")

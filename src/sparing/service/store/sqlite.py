@@ -12,17 +12,14 @@ import apsw
 from sparing.errors import FileError, SettingError
 from sparing.service.store.driver import LostError, SqlRow, StoreError
 
-OLDEST = 3_051_003
-"""Older ones can damage a write-ahead log that two processes write."""
-
+OLDEST = 3_051_003  # older ones can damage a write-ahead log that two processes write
 BUSY_MS, BRIEF_MS = 5000, 50
+# What a commit survives: the loss of power, or the end of the process.
 SYNCHRONOUS = {"power": "full", "process": "normal"}
-"""What a commit survives: the loss of power, or the end of the process."""
 
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Say in our own words what the database could not do."""
     try:
         yield
     except (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.LockedError, apsw.IOError) as error:
@@ -71,13 +68,11 @@ class Sqlite:
         connection.pragma("secure_delete", True)
 
     async def close(self) -> None:
-        """Close both, the log written back."""
         self._thread.shutdown()
         self._reader.close()
         self._writer.close()
 
     async def begin(self) -> None:
-        """Take the one place that a writer has."""
         with _told():
             self._writer.execute("begin immediate")
 
@@ -98,7 +93,6 @@ class Sqlite:
                 self._writer.execute("rollback")
 
     async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
-        """Run a statement as the writer."""
         with _told():
             return self._writer.execute(statement, values).fetchall()
 
@@ -108,7 +102,6 @@ class Sqlite:
             self._writer.executemany(statement, values)
 
     async def script(self, statements: str) -> None:
-        """Run statements."""
         with _told():
             self._writer.execute(statements)
 
@@ -124,12 +117,10 @@ class Sqlite:
         return found
 
     async def read(self, statement: str, *values: Any) -> list[SqlRow]:
-        """What is committed."""
         with _told():
             return self._reader.execute(statement, values).fetchall()
 
     async def size(self) -> int:
-        """Bytes of the file and its log."""
         beside = self.path.with_name(self.path.name + "-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 

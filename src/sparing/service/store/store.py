@@ -13,9 +13,7 @@ from sparing.service import events
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.store.driver import Driver, SqlRow, check_version, migrate
 
-CHUNK = 2000
-"""Events read at once."""
-
+CHUNK = 2000  # events read at once
 DECISION = ", ".join(f"d.{name}" for name in DecisionEvent.__struct_fields__)
 FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
 OUTCOMES = (
@@ -25,8 +23,7 @@ OUTCOMES = (
 )
 MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
 
-TotalKey = tuple[int, int, str, str, int]
-"""Experiment, hour, reason, arm, asked."""
+TotalKey = tuple[int, int, str, str, int]  # experiment, hour, reason, arm, asked
 
 
 class StoredDecision(NamedTuple):
@@ -84,7 +81,6 @@ class WriteBatch:
     def count(
         self, decision: DecisionEvent, *, decided: int = 0, rewarded: int = 0, value: float = 0.0
     ) -> None:
-        """Add to the totals of a decision's hour."""
         key = (
             decision.experiment,
             decision.ts // events.HOUR,
@@ -107,7 +103,6 @@ class Store:
         self._turn = asyncio.Lock()
 
     async def open(self, *, create: bool = False) -> None:
-        """Connect, and bring the tables up to date."""
         if create:
             archive.folder(self.folder)
         await self.driver.connect(create=create)
@@ -125,7 +120,6 @@ class Store:
         ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
 
     async def close(self) -> None:
-        """Leave the database."""
         await self.driver.close()
 
     # Writing.
@@ -142,7 +136,6 @@ class Store:
         return WriteBatch(seq, ts)
 
     async def write(self, rows: WriteBatch) -> None:
-        """Write what a group has to."""
         decided = [msgspec.structs.astuple(one) for one in rows.events if type(one) is DecisionEvent]
         if decided:
             await self.driver.many(f"insert into decisions values ({MARKS})", decided)
@@ -174,14 +167,12 @@ class Store:
         self._turn.release()
 
     async def rollback(self) -> None:
-        """Undo it."""
         try:
             await self.driver.rollback()
         finally:
             self._turn.release()
 
     async def find(self, ids: Sequence[bytes]) -> list[StoredDecision]:
-        """As the writer, decisions by their ids."""
         return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
 
     async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
@@ -219,7 +210,6 @@ class Store:
     # Reading what is committed.
 
     async def last_seq(self) -> int:
-        """The number of the last event."""
         ((seq,),) = await self.driver.read("select last_seq from store")
         return int(seq)
 
@@ -265,14 +255,12 @@ class Store:
         return [HourlyTotal(*row) for row in found]
 
     async def outcomes(self, experiment: int) -> dict[str, int]:
-        """How many outcomes of each kind there are."""
         found = await self.driver.read(
             "select kind, count(*) from outcomes where experiment = $1 group by kind", experiment
         )
         return {kind: int(count) for kind, count in found}
 
     async def snapshots(self, experiment: int) -> list[StoredSnapshot]:
-        """States on disk, the newest first."""
         found = await self.driver.read(
             "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
             experiment,
@@ -280,7 +268,6 @@ class Store:
         return [StoredSnapshot(*row) for row in found]
 
     async def keys(self) -> list[StoredKey]:
-        """All API keys."""
         found = await self.driver.read(
             "select key_sha256, name, role, experiment, created, expires, revoked from api_keys order by created"
         )
