@@ -1,4 +1,4 @@
-"""The live service: decisions over HTTP, durable, learning from rewards that come later, watched on one page."""
+"""A durable HTTP service for decisions and delayed rewards, with a dashboard."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Luck that can be recomputed, and those who serve beside the learner: the log's shares, anyone, or one action."""
+"""Variants that serve besides the learner (logged shares, uniform, one action), and their keyed random numbers."""
 
 import hashlib
 from collections.abc import Hashable, Sequence
@@ -12,7 +12,7 @@ LOGGED, UNIFORM, NAMED = "logged", "uniform", "action:"
 
 
 def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
-    """A number in [0, 1) that nobody without the salt can foresee, and that is the same whenever it is asked for."""
+    """Return a number in [0, 1) that is a function of (salt, tag, who), unpredictable without the salt."""
     digest = hashlib.blake2b(who, digest_size=8, key=salt, person=tag.encode()).digest()
     return (int.from_bytes(digest) >> 11) * 2.0**-53
 
@@ -20,9 +20,9 @@ def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
 def variant_probabilities(
     word: str, allowed: np.ndarray, logged: np.ndarray, names: Sequence[Hashable]
 ) -> np.ndarray:
-    """How likely each action is to be served, (K,), by `logged` (its share of the log's rows), `uniform` or `action:LABEL`.
+    """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
 
-    An action that is not allowed is never served; where nothing else is left, anyone of the allowed is.
+    Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
     """
     if word == LOGGED:
         weights = logged * allowed.astype(float)
@@ -38,13 +38,13 @@ def variant_probabilities(
 
 
 def draw_action(chances: np.ndarray, uniform: float) -> int:
-    """The action that a number in [0, 1) means under these chances (K,)."""
+    """Return the action at a uniform number in [0, 1) under probabilities (K,)."""
     place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
     return min(place, int(np.flatnonzero(chances)[-1]))
 
 
 def action_number(word: str, names: Sequence[Hashable]) -> int:
-    """The action that `action:LABEL` names, by its number."""
+    """Return the number of the action in `action:LABEL`; −1 for the other variants."""
     if word in (LOGGED, UNIFORM):
         return -1
     if not word.startswith(NAMED):

@@ -1,4 +1,15 @@
-"""Totals as arrays: decisions and rewards by hour, and by reason, arm and whether their reward was asked for."""
+"""Policy against holdout: stratified mean rewards with intervals, in closed form from hourly totals.
+
+Of its N decisions the policy made a reward call for n_1 and skipped n_2; a random share of the skipped ones, the checks, had
+a call all the same. A skipped decision earns on average what the checks earn:
+    value = Σ_h w_h·r̄_h,  w_h = n_h/N,  r̄_h the mean of the m_h rewards of stratum h,
+    variance = Σ_h w_h²·s_h²/m_h + Σ_h w_h·(r̄_h − value)²/N
+(two-phase sampling: the second term is there because the sizes of the strata are random too). Intervals use Student's quantile
+at the degrees of freedom of Welch and Satterthwaite, and take decisions as independent.
+
+Two kinds of hours are left out of both sides, because the checks would stand for other decisions than those skipped: hours in
+which the budget prevented a call (there are no checks then), and hours before the last change of check or holdout.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,26 +23,26 @@ from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
 from sparing.service.store.store import HourlyTotal
 
-MAX_BINS = 96  # steps of time that a history is shown in, at most
-STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours that a step may have; beyond them whole weeks
+MAX_BINS = 96
+STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours per bin; beyond them whole weeks
 HOUR = events.HOUR // events.SECOND
 
-Group = tuple[str, str, bool]  # A reason, an arm, and whether the reward was asked for
+Group = tuple[str, str, bool]  # reason, variant, whether there was a reward call
 LEVEL = 0.95
-MIN_REWARDS = 2  # rewards without which a spread cannot be told
+MIN_REWARDS = 2  # a variance needs two
 ROUNDING = 8 * np.finfo(float).eps
 
-# Of the policy: asked about by itself, skipped, and skipped but asked about; and the holdout.
+# Of the policy: called by itself, skipped, and skipped but checked; and the holdout.
 CALLED, SKIPPED, CHECKED, ASIDE = range(4)
 
-DECISIONS, REWARDS, SUM, SQUARES = range(4)  # the numbers of a kind
-# Options that say who is asked, and whom the policy is compared with.
+DECISIONS, REWARDS, SUM, SQUARES = range(4)  # the sums of a kind
+# Options that decide which decisions are comparable.
 SHARES = ("check", "holdout", "holdout_policy")
 
 
 @dataclass(frozen=True, eq=False)
 class HourlyTotals:
-    """A row an hour and group: hours (n,), group (n,) as numbers of `groups`, and numbers (n, 4): decisions, rewards, Σr, Σr²."""
+    """Totals of the store as arrays: hours (n,), group (n,) as an index into `groups`, numbers (n, 4): decisions, rewards, Σr, Σr²."""
 
     hours: np.ndarray
     group: np.ndarray
@@ -50,7 +61,7 @@ class HourlyTotals:
         )
 
     def added(self, place: np.ndarray, places: int) -> np.ndarray:
-        """The numbers of the rows at each place, (places, 4); rows at a place below 0 are left out."""
+        """Return the sums of the rows at each place, (places, 4); rows at a place below 0 are left out."""
         kept = place >= 0
         return np.stack(
             [np.bincount(place[kept], column[kept], minlength=places) for column in self.numbers.T], axis=1
@@ -65,14 +76,13 @@ class HourlyTotals:
         return sorted(found, key=lambda one: (-one.decisions, one.reason, one.arm, one.asked))
 
     def calls_since(self, hour: int) -> int:
-        """Rewards that were asked for in decisions of an hour and later ones."""
         asked = np.array([asked for *_, asked in self.groups], dtype=bool)
         return int(self.numbers[asked[self.group] & (self.hours >= hour), 0].sum()) if len(self.hours) else 0
 
 
 @dataclass(frozen=True)
 class TimeBins:
-    """Steps of equal length that a history falls into: hours of a step, the first hour, and how many there are."""
+    """Bins of equal length for a history: hours per bin, the first hour, and the number of bins."""
 
     hours: int
     first: int
@@ -80,7 +90,7 @@ class TimeBins:
 
     @classmethod
     def of(cls, tally: HourlyTotals, now: int) -> "TimeBins":
-        """As fine as `MAX_BINS` allow, from the first decision to now (µs)."""
+        """Return the finest bins that `MAX_BINS` allows, from the first decision to now (µs)."""
         if not len(tally.hours):
             return cls(1, 0, 0)
         begin, end = int(tally.hours.min()), max(now // events.HOUR, int(tally.hours.max()))
@@ -100,12 +110,12 @@ class TimeBins:
         return (hours - self.first) // self.hours
 
     def ends(self, now: int) -> list[int]:
-        """When each step ends, in seconds; the last one now (µs), if that is earlier."""
+        """Return the end of each bin in seconds; of the last one now (µs), if that is earlier."""
         ends = [(self.first + (i + 1) * self.hours) * HOUR for i in range(self.count)]
         return [min(end, max(now // events.SECOND, end - self.seconds)) for end in ends]
 
     def by_reason(self, tally: HourlyTotals) -> list[Hour]:
-        """Decisions of each step by reason; a step without any is there too."""
+        """Return the decisions of each bin by reason, bins without any included."""
         counted: list[dict[str, int]] = [{} for _ in range(self.count)]
         cells = self.place(tally.hours) * len(tally.groups) + tally.group
         found = np.bincount(cells, tally.numbers[:, 0], minlength=self.count * len(tally.groups))
@@ -117,7 +127,7 @@ class TimeBins:
 
 
 class MeanEstimate(NamedTuple):
-    """Estimates side by side, (...,) each, NaN where they are not measured; `free` are the degrees of freedom."""
+    """Estimates, (...,) each, NaN where there are too few rewards; `free` are the degrees of freedom."""
 
     value: np.ndarray
     variance: np.ndarray
@@ -142,9 +152,9 @@ class MeanEstimate(NamedTuple):
 def stratified(
     decisions: np.ndarray, rewards: np.ndarray, total: np.ndarray, squares: np.ndarray
 ) -> MeanEstimate:
-    """The mean reward of a decision over strata, (..., H) each: how many decisions and rewards, Σr and Σr².
+    """Return the mean reward of a decision over strata, from (..., H) arrays: decisions, rewards, Σr and Σr².
 
-    NaN where a stratum that has decisions has fewer than two rewards, or none that differ.
+    NaN where a stratum with decisions has fewer than two rewards, or only equal ones.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         n, there = decisions.sum(axis=-1, keepdims=True), decisions > 0
@@ -166,12 +176,12 @@ def stratified(
 
 
 def all_equal(rewards: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Whether rewards are all equal, as far as their sums can tell: then their spread is not known, rather than 0."""
+    """Return whether all rewards are equal up to rounding of their sums; their variance is then unknown rather than 0."""
     return squares - total**2 / np.maximum(rewards, 1) <= ROUNDING * np.sqrt(rewards) * squares
 
 
 def estimates(sums: np.ndarray) -> tuple[MeanEstimate, MeanEstimate]:
-    """The policy's and the holdout's mean reward from the numbers of each kind, (..., 4, 4)."""
+    """Return the mean rewards of policy and holdout from the sums of each kind, (..., 4, 4)."""
     strata = sums[..., [CALLED, CHECKED], :].copy()
     strata[..., 1, DECISIONS] += sums[..., SKIPPED, DECISIONS]
     aside = sums[..., [ASIDE], :]
@@ -179,14 +189,14 @@ def estimates(sums: np.ndarray) -> tuple[MeanEstimate, MeanEstimate]:
 
 
 def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
-    """By how much one is more than another that is independent of it (Welch)."""
+    """Return the difference of two independent estimates (Welch)."""
     variance = one.variance + other.variance
     free = variance**2 / (one.variance**2 / one.free + other.variance**2 / other.free)
     return MeanEstimate(one.value - other.value, variance, free, one.rewards + other.rewards)
 
 
 def kind(group: Group) -> int:
-    """What a reason and an arm are to the comparison; −1 for nothing."""
+    """Return the row of the comparison that a group belongs to; −1 for none."""
     reason, arm, asked = group
     if arm == "holdout":
         return ASIDE if asked else -1
@@ -198,13 +208,13 @@ def kind(group: Group) -> int:
 
 
 def budget_limited_hours(tally: HourlyTotals) -> np.ndarray:
-    """Hours in which the budget kept a reward from being asked for."""
+    """Return the hours in which the budget prevented a reward call."""
     short = [reason == events.BUDGET for reason, _, _ in tally.groups]
     return np.unique(tally.hours[np.array(short, dtype=bool)[tally.group]])
 
 
 def counted(tally: HourlyTotals, steps: TimeBins, since: int) -> np.ndarray:
-    """The numbers of each kind up to the end of each step, (steps, 4, 4), from an hour on."""
+    """Return the sums of each kind up to the end of each bin, (bins, 4, 4), from the hour `since` on."""
     kinds = np.array([kind(group) for group in tally.groups], dtype=np.int64)[tally.group]
     use = (kinds >= 0) & (tally.hours >= since) & ~np.isin(tally.hours, budget_limited_hours(tally))
     place = np.where(use, steps.place(tally.hours) * 4 + kinds, -1)
@@ -212,7 +222,7 @@ def counted(tally: HourlyTotals, steps: TimeBins, since: int) -> np.ndarray:
 
 
 def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> ChangeEvent | None:
-    """The last change of the shares of checks or holdout; `began` are the options at first, where they are known."""
+    """Return the last change of the shares of checks or holdout; `began` are the first options, if known."""
     before = None if began is None else [began.get(name) for name in SHARES]
     found = None
     for change in changes:
@@ -228,7 +238,7 @@ def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> 
 def compare(
     tally: HourlyTotals, steps: TimeBins, options: Options, *, since: int, now: int, ratio: SampleRatio | None
 ) -> tuple[Headline, list[SoFar]]:
-    """The policy against the holdout, from an hour on; and both up to the end of each step."""
+    """Compare policy and holdout from the hour `since` on; also return both up to the end of each bin."""
     sums = counted(tally, steps, since)
     policy, holdout = estimates(sums)
     means, asides = policy.measured(), holdout.measured()
@@ -243,7 +253,7 @@ def compare(
 
 
 def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, short: bool) -> str | None:
-    """What is missing for the comparison, and how to get it, in one sentence; from the numbers of each kind (4, 4)."""
+    """Return a sentence on what the comparison lacks and how to get it, from the sums of each kind (4, 4)."""
     if not sums[..., DECISIONS].any():
         if since * events.HOUR > now:
             start = events.time_text(since * events.HOUR)
@@ -279,7 +289,7 @@ def _aside(numbers: np.ndarray, options: Options) -> str | None:
 
 
 def _poor(numbers: np.ndarray, what: str) -> str | None:
-    """Why the rewards of a kind, (4,), are not enough."""
+    """Explain why the rewards of a kind, (4,), are not enough."""
     rewards = int(numbers[REWARDS])
     if rewards < MIN_REWARDS:
         return f"{'Only one reward' if rewards else 'No reward'} of {what} has come"
@@ -289,7 +299,7 @@ def _poor(numbers: np.ndarray, what: str) -> str | None:
 
 
 def sample_ratio(asked: float, policy: int, holdout: int) -> SampleRatio | None:
-    """Whether the holdout is as large as was asked for: an exact binomial test on both sides."""
+    """Test the share of the holdout against the configured one: an exact two-sided binomial test."""
     seen = policy + holdout
     if not asked or not seen:
         return None

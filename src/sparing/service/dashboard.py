@@ -1,4 +1,4 @@
-"""What is counted in memory as events come, because reading all of them for every page would take too long."""
+"""The dashboard's message, from the state of an experiment, hourly totals and a few rows. Nothing here changes a state."""
 
 import asyncio
 import os
@@ -32,20 +32,23 @@ from sparing.service.registry import Experiment
 from sparing.service.store import Store
 from sparing.service.writer import Writer
 
-WINDOW = 10_000  # events that are looked through at once; between two windows others have their turn
-# Subjects that are remembered; where there are more, counting begins anew, with those who come from then on.
+WINDOW = 10_000  # events counted between two yields to other tasks
+# With more distinct subjects, counting restarts from the current event: memory stays bounded.
 MAX_SUBJECTS = 100_000
 
-SHOWN = 12  # decisions that are shown
-CLOSED, LATELY = 200, 50_000  # last outcomes whose kinds are told, and events among which they are looked for
-PRESENT = 60 * events.SECOND  # A worker that was not heard of for so long is gone
+SHOWN = 12  # recent decisions
+CLOSED, LATELY = 200, 50_000  # recent outcomes, searched among so many events
+PRESENT = 60 * events.SECOND  # without a heartbeat a worker counts as gone
 DAY = 24
 STARTED = events.now()
 
 
 @dataclass
 class CounterCache:
-    """Of one experiment, up to an event each: outcomes by kind; and who was served by each arm, since the event `since`."""
+    """Counts of one experiment up to an event, kept in memory: outcomes by kind, and subjects served by each variant since `since`.
+
+    Hourly totals have neither expired calls nor distinct subjects, and counting all events for every page takes too long.
+    """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     made: int | None = None
@@ -64,7 +67,7 @@ class CounterCache:
     """Subjects, by arm: all decisions of one were assigned at once."""
 
     async def catch_up(self, store: Store, experiment: int, upto: int, *, decided: bool) -> None:
-        """Count what was committed up to an event; `decided` says that there are decisions."""
+        """Count what was committed up to an event; `decided`: there are decisions."""
         if self.made is None:
             ((made,),) = await store.driver.read(
                 "select min(seq) from changes where experiment = $1", experiment
@@ -87,7 +90,7 @@ class CounterCache:
             self.outcomes_to = end
 
     async def count_arms(self, store: Store, experiment: int, since: int, upto: int) -> tuple[int, int]:
-        """How many were assigned to the policy and to the holdout after the event `since`: subjects, or decisions without one."""
+        """Return how many were assigned to policy and holdout after the event `since`: subjects, or decisions without one."""
         since = max(since, self.made or 0)
         if since != self.since:
             self.since = self.arms_to = since
@@ -112,7 +115,7 @@ class CounterCache:
 
 
 async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
-    """Events with after < seq ≤ upto in pieces, others having their turn between two."""
+    """Yield ranges (after, end] up to `upto`, yielding to other tasks in between."""
     while after < upto:
         end = min(after + WINDOW, upto)
         yield after, end
@@ -124,12 +127,11 @@ _known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
 
 
 def counter_cache(writer: Writer, experiment: int) -> CounterCache:
-    """What a process has counted of an experiment."""
+    """Return the cache of this process for an experiment."""
     return _known.setdefault(writer, {}).setdefault(experiment, CounterCache())
 
 
 def about(experiment: Experiment) -> About:
-    """An experiment as it is now, from its state alone."""
     model = experiment.model
     learner = model.learner
     return About(
@@ -159,17 +161,17 @@ async def overview(
     worker: str | None = None,
     alarm: str | None = None,
 ) -> Overview:
-    """Everything that the page shows at a time (µs); `worker` is what this process is called among its like, `alarm` what is wrong with it."""
+    """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` what is wrong with it."""
     known, here = (
         counter_cache(writer, experiment.number),
         WorkerInfo(started, worker or f"process {os.getpid()}", alarm),
     )
-    async with known.lock:  # pages that are asked for side by side count once
+    async with known.lock:  # concurrent requests share one count
         return await _overview(writer, experiment, known, now, here)
 
 
 class WorkerInfo(NamedTuple):
-    """This process: since when it is there, what it is called, and what is wrong with it."""
+    """This process: start, name, and what is wrong with it."""
 
     started: int
     worker: str
@@ -229,7 +231,7 @@ async def _overview(
 async def _shares(
     writer: Writer, experiment: Experiment, known: CounterCache, upto: int
 ) -> tuple[int, SampleRatio | None]:
-    """The hour from which the shares of checks and holdout are what they are now, and whether the holdout's is kept."""
+    """Return the hour of the last change of check or holdout, and the test of the holdout's share since."""
     found = await writer.store.driver.read(
         "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
         *(experiment.number, events.OPTIONS),
@@ -332,10 +334,10 @@ def _spend(
 
 
 def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
-    """All actions, those with most decisions first, then those with most logged rows.
+    """List all actions, those with most decisions first, then those with most logged rows.
 
-    The log taught an action `partly` where it has fewer than 2d rows of it, d the length of a context, or where the gap map
-    names it: a segment of contexts in which it was never, or hardly ever, tried.
+    An action is `partly` learnt from the log if it has fewer than 2d rows (d: length of a context), or if the gap map has a
+    segment in which it was never or rarely logged.
     """
     learner, sets = model.learner, model.learner.sets
     logged, live, played = sets.logged, sets.live, model.played
@@ -360,7 +362,7 @@ def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
 
 
 def _center(model: ExperimentState, told: dict[str, Any]) -> np.ndarray:
-    """The log's mean context (d,); without one, where every feature is 1."""
+    """Return the log's mean context (d,); ones if there is none."""
     try:
         return model.learner.context(told.get("center") or [])
     except DecisionError:

@@ -1,8 +1,8 @@
-"""Contexts that must be forgotten: erased from the store and from every state that knows them, while decisions and rewards stay.
+"""Erasure of contexts from the store and from every state file; decisions and rewards stay.
 
-What goes is a decision's context, its context id and its subject. Its request_id stays, and the hash of the request: a retry is
-still answered with the stored decision. What was learnt from a context stays too: sums over many, not the context. A replay needs
-contexts, so it can only begin at the state that an erasure writes: the experiment's floor is raised to it.
+Erased are a decision's context, context id and subject. Its request_id and the hash of the request stay, so that a retry still
+gets the stored decision. The learner's sums stay too. A replay needs contexts, so it can start only at the state that an
+erasure writes: the experiment's floor is raised to it.
 
 Files outside the store's folder (exports, backups) are not reached, and PostgreSQL keeps old rows until it vacuums.
 """
@@ -23,11 +23,11 @@ from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
 NOT_ERASED = "(context is not null or context_id is not null or subject is not null)"
-CHUNK = 5000  # contexts erased at once, so that requests need not wait for all of them
-# How often, and after how many seconds, to try again to empty the database's log while someone reads it.
+CHUNK = 5000  # erased in one transaction: requests wait no longer
+# A reader prevents emptying the write-ahead log: so many attempts, so many seconds apart.
 TRIES, PAUSE = 20, 0.25
 
-RETENTION = "retention"  # who erases what has been kept for long enough
+RETENTION = "retention"
 
 
 async def erase(
@@ -40,9 +40,9 @@ async def erase(
     before_ts: int | None = None,
     who: str,
 ) -> Erased:
-    """Erase the contexts of one decision, of one context id, of one subject (as it is stored), or of all before a time.
+    """Erase the contexts of one decision, one context id, one subject (as stored), or all before a time.
 
-    Those among them that are open are withdrawn first: nothing is learnt from them, and a reward that comes later is refused.
+    Pending calls among them are withdrawn first: they are never learnt from, and their rewards are refused.
     """
     kind, where, value = _chosen(decision_id, context_id, subject, before_ts)
     number = writer.registry.get(name).number
@@ -62,7 +62,7 @@ async def erase(
 
 
 class ErasureTarget(NamedTuple):
-    """Decisions of an experiment that have something to erase: by what they were chosen, the condition and its value."""
+    """Decisions of an experiment to erase: the criterion, its SQL condition and value. Its methods need the writer's lock."""
 
     number: int
     kind: str
@@ -70,18 +70,17 @@ class ErasureTarget(NamedTuple):
     value: Any
 
     async def how_many(self, store: Store, upto: int) -> int:
-        """As the writer, how many there are up to an event."""
         found = await store.driver.rows(f"select count(*) {self._chosen}", self.number, self.value, upto)
         return int(found[0][0])
 
     async def among(self, store: Store, seqs: list[int]) -> list[int]:
-        """As the writer, those of these that are meant, in their order."""
+        """Return those of the decisions `seqs` that are meant, in order."""
         start = f"select seq from decisions where experiment = $1 and {self.where} and"
         found = await store.driver.matching(start, "seq", seqs, self.number, self.value)
         return sorted(seq for (seq,) in found)
 
     async def erase_some(self, store: Store, upto: int) -> int:
-        """As the writer, erase some of them up to an event; how many."""
+        """Erase up to `CHUNK` of them up to an event; return how many."""
         found = await store.driver.rows(
             f"select seq {self._chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
         )
@@ -99,7 +98,7 @@ class ErasureTarget(NamedTuple):
 def _chosen(
     decision_id: str | None, context_id: str | int | None, subject: bytes | None, before_ts: int | None
 ) -> tuple[str, str, Any]:
-    """What kind of erasure it is, the condition on decisions, and its value."""
+    """Return the criterion, the condition on decisions, and its value."""
     choices: dict[str, tuple[Any, str]] = {
         "decision_id": (decision_id, "decision_id = $2"),
         "context_id": (context_id, "context_id = $2"),
@@ -122,7 +121,7 @@ def _chosen(
 
 
 async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
-    """Withdraw what is open, write the state past all of it, raise the floor to that; how many contexts are to go, of which some go."""
+    """Withdraw pending calls, write the state, raise the floor to it, and erase a first part; return how many there are to erase."""
     store, number = writer.store, wanted.number
 
     async def operation(transaction: TransactionHandler) -> int:
@@ -150,7 +149,7 @@ async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
 
 
 async def _settle(writer: Writer) -> None:
-    """Leave nothing of what was erased in the database's log, as far as the database lets us say so."""
+    """Empty the write-ahead log of SQLite, which still has the erased contexts."""
     settle = getattr(writer.store.driver, "settle", None)
     if settle is None:
         return
@@ -166,10 +165,7 @@ async def _settle(writer: Writer) -> None:
 
 
 async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> Erased | None:
-    """Erase the contexts that were kept for longer than the option `retention` says, at a time; None where there are none.
-
-    Each time a state is written: once in an hour is often enough.
-    """
+    """Erase contexts older than the option `retention`; None if there are none."""
     retention = experiment.model.options.retention
     if retention is None:
         return None

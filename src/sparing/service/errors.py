@@ -1,4 +1,4 @@
-"""What a request can be refused for: a status, a stable code, a sentence, and the field that is at fault."""
+"""Problem details (RFC 9457): a status, a stable code, a sentence, and the field at fault."""
 
 import re
 from http import HTTPStatus
@@ -8,7 +8,7 @@ import msgspec
 
 from sparing.errors import SparingError
 
-# What JSON calls the kinds of values that msgspec names.
+# Types of msgspec in the words of JSON.
 KINDS = {
     "float": "a number",
     "int": "a whole number",
@@ -19,18 +19,17 @@ KINDS = {
     "null": "null",
 }
 
-RETRY_AFTER = 1  # seconds after which to try again, where that may help
+RETRY_AFTER = 1  # seconds
 
 
 class ServiceError(SparingError):
-    """A request that is refused; nothing was changed."""
+    """A refused request; nothing was changed."""
 
     def __init__(self, status: int, code: str, detail: str, field: str | None = None) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail, self.field = status, code, detail, field
 
     def document(self) -> dict[str, object]:
-        """The answer's body: problem details (RFC 9457)."""
         found: dict[str, object] = {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,
@@ -48,25 +47,19 @@ def not_found(what: str, code: str = "not_found") -> ServiceError:
 
 
 def conflict(code: str, detail: str, field: str | None = None) -> ServiceError:
-    """A request that contradicts what is stored."""
     return ServiceError(409, code, detail, field)
 
 
 def unprocessable(detail: str, field: str | None = None, code: str = "invalid") -> ServiceError:
-    """Well-formed, but not what the experiment can use."""
     return ServiceError(422, code, detail, field)
 
 
 def unavailable(code: str, detail: str) -> ServiceError:
-    """Not now; the same request may succeed later."""
     return ServiceError(503, code, detail)
 
 
 def validation_detail(error: Exception, kind: Any) -> tuple[str, str | None]:
-    """What msgspec refused in our words, and the field that it is about: expected a number, got a text.
-
-    `kind` is the type that was asked for; where a field has only some values, or an object only some fields, they are told.
-    """
+    """Reword an error of msgspec for decoding `kind`; return the sentence and the field at fault."""
     detail, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").lstrip(".") or None
     types = _types(kind, field or "")

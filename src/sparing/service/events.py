@@ -1,4 +1,4 @@
-"""What happens in an experiment, as it is stored: decisions, what became of them, and changes, in one order."""
+"""Stored events of an experiment: decisions, outcomes and changes, in one order."""
 
 import os
 import re
@@ -17,7 +17,7 @@ ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 Arm = Literal["policy", "holdout", "shadow", "fallback"]
 
-# Reasons of the service's own, beside the library's.
+# Reasons that the service adds to the learner's.
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
 
 REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
@@ -31,18 +31,17 @@ REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
 """Outcomes that close a decision: its reward came; a default took its place; none came; it was withdrawn; one came that nobody asked
 for, and is kept, or kept and learnt."""
 
-# Outcomes that do not: a part of a sum; a deferred decision counts from now on.
+# Outcomes that do not close a decision: a partial reward; activation of a deferred decision.
 PARTIAL, ACTIVATED = "part", "activated"
 
 CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED})
 
-REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})  # those with a reward to count
-# Kinds of changes.
+REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})  # kinds with a reward
 BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
 
 
 class DecisionEvent(Struct, gc=False):
-    """A decision: what was asked, what was answered, and the state (`model_seq`) it follows from."""
+    """A decision: the request, the answer, and the state (`model_seq`) it was computed from."""
 
     seq: int
     experiment: int
@@ -73,7 +72,7 @@ class DecisionEvent(Struct, gc=False):
 
 
 class OutcomeEvent(Struct, gc=False):
-    """What became of a decision; of one that is learnt though nobody asked, also its action and context."""
+    """The outcome of a decision. An unsolicited reward that is learnt also has the action and context."""
 
     seq: int
     experiment: int
@@ -88,7 +87,7 @@ class OutcomeEvent(Struct, gc=False):
 
 
 class ChangeEvent(Struct, gc=False):
-    """A change of the experiment itself: its kind, its body as JSON, and the name of the key that made it."""
+    """A change of the experiment: its kind, its body as JSON, and the name of the key that made it."""
 
     seq: int
     experiment: int
@@ -106,7 +105,7 @@ Event = DecisionEvent | OutcomeEvent | ChangeEvent
 
 
 def pack_context(context: Any) -> bytes:
-    """A context as it is stored: raw columns as JSON, numbers as they are (a database would lose −0.0)."""
+    """Encode a context for storage: raw columns as JSON, numbers as bytes (a database would lose −0.0)."""
     if isinstance(context, dict):
         return b"j" + msgspec.json.encode(context)
     return b"v" + np.asarray(context, dtype="<f8").tobytes()
@@ -120,7 +119,7 @@ def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
 
 
 def new_id() -> bytes:
-    """Sixteen bytes that sort by time and cannot be guessed (UUID version 7)."""
+    """Return sixteen bytes that sort by time and cannot be guessed (UUID version 7)."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     number = number & ~(0xF << 76) | 7 << 76
     return (number & ~(3 << 62) | 2 << 62).to_bytes(16)
@@ -132,7 +131,7 @@ def id_text(stored: bytes) -> str:
 
 
 def id_bytes(text: str) -> bytes | None:
-    """A decision's id from how it is shown; None for any other text."""
+    """Parse a decision's id; None for any other text."""
     if ID.fullmatch(text) is None:
         return None
     return bytes.fromhex(text.replace("-", ""))

@@ -1,4 +1,4 @@
-"""Experiments from logs: a learner is made and warmed up, its state written down, and served from then on."""
+"""Create an experiment from a log, restart one from another log, rebase it on another engine."""
 
 import asyncio
 import re
@@ -31,7 +31,7 @@ from sparing.service.writer import Writer
 
 CHOICES = {"top": supported.top, "certified_within": supported.certified_within}
 
-# Reads the log, with these actions in this order, or with those that occur.
+# Reads the log with these actions in this order, or with those that occur.
 LogReader = Callable[[Sequence[Hashable] | None], Log]
 
 REWARDS = (
@@ -39,15 +39,15 @@ REWARDS = (
     "where o.experiment = $1 and o.seq > $2 and o.seq <= $3 and o.kind in ('reward', 'default', 'learnt') order by o.seq limit $4"
 )
 CHUNK = 2000
-SHOWN = 20  # decisions that a refusal names
-# Events that may be left for the lock, and how often to go after those that came meanwhile.
+SHOWN = 20  # decisions listed in a refusal
+# Events that may be replayed under the lock, and attempts to get below that before taking it.
 SHORT, PASSES = 2000, 5
 
 
 def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
-    """A learner of the library by its name, from a log and settings that JSON can hold, ready for its first request.
+    """Return a warmed-up learner of the library from a log and JSON settings.
 
-    `supported`, where a learner takes it, is "elbow", {"top": L} or {"certified_within": ε}.
+    `supported`, for learners that take it, is "elbow", {"top": L} or {"certified_within": ε}.
     """
     if name not in LEARNERS:
         raise SettingError(f"learner={name!r}; must be one of {', '.join(LEARNERS)}")
@@ -58,7 +58,7 @@ def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
         learner: Learner = getattr(algorithms, name)(log, **given)
     except SparingError:
         raise
-    except (TypeError, ValueError, OverflowError) as error:  # a setting of another kind than it should be
+    except (TypeError, ValueError, OverflowError) as error:  # a setting of the wrong type
         raise SettingError(f"learner {name}: {error}") from None
     learner.warm_up()
     return learner
@@ -108,7 +108,7 @@ async def create(
     *,
     who: str,
 ) -> Experiment:
-    """Store a new experiment that begins from a learner; `config` says how the learner was made."""
+    """Store a new experiment that starts from a learner; `config` records how the learner was made."""
     check_options(options, learner)
     store, registry = writer.store, writer.registry
     began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(describe_log, log)}
@@ -129,7 +129,7 @@ async def create(
 
 
 class Relearning:
-    """A learner from a new log, and the live rewards that it was taught up to an event."""
+    """A learner from a new log, with the live rewards up to an event learnt again."""
 
     def __init__(self, learner: Learner, experiment: int, log: Log) -> None:
         self.learner, self.experiment = learner, experiment
@@ -138,7 +138,7 @@ class Relearning:
         self.refused: list[str] = []
 
     async def go_on(self, store: Store, upto: int) -> None:
-        """Learn the rewards up to an event, in their order; take note of those that the learner refuses."""
+        """Learn the rewards up to an event in order, and collect those that the learner refuses."""
         after = self.seq
         while rows := await store.driver.read(REWARDS, self.experiment, after, upto, CHUNK):
             for seq, decision_id, value, action, context in rows:
@@ -158,11 +158,9 @@ class Relearning:
             self.refuse(decision_id, error)
 
     def refuse(self, decision_id: bytes, error: SparingError) -> None:
-        """Take note of a decision that the learner cannot take over."""
         self.refused.append(f"{events.id_text(decision_id)}: {error}")
 
     def check(self) -> None:
-        """Refuse the import if the learner refused a decision."""
         if self.refused:
             more = len(self.refused) - SHOWN
             listed = "\n".join([*self.refused[:SHOWN], *([f"… and {more} more"] if more > 0 else [])])
@@ -183,10 +181,10 @@ async def import_log(
     *,
     config: Mapping[str, Any] | None = None,
 ) -> ImportAnswer:
-    """Begin an experiment again from a log, with these settings of its learner (those it has, if None).
+    """Restart an experiment from a log, with these settings of its learner (None: the present ones).
 
-    `config` is what else of the experiment's own is to change, such as `columns`. A live context or reward that the new
-    learner refuses refuses the import, and nothing is changed.
+    `config` has further entries of the experiment's configuration to change, such as `columns`. If the new learner refuses a live
+    context or reward, the import is refused and nothing is changed.
     """
     experiment = writer.registry.get(name)
     told = {**experiment.config, **(config or {})}
@@ -249,10 +247,10 @@ def _prepared(
 
 
 def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) -> Log:
-    """The log with the known actions first in their order, and new ones behind."""
+    """Read the log with the known actions first, in their order, and new ones after them."""
     try:
         log = log_reader(list(known))
-    except LogError:  # it may have more of them, or be unfit for another reason, which the next try says
+    except LogError:  # there may be new actions; any other reason is raised again below
         occurring = log_reader(None).action_names
         log = log_reader([*known, *(label for label in occurring if label not in set(known))])
     if log.action_names[: len(known)] != tuple(known):
@@ -277,7 +275,7 @@ async def _go_after(store: Store, made: Relearning) -> None:
 
 
 async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> ExperimentState:
-    """The new learner with all else that the old state is: what is retired, open and counted. Its time is set where it is loaded."""
+    """Return the new learner with the retired actions, pending decisions and counters of the old state."""
     learner = made.learner
     for gone in np.flatnonzero(~old.active).tolist():
         learner.retire(learner.action_names[gone])
@@ -299,8 +297,9 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
 
 
 async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine") -> bool:
-    """At a start: if the state on disk comes from another engine (compiled code, Numba, NumPy), begin anew from the state as it
-    is, because a replay is equal only within one engine; whether that was needed.
+    """Start again from the present state if the one on disk is of another engine (compiled code, Numba, NumPy).
+
+    Replays are equal only within one engine. Return whether it was needed.
     """
 
     async def operation(transaction: TransactionHandler) -> bool:

@@ -1,5 +1,4 @@
-"""What the page must know of the log that an experiment began from, long after the log itself is gone: above all the gap map, where
-the log is blind, and how many live calls there have been there since."""
+"""The log of an experiment as the dashboard needs it after the log is gone: above all the gap map, and live calls in its gaps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,18 +16,20 @@ from sparing.service.messages import GapRow, Gaps
 from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
-MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16  # segments and actions of a map, at most
+MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16
 MAX_ROWS, MAX_CELLS, MAX_ACTIONS = 20_000, 300_000, 500
 """Rows in which the support is estimated, and rows × actions in which gaps are searched; with more actions there is no map."""
 
-FOUND = 300  # gaps that are looked at
-# Events that are looked through, and calls that are counted, for one page; the rest with the next ones.
+FOUND = 300  # gaps searched for
+# Events read and calls counted for one request; the next requests continue.
 EVENTS, CALLS = 20_000, 2_000
 
 
 def describe_log(log: Log) -> dict[str, Any]:
-    """A log in a few numbers, as JSON can hold them: its rows, its mean context, its gap map, and which actions it tried in
-    some contexts only (bits over their numbers, in hexadecimal)."""
+    """Return JSON values that describe a log: rows, mean context, gap map, and actions logged in some contexts only.
+
+    The latter are bits over the action numbers, in hexadecimal.
+    """
     gaps, partly = _mapped(log)
     return {
         "rows": log.n_rows,
@@ -39,7 +40,7 @@ def describe_log(log: Log) -> dict[str, Any]:
 
 
 def partly_logged(about: dict[str, Any], n_actions: int) -> np.ndarray:
-    """Which actions the log tried in some contexts only, (K,); those that were added since are not among them."""
+    """Return which actions were logged in some contexts only, (K,); actions added later are not among them."""
     bits = np.frombuffer(bytes.fromhex(about.get("partly", "")), dtype=np.uint8)
     found = np.zeros(n_actions, dtype=np.bool_)
     known = np.unpackbits(bits)[:n_actions]
@@ -48,10 +49,9 @@ def partly_logged(about: dict[str, Any], n_actions: int) -> np.ndarray:
 
 
 def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
-    """The map of a log as JSON can hold it, None where there are no gaps or too many actions to search for them; and
-    which actions some segment of contexts has never, or hardly ever, seen, (K,).
+    """Return the gap map as JSON values, and which actions some segment has never or rarely logged, (K,).
 
-    Segments are searched in a sample of rows; what is told of them is counted in all rows.
+    The map is None without gaps, or with too many actions. Segments are found in a sample of rows and counted in all rows.
     """
     partly = np.zeros(log.n_actions, dtype=np.bool_)
     if not log.n_rows or log.n_actions > MAX_ACTIONS:
@@ -84,14 +84,14 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
 
 
 def _gaps(log: Log) -> list[Gap]:
-    """The gaps that have bounds; actions without a row are gaps everywhere, and need no search."""
+    """Find gaps with bounds; actions without a row are gaps everywhere and need no search."""
     rng = np.random.default_rng([0, 22])
     looked = _sampled(log, MAX_ROWS, rng)
     if not looked.support.known:
         try:
             looked, _ = estimate_support(looked)
         except LogError:
-            return []  # too few rows to tell luck from a gap
+            return []  # too few rows to tell chance from a gap
     looked = _sampled(looked, MAX_CELLS // log.n_actions, rng)
     return [gap for gap in find_gaps(looked, None, limit=FOUND).gaps if gap.segment.bounds]
 
@@ -101,7 +101,7 @@ def _sampled(log: Log, most: int, rng: np.random.Generator) -> Log:
 
 
 def _tried(log: Log, segments: Sequence[Segment]) -> np.ndarray:
-    """How often each segment saw each action, (G, K)."""
+    """Count the rows of each segment and action, (G, K)."""
     tried = np.zeros((len(segments), log.n_actions), dtype=np.int64)
     for rows in Blocks.of(log.n_rows, log.n_features):
         contexts, actions = log.contexts[rows], log.actions[rows]
@@ -136,7 +136,7 @@ def _segment(bounds: Sequence[dict[str, Any]]) -> Segment:
 
 @dataclass
 class LiveCalls:
-    """Live calls in a map's segments, counted from the event that `made` the experiment up to the event `reached`."""
+    """Live calls in the segments of a map, counted from the event that `made` the experiment up to `reached`."""
 
     made: int = 0
     kept: dict[str, Any] | None = None
@@ -147,7 +147,7 @@ class LiveCalls:
     async def shown(
         self, kept: dict[str, Any] | None, store: Store, model: ExperimentState, upto: int
     ) -> Gaps | None:
-        """The map, with the calls up to an event, or as many of them as one page may count."""
+        """Return the map with the calls up to an event, or as many as one request may count."""
         if kept is None:
             return None
         if kept != self.kept:
@@ -179,7 +179,7 @@ class LiveCalls:
 
 
 def contexts_of(model: ExperimentState, stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Stored contexts as the learner sees them, (m, d), and which of them (n,) it can still read."""
+    """Decode stored contexts, (m, d); also return which of them (n,) the learner can still read."""
     known = np.ones(len(stored), dtype=np.bool_)
     d = model.learner.n_features
     if stored and len({len(one) for one in stored}) == 1 and all(one[:1] == b"v" for one in stored):

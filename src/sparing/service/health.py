@@ -1,4 +1,4 @@
-"""Numbers of live contexts that lie far from the log's: what the learner says of them is extrapolated."""
+"""Health checks: sentences on problems of an experiment or its service, and on what was checked and is fine."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -18,21 +18,21 @@ from sparing.service.store import Store
 FAR = 10.0
 """Deviations from the log's mean; at most 1 in FAR² of the log's rows can lie so far out, whatever their distribution."""
 
-# Last decisions whose contexts are looked at, and events among which they are looked for.
+# Recent decisions to check, searched among so many events.
 LAST, LATELY = 200, 50_000
 
-UNLIKELY = 0.001  # A sample ratio with a smaller p-value is not chance
-NAMED = 3  # actions that a sentence names
-# Shares of the last calls without a reward that need a look, and an urgent one.
+UNLIKELY = 0.001  # p-value below which a sample ratio mismatch is reported
+NAMED = 3  # actions listed in a sentence
+# Shares of expired calls for a warning and for an alarm.
 MANY_EXPIRED, MOST_EXPIRED = 0.1, 0.5
 
-ENOUGH = 20  # calls from which a share, or a surprise, says something
+ENOUGH = 20  # calls needed to judge a share or a residual
 URGENCY = {"alarm": 0, "warning": 1, "good": 2}
 Severity = Literal["good", "warning", "alarm"]
 
 
 class OutOfRangeColumn(NamedTuple):
-    """A column of which some of the last `decisions` have a number far out; `furthest` is the one furthest out."""
+    """A column with numbers far from the log's mean in `far` of the last `decisions`; `furthest` is the most extreme."""
 
     column: str
     far: int
@@ -43,7 +43,7 @@ class OutOfRangeColumn(NamedTuple):
 async def out_of_range_columns(
     store: Store, model: ExperimentState, upto: int
 ) -> tuple[int, list[OutOfRangeColumn]]:
-    """How many decisions were looked at, and the columns with numbers far out; none where numbers are taken as they are."""
+    """Return how many decisions were checked, and the standardised columns with numbers far from the log's mean."""
     numbers = _numbers(model)
     if not numbers:
         return 0, []
@@ -74,7 +74,7 @@ def _numbers(model: ExperimentState) -> list[tuple[Number, int]]:
 
 
 class HealthInputs(NamedTuple):
-    """What the sentences are about; `closed` are the kinds of the last outcomes, `ill` why the service is not well."""
+    """Inputs of the checks; `closed` are the kinds of the last outcomes, `ill` problems of the service itself."""
 
     actions: Sequence[Action]
     spend: Spend
@@ -155,7 +155,7 @@ def _budget(facts: HealthInputs) -> Iterator[Look]:
 
 
 def _rewards(facts: HealthInputs) -> Iterator[Look]:
-    """Rewards that are awaited, and how many of the last ones never came."""
+    """Check for pending calls without rewards, and for expired ones."""
     awaited = f"{counted(facts.spend.open, 'reward')} awaited"
     closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
     if not closed:
@@ -187,7 +187,7 @@ def _outside(facts: HealthInputs) -> Iterator[Look]:
 
 
 def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
-    """Actions that the log never tried, and how far they are from being learnt live."""
+    """List actions that were never logged and have few live rewards."""
     never = [one for one in actions if one.learnt == "never tried" and not one.retired]
     if not never:
         yield Look("good", "The log tried every action that is played")
@@ -212,7 +212,7 @@ def _fit(model: ExperimentState) -> Iterator[Look]:
 
 
 def disagreeing(workers: Sequence[tuple[str, int, bytes]]) -> list[str]:
-    """Workers that have applied the same events and hold another state."""
+    """List workers that have applied the same events and have different states."""
     states: dict[int, set[bytes]] = {}
     for _, seq, digest in workers:
         states.setdefault(seq, set()).add(digest)

@@ -1,4 +1,4 @@
-"""Replaying a store: every state anew from its base, every decision recomputed, every total added up again."""
+"""Verify a store by replaying it, and back it up while it is served."""
 
 import math
 import os
@@ -40,7 +40,7 @@ COMPARED = (
 )
 MAX_FAULTS = 20
 
-TRIES = 3  # how often to copy again because an erasure removed a state meanwhile
+TRIES = 3  # an erasure may remove a state file while we copy
 DUMP = (
     "The database itself is not in this backup: run pg_dump on it before you run this command, and keep the dump with this folder. "
     "Dumped after it, the database could refer to states that are not here."
@@ -49,7 +49,7 @@ DUMP = (
 
 @dataclass
 class VerificationResult:
-    """What a replay of an experiment found; `faults` are sentences, and there should be none."""
+    """What a replay of an experiment found; `faults` are sentences."""
 
     experiment: str
     events: int = 0
@@ -70,7 +70,7 @@ class VerificationResult:
 async def verify(
     store: Store, progress: Callable[[int, int], None] | None = None
 ) -> list[VerificationResult]:
-    """Replay every experiment of a store that is open; nothing is changed."""
+    """Replay every experiment of an open store: recompute decisions, add up totals again. Nothing is changed."""
     last = await store.last_seq()
     verdicts = []
     for number, name, config, floor in await store.experiments():
@@ -84,7 +84,7 @@ async def verify(
 
 
 class Range(NamedTuple):
-    """What is replayed: events after `start` up to `last`, at first by this engine."""
+    """Events to replay, after `start` up to `last`, and the engine of the first."""
 
     start: int
     last: int
@@ -130,7 +130,7 @@ async def _replay(
 async def _start(
     registry: ExperimentRegistry, number: int, name: str, floor: int
 ) -> tuple[ExperimentState, int, str]:
-    """The first base, or where contexts below were erased, the snapshot there; the event before what is replayed, and its engine."""
+    """Return the state to replay from (the first base, or the snapshot at the floor), its event, and its engine."""
     store = registry.store
     if floor:
         for mark in await store.snapshots(number):
@@ -206,7 +206,7 @@ async def _gapless(store: Store, last: int, verdicts: list[VerificationResult]) 
 
 
 class Backup(NamedTuple):
-    """A backup: its folder, the last event in it, how many states and bytes it has, and what is to be known of it."""
+    """The folder of a backup, its last event, number of state files, size in bytes, and notes for the operator."""
 
     path: Path
     last_seq: int
@@ -216,7 +216,7 @@ class Backup(NamedTuple):
 
 
 class BackedUpState(NamedTuple):
-    """A state on disk that the database refers to, and whether a start needs it."""
+    """A state file that the database refers to; `needed`: a start needs it."""
 
     path: str
     sha256: str
@@ -224,15 +224,15 @@ class BackedUpState(NamedTuple):
 
 
 class GoneError(SparingError):
-    """A state was removed after the database was copied."""
+    """A state file was removed after the database was copied."""
 
 
 async def backup(
     folder: str | os.PathLike[str], destination: str | os.PathLike[str], *, address: str | None = None
 ) -> Backup:
-    """Copy a store into a new folder, check the copy, and take note of it in the store.
+    """Copy a store into a new folder, check the copy, and record the time in the store.
 
-    Of a store in PostgreSQL only the states are copied, and a note says how to copy the database.
+    Of a store in PostgreSQL only the state files are copied; a note explains how to copy the database.
     """
     source, target = Path(folder), Path(destination)
     if target.exists() or target.is_symlink():
@@ -258,7 +258,7 @@ async def backup(
 
 
 async def _copied_again(store: Store, part: Path) -> tuple[int, int]:
-    """Copy, and once more if a state went away meanwhile; the last event and how many states there are."""
+    """Copy again if a state file was removed meanwhile; return the last event and the number of state files."""
     for left in reversed(range(TRIES)):
         try:
             return await _copied(store, part)
@@ -292,9 +292,9 @@ async def _copied(store: Store, part: Path) -> tuple[int, int]:
 
 
 async def states_of(store: Store) -> list[BackedUpState]:
-    """The states that a database refers to: every base, the newest snapshot, and that at the replay's floor.
+    """List the state files that a database refers to: every base, the newest snapshot, and the one at the floor.
 
-    A start needs the newest of them at or above the replay's floor; the others it can do without.
+    A start needs the newest of them at or above the floor.
     """
     found = []
     for number, _, _, floor in await store.experiments():
@@ -315,7 +315,7 @@ async def states_of(store: Store) -> list[BackedUpState]:
 
 
 def _copy(folder: Path, part: Path, state: BackedUpState) -> bool:
-    """Copy a state and compare its hash; whether it was there. One that an erasure removed is left out."""
+    """Copy a state file and compare its hash; return False for one that an erasure removed."""
     source, target = folder / state.path, part / state.path
     archive.folder(target.parent)
     try:

@@ -1,4 +1,4 @@
-"""The experiments of a store, each with its state: read from the disk, and kept up with what is committed."""
+"""The experiments of a store, each with its state, kept up to date with committed events."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sparing.service.store import Store
 
 @dataclass
 class Experiment:
-    """An experiment: its number and name, how its learner is made (`config`), the replay's floor, its state."""
+    """An experiment: number, name, how its learner is made (`config`), the floor of replays, and its state."""
 
     number: int
     name: str
@@ -27,7 +27,7 @@ class Experiment:
 
 
 class ExperimentRegistry:
-    """All experiments; every event up to `seq` is in their states."""
+    """All experiments; their states include every event up to `seq`."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.seq = store, 0
@@ -50,34 +50,34 @@ class ExperimentRegistry:
         self._known[experiment.number] = self._names[experiment.name] = experiment
 
     async def catch_up(self, upto: int) -> None:
-        """Take in what others have committed up to an event."""
+        """Apply events that others have committed, up to one."""
         if upto <= self.seq:
             return
         stored = await self.store.experiments()
         upto = max(
             [upto, *(floor for *_, floor in stored)]
-        )  # a floor that is seen was committed with all before it
+        )  # a visible floor was committed with all events before it
         for number, name, config, floor in stored:
             known = self._known.get(number)
-            if known is None or floor > self.seq:  # what lies below the floor cannot be replayed
+            if known is None or floor > self.seq:  # events below the floor cannot be replayed
                 self.add(await self._read(number, name, config, floor, upto))
                 continue
             known.config, known.floor = config, floor
-            since = max(self.seq, known.model.seq)  # where the store failed half-way, some are in already
+            since = max(self.seq, known.model.seq)  # after a failure some experiments may be further on
             async for some in self.store.events(number, since, upto):
                 for event in some:
                     self.apply(known, event)
         self.seq = upto
 
     async def state_at(self, number: int, upto: int) -> Experiment:
-        """An experiment as it was after an event, read from the disk; the registry itself stays as it is."""
+        """Read an experiment as it was after an event; the registry is unchanged."""
         for known, name, config, floor in await self.store.experiments():
             if known == number:
                 return await self._read(number, name, config, floor, upto)
         raise FileError(f"the store has no experiment number {number}")
 
     async def reread(self, numbers: set[int]) -> None:
-        """Read experiments anew from the disk, up to where the registry is: what was not committed is forgotten."""
+        """Read experiments again, up to `seq`, to drop uncommitted changes."""
         if not numbers:
             return
         anew = []
@@ -90,7 +90,6 @@ class ExperimentRegistry:
             self.add(experiment)
 
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
-        """Take an event in, of a decision with its context (d,) where that is at hand."""
         if type(event) is ChangeEvent and event.kind == events.BASE:
             experiment.model = self.base(experiment.number, event)
         experiment.model.apply(event, x)
@@ -111,7 +110,7 @@ class ExperimentRegistry:
         return experiment
 
     async def start(self, number: int, upto: int) -> tuple[ExperimentState, int]:
-        """The newest state at or before an event that is whole, and the number of its last event."""
+        """Return the newest intact state at or before an event, and the number of its last event."""
         bases = [base for base in await self.bases(number) if base.seq <= upto]
         for snapshot in await self.store.snapshots(number):
             if bases and bases[-1].seq > snapshot.seq:
@@ -126,7 +125,7 @@ class ExperimentRegistry:
         return model, bases[-1].seq
 
     async def bases(self, number: int) -> list[ChangeEvent]:
-        """The events that begin anew from a state on disk."""
+        """Return the events that start from a base state."""
         found = await self.store.driver.read(
             "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
             number,
@@ -145,7 +144,7 @@ class ExperimentRegistry:
 
 
 def save_base(folder: Path, model: ExperimentState) -> dict[str, str]:
-    """Write a state that an experiment begins from; the body of its event."""
+    """Write a base state; return the body of its event."""
     place = folder / "bases"
     place.mkdir(exist_ok=True)
     draft = place / f"draft-{model.experiment}-{model.seq}.state"

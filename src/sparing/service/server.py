@@ -1,4 +1,4 @@
-"""One worker: the store, the experiments, who may do what, and what must be done from time to time."""
+"""One worker process: store, experiments, authentication, periodic tasks; and launching workers."""
 
 import asyncio
 import contextlib
@@ -31,14 +31,14 @@ from sparing.service.transactions import ExpirePending
 from sparing.service.writer import Writer
 from sparing.settings import among
 
-POLL_SECONDS = 0.25  # seconds between two looks at what is due
+POLL_SECONDS = 0.25  # for expired decisions and events of other workers
 GC_THRESHOLD = 20_000
 """New objects after which the collector looks for those that nobody needs: a request makes few that hold one another."""
 
-MAINTENANCE_SECONDS = 10.0  # seconds between two looks at what may need a snapshot or an erasure
-HEARTBEAT = 5  # seconds between two notes of what a worker has applied
-SNAPSHOT_EVERY = 20_000  # events after which a new snapshot is made
-# How a worker that uvicorn starts is told its settings; the key is in it, so it is not on a command line.
+MAINTENANCE_SECONDS = 10.0  # for snapshots and retention
+HEARTBEAT = 5  # seconds
+SNAPSHOT_EVERY = 20_000  # events
+# Settings for workers that uvicorn starts; they contain the key, so they are not on a command line.
 ENVIRONMENT = "SPARING_SERVICE"
 
 BACKLOG = 2048
@@ -46,8 +46,6 @@ BACKLOG = 2048
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where and how a worker serves."""
-
     folder: Path
     address: str | None = None
     host: str = "127.0.0.1"
@@ -57,10 +55,9 @@ class ServerSettings:
 
 
 class Application(Starlette):
-    """Routes without layers around them: every endpoint answers for its own mistakes. Most requests are found without a search."""
+    """Starlette without middleware: endpoints handle their own errors, and the most frequent requests skip routing."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """None: two layers around each request would only pass it on."""
         from sparing.service.http.decisions import fast_path
 
         async def routed(scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +68,7 @@ class Application(Starlette):
 
 
 class Service:
-    """A worker's parts. `alarms` are things that an operator must look at."""
+    """One worker. `alarms` need an operator."""
 
     def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] = events.now) -> None:
         self.settings, self.clock = settings, clock
@@ -91,12 +88,11 @@ class Service:
         return self.settings.address is not None
 
     def must_be_ready(self) -> None:
-        """Refuse requests while the states are read and the code is compiled."""
         if not self.ready:
             raise unavailable("starting", "the service is starting; try again")
 
     async def open(self) -> None:
-        """Read the store's experiments; a store that is not there is made, unless it could not be served."""
+        """Read the experiments; create a store that does not exist, unless it could not be served."""
         if not self.shared and not self.settings.folder.exists():
             self.guard.check_exposed()
         await self.store.open(create=True)
@@ -117,12 +113,12 @@ class Service:
             asyncio.create_task(self._repeat(MAINTENANCE_SECONDS, self._maintain)),
         ]
         gc.collect()
-        gc.freeze()  # what is there now stays: to look it through again and again would only take time
+        gc.freeze()  # long-lived objects; scanning them again only takes time
         gc.set_threshold(GC_THRESHOLD)
         self.ready = True
 
     async def stop(self) -> None:
-        """Finish what has come, write the states down, and leave."""
+        """Finish queued requests, write the states, and close."""
         was_ready, self.ready = self.ready, False
         for task in self._tasks:
             task.cancel()
@@ -130,7 +126,9 @@ class Service:
         await self.writer.stop()
         if was_ready and not self.shared:
             for experiment in self.registry:
-                with contextlib.suppress(SparingError):  # the events are there: a start then takes longer
+                with contextlib.suppress(
+                    SparingError
+                ):  # the events are stored; only the next start takes longer
                     await snapshotting.snapshot_here(self.writer, experiment)
                     await snapshotting.delete_old_snapshots(self.writer, experiment)
         await self.store.close()
@@ -141,7 +139,7 @@ class Service:
             try:
                 await task()
             except (ServiceError, StoreError):
-                continue  # requests are answered with it
+                continue  # requests get the same error
             except Exception:
                 traceback.print_exc(file=sys.stderr)
 
@@ -154,7 +152,7 @@ class Service:
                 await self.writer.submit(ExpirePending(experiment.name))
 
     async def _poll(self) -> None:
-        """Take note of new keys; where others serve too, say what this worker has applied."""
+        """Reload keys; with several workers, also record what this one has applied."""
         await self.guard.refresh()
         self._looks += 1
         if self.shared and self._looks % HEARTBEAT == 1:
@@ -171,7 +169,7 @@ class Service:
             )
 
     async def _maintain(self) -> None:
-        """Make snapshots where much happened since the last; erase contexts that were kept for long enough."""
+        """Write snapshots after many events; erase contexts past their retention."""
         for experiment in list(self.registry):
             await erasure.expire_contexts(self.writer, experiment, self.clock())
             known = await self.store.snapshots(experiment.number)
@@ -192,7 +190,7 @@ class Service:
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
             app.state.service = self
             starting = asyncio.create_task(self._begin())
-            if self.shared:  # others answer meanwhile: this one takes no connection before it can
+            if self.shared:  # other workers serve meanwhile
                 await starting
             yield
             await asyncio.gather(starting, return_exceptions=True)
@@ -247,7 +245,7 @@ async def _opened(known: ServerSettings) -> Service:
 
 
 def list_experiments(known: ServerSettings) -> tuple[list[str], bool]:
-    """The names of a store's experiments, and whether a key is needed; refuses what could not be served."""
+    """Return the names of a store's experiments and whether a key is needed; refuse settings that cannot be served."""
 
     async def look() -> tuple[list[str], bool]:
         service = await _opened(known)
@@ -301,7 +299,6 @@ def _options(rules: Mapping[str, Any]) -> Options:
 def run(
     known: ServerSettings, bound: socket.socket, workers: int, *, locked: bool, say: Callable[[str], None]
 ) -> None:
-    """Serve until stopped; `locked`: a key is needed."""
     shown = f"[{known.host}]" if ":" in known.host else known.host
     where = f"http://{shown}:{bound.getsockname()[1]}"
     say(
@@ -329,7 +326,7 @@ def run(
 
 
 def bound_to(host: str, port: int) -> socket.socket:
-    """A socket bound to a port; taken before anything is made, so that a port in use changes nothing."""
+    """Return a bound socket. Binding first means that a port in use changes nothing."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -345,7 +342,7 @@ def bound_to(host: str, port: int) -> socket.socket:
 
 
 def worker() -> Starlette:
-    """The web application of one worker, by the settings in its environment."""
+    """Return the application of a worker that uvicorn starts, with the settings of its environment."""
     told = json.loads(os.environ[ENVIRONMENT])
     return Service(
         ServerSettings(**{**told, "folder": Path(told["folder"]), "names": tuple(told["names"])})

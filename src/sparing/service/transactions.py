@@ -1,4 +1,4 @@
-"""The rules: what is written for a request, and what is answered. One group of requests at a time, under the writer's lock."""
+"""Request types, and the handler that turns a group of them into events and answers under the writer's lock."""
 
 from typing import Any, NamedTuple
 
@@ -17,8 +17,6 @@ from sparing.service.store import StoredDecision, WriteBatch
 
 
 class Decide(NamedTuple):
-    """Decide in a context."""
-
     experiment: str
     asked: DecideRequest
     decision_id: bytes
@@ -28,7 +26,7 @@ class Decide(NamedTuple):
 
 
 class Reward(NamedTuple):
-    """A reward of a decision, named by its id or its request's."""
+    """A reward of a decision, by its id or request id."""
 
     experiment: str
     named: str
@@ -44,13 +42,13 @@ class Activate(NamedTuple):
 
 
 class ExpirePending(NamedTuple):
-    """Close the decisions whose window has passed."""
+    """Close decisions whose reward window has passed."""
 
     experiment: str
 
 
 class ChangeSettings(NamedTuple):
-    """A change of the experiment, unless it changed since `since`."""
+    """A change of the experiment; refused if it changed since the event `since`."""
 
     experiment: str
     kind: str
@@ -63,7 +61,7 @@ Request = Decide | Reward | Activate | ExpirePending | ChangeSettings
 
 
 class TransactionHandler:
-    """One group: the book's states go along as events are appended; `rows` is what must be written for them."""
+    """One transaction: applies events to the states as it records them; `rows` is what must be written."""
 
     def __init__(self, registry: ExperimentRegistry, rows: WriteBatch, ts: int) -> None:
         self.registry, self.rows, self.ts = registry, rows, max(ts, rows.last_ts)
@@ -79,7 +77,7 @@ class TransactionHandler:
                 self._requests[one.decision.experiment, one.decision.request_id] = one
 
     def record(self, experiment: Experiment, event: Event, x: Any = None) -> None:
-        """Give an event its number and take it in; what the learner refuses is not appended."""
+        """Number an event and apply it; if the learner refuses it, nothing is recorded."""
         event.seq, event.ts = self.rows.last_seq + 1, self.ts
         self.touched.add(experiment.number)
         self.registry.apply(experiment, event, x)
@@ -87,7 +85,6 @@ class TransactionHandler:
         self.rows.last_seq, self.rows.last_ts = event.seq, self.ts
 
     def run(self, work: Request) -> Any:
-        """The answer to a request, or the problem it has."""
         if isinstance(work, Decide):
             return self.decide(work)
         if isinstance(work, Reward):
@@ -99,7 +96,7 @@ class TransactionHandler:
         return self.alter(work)
 
     def decide(self, work: Decide) -> DecideAnswer:
-        """A decision, or the stored one of the same request."""
+        """Decide, or return the stored decision of the same request."""
         experiment, asked = self.registry.get(work.experiment), work.asked
         model = experiment.model
         if asked.request_id is not None:
@@ -139,7 +136,7 @@ class TransactionHandler:
         return answer(model, decided)
 
     def reward(self, work: Reward) -> RewardAnswer:
-        """The reward of a decision: the first one counts."""
+        """Take a reward; the first one counts."""
         experiment = self.registry.get(work.experiment)
         decision, closed = self._find(experiment, work.named)
         model = experiment.model
@@ -179,7 +176,7 @@ class TransactionHandler:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
 
     def activate(self, work: Activate) -> None:
-        """A deferred decision counts from now on, with the rewards it has had; twice is as good as once, too late changes nothing."""
+        """Activate a deferred decision with the rewards it has had; repeating it, or too late, changes nothing."""
         experiment = self.registry.get(work.experiment)
         decision, closed = self._find(experiment, work.named)
         waiting = experiment.model.open.get(decision.seq)
@@ -196,7 +193,7 @@ class TransactionHandler:
         return events.IMPORTED if experiment.model.options.learn_unasked else events.UNSOLICITED
 
     def sweep(self, work: ExpirePending) -> int:
-        """Close every decision whose window has passed; how many."""
+        """Close decisions whose window has passed; return how many."""
         experiment = self.registry.get(work.experiment)
         model, options = experiment.model, experiment.model.options
         due = [seq for seq in model.expired_pending(self.ts) if seq in self._seqs]
@@ -212,7 +209,7 @@ class TransactionHandler:
                 outcome.kind, outcome.value = events.DEFAULT, options.default_reward
             try:
                 self._close(experiment, decision, outcome)
-            except ServiceError:  # what cannot be learnt must not keep the others waiting
+            except ServiceError:  # one reward that cannot be learnt must not block the others
                 self._close(experiment, decision, _outcome(decision, events.EXPIRED))
         return len(due)
 
@@ -241,7 +238,7 @@ class TransactionHandler:
         return found
 
     def _played(self, model: ExperimentState, decision: DecisionEvent, label: Label | None) -> int | None:
-        """The action that was played, where it is another than the decided one."""
+        """Return the action that was played, if it is not the decided one."""
         number = decision.action if label is None else model.number(label)
         if number is None:
             raise unprocessable(f"action {brief(label)} is unknown", "action", "unknown_action")

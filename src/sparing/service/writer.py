@@ -1,4 +1,4 @@
-"""Group commit: whatever has come while the disk was busy is written at once, and answered when it is on the disk."""
+"""Group commit: requests that arrive during a commit are written together in the next one, and answered once they are durable."""
 
 import asyncio
 import itertools
@@ -18,23 +18,23 @@ from sparing.service.store import Store, StoredDecision, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.transactions import Activate, Decide, ExpirePending, Request, Reward, TransactionHandler
 
-MAX_GROUP = 128  # requests in a group, at most: those who wait behind it should not wait long
-IDLE_SECONDS = 1.0  # seconds without a try after the store failed
-MAX_EXPIRED = 1000  # decisions closed at once, at most
-MAX_RECENT = 4096  # decisions kept at hand for their rewards, at most
-EXIT_STORAGE_FAILED = 74  # the exit code where the disk no longer says what is on it
+MAX_GROUP = 128  # requests per commit: bounds the wait of those behind it
+IDLE_SECONDS = 1.0  # after the store failed
+MAX_EXPIRED = 1000  # decisions closed in one transaction
+MAX_RECENT = 4096  # decisions kept in memory for their rewards
+EXIT_STORAGE_FAILED = 74
 Result = TypeVar("Result")
 QueuedRequest = tuple[Request, "asyncio.Future[Any]", float]
 
 
 def exit_process(error: BaseException) -> None:
-    """End the process: what is on the disk is the truth, and only a new start reads it."""
+    """End the process; only a restart can tell what is on the disk."""
     print(f"sparing: the store is lost, stopping: {error}", file=sys.stderr, flush=True)
     os._exit(EXIT_STORAGE_FAILED)
 
 
 class Writer:
-    """The one who writes, for this process."""
+    """The writer of this process."""
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class Writer:
 
     @property
     def idle(self) -> bool:
-        """Whether the store has just failed, and is not written to for a moment."""
+        """Whether the store has just failed and is not written to for a moment."""
         return time.monotonic() < self._idle_until
 
     async def submit(self, work: Request) -> Any:
-        """The answer to a request, once what it changed is on the disk."""
+        """Return the answer to a request once its changes are durable."""
         future = asyncio.get_running_loop().create_future()
         self._queue.append((work, future, time.monotonic()))
         self._come.set()
         return await future
 
     async def submit_all(self, works: Sequence[Request]) -> list[Any]:
-        """The answers to requests, in their order; a problem in the place of an answer."""
+        """Return the answers in order, with an error in the place of a failed one."""
         loop, began = asyncio.get_running_loop(), time.monotonic()
         futures = [loop.create_future() for _ in works]
         self._queue.extend((work, future, began) for work, future in zip(works, futures, strict=True))
@@ -107,7 +107,7 @@ class Writer:
             answers = await self._write(perform)
         except ServiceError as problem:
             answers = [problem] * len(group)
-        except SparingError as problem:  # such as a state that is missing
+        except SparingError as problem:  # such as a missing state file
             print(f"sparing: a group was not performed: {problem}", file=sys.stderr, flush=True)
             answers = [unavailable("failed", "the store cannot be read; nothing was changed")] * len(group)
         done = time.monotonic()
@@ -146,7 +146,7 @@ class Writer:
             found = await self.store.find(list(ids))
             transaction.load(found)
             for missing in ids.keys() - {one.decision.decision_id for one in found}:
-                for name, named in ids[missing]:  # a request's id may look like a decision's
+                for name, named in ids[missing]:  # a request id may look like a decision id
                     requests.setdefault(name, []).append(named)
         for name, some in requests.items():
             try:
@@ -160,12 +160,11 @@ class Writer:
             return await self._write(operation)
 
     async def between(self, act: Callable[[], Result]) -> Result:
-        """Run something between two groups, in a thread."""
+        """Run a function in a thread between two transactions."""
         async with self._exclusive:
             return await asyncio.to_thread(act)
 
     async def catch_up(self) -> None:
-        """Take in what other workers have committed."""
         async with self._exclusive:
             if not self._spoilt:
                 await self._apply_committed(await self.store.last_seq())
@@ -176,7 +175,7 @@ class Writer:
         await self.registry.catch_up(upto)
 
     async def _write(self, operation: Callable[[TransactionHandler], Awaitable[Result]]) -> Result:
-        """Lock, catch up, perform, write, commit; on failure nothing has happened."""
+        """Lock, catch up, run, write, commit; after a failure nothing has changed."""
         if self.idle:
             raise unavailable("store", "the store cannot be written to at the moment; try again")
         rows: WriteBatch | None = None
@@ -209,7 +208,7 @@ class Writer:
         return result
 
     def _remember(self, written: Sequence[Event]) -> None:
-        """Keep the newest decisions at hand: rewards come soon. Where anything else changed, read all anew."""
+        """Keep recent decisions, whose rewards come soon; drop them all after any change of the experiment."""
         for event in written:
             if type(event) is DecisionEvent:
                 self._recent[event.decision_id] = event

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus."""
+"""The routes of the application, and metrics for Prometheus."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,11 +23,11 @@ from sparing.service.store.store import HourlyTotal
 
 KIND = CONTENT_TYPE_LATEST.encode()
 
-DECLARED = (decisions, experiments, personalizer)  # where the other routes are
+DECLARED = (decisions, experiments, personalizer)  # importing them registers their endpoints
 
 
 class ServiceCollector(Collector):
-    """What a worker knows, and the totals of the store."""
+    """Metrics of this worker, and totals of the store."""
 
     def __init__(
         self, service: Service, shown: list[Experiment], totals: dict[str, list[HourlyTotal]]
@@ -85,7 +85,7 @@ def _add(
 
 
 async def text(service: Service, only: str | None) -> bytes:
-    """All metrics, or those of one experiment, as Prometheus reads them."""
+    """Return all metrics, or those of one experiment, in the format of Prometheus."""
     shown = [one for one in service.registry if only in (None, one.name)]
     totals = {one.name: await service.store.totals(one.number) for one in shown}
     registry = CollectorRegistry()
@@ -95,7 +95,7 @@ async def text(service: Service, only: str | None) -> bytes:
 
 @endpoint("POST", "/session", role=None, status=204)
 async def session(service: Service, call: Call, body: SessionRequest) -> Reply:
-    """Swap a key for a cookie that may only read: for the page."""
+    """Exchange a key for a read-only session cookie, for the dashboard."""
     cookie = (
         f"{COOKIE}={service.guard.session(body.key)}; HttpOnly; SameSite=Strict; Path=/; Max-Age={SESSION}"
     )
@@ -106,14 +106,14 @@ async def session(service: Service, call: Call, body: SessionRequest) -> Reply:
 
 @endpoint("DELETE", "/session", role=None, status=204)
 async def leave(service: Service, call: Call) -> Reply:
-    """Forget the page's cookie."""
+    """Delete the session cookie."""
     gone = f"{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
     return Reply(204, headers=((b"set-cookie", gone.encode()),))
 
 
 @endpoint("GET", "/metrics", role="read")
 async def prometheus(service: Service, call: Call) -> Reply:
-    """Numbers for Prometheus."""
+    """Metrics in the format of Prometheus."""
     return Reply(200, await text(service, call.caller.experiment), ((b"content-type", KIND),))
 
 
@@ -122,7 +122,6 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """The states are read and the code is compiled."""
     ready = request.app.state.service.ready
     return Response("ready\n" if ready else "starting\n", 200 if ready else 503, media_type="text/plain")
 
@@ -137,7 +136,7 @@ async def page_file(request: Request) -> Response:
 
 
 class Fallthrough:
-    """What no route has."""
+    """Answers requests that no route matches."""
 
     def __init__(self, served: Sequence[Route]) -> None:
         self._served = served
@@ -159,7 +158,6 @@ class Fallthrough:
 
 
 def routes() -> Sequence[BaseRoute]:
-    """All routes, in the order in which they are tried."""
     often_first = sorted(ENDPOINTS, key=lambda one: one.handler.__module__ != decisions.__name__)
     served = [each.route() for each in often_first]
     served += [

@@ -1,4 +1,4 @@
-"""Who may do what: keys by their hashes, roles, one experiment or all; a read-only cookie for the page."""
+"""Authentication: keys by their hashes, roles, access to one experiment or all, read-only session cookies."""
 
 import base64
 import hashlib
@@ -15,11 +15,11 @@ from sparing.service.store.store import Store, StoredKey
 ROLES = ("read", "write", "admin")
 PREFIX = "sp_"
 COOKIE = "sparing_session"
-SESSION = 12 * 3600  # seconds that the page's cookie lasts
+SESSION = 12 * 3600  # seconds
 
 
 class Caller(NamedTuple):
-    """Who makes a request: a name for the record, the role, and the one experiment it is for, or none for all."""
+    """Who makes a request: name, role, and the only experiment the key is for (None: all)."""
 
     name: str
     role: str
@@ -31,18 +31,17 @@ LOCAL = Caller("local", "admin")
 
 
 def new_key() -> tuple[str, bytes]:
-    """A key that nobody can guess, and what is stored of it."""
+    """Return a random key and the hash that is stored."""
     key = PREFIX + secrets.token_urlsafe(32)
     return key, hashed(key)
 
 
 def hashed(key: str) -> bytes:
-    """What is stored of a key: it has 256 bits of luck, so a plain hash keeps it secret."""
+    """Return the stored hash of a key; a key has 256 random bits, so a plain hash is enough."""
     return hashlib.sha256(key.encode()).digest()
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
     if host == "localhost":
         return True
     try:
@@ -52,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Lets callers in. Without any key only a service bound to loopback is open, to those who name it by a loopback name."""
+    """Checks keys and roles. Without any key, only a service bound to loopback is open, and only under a loopback host name."""
 
     def __init__(
         self, store: Store, host: str, *, own: str | None = None, names: tuple[str, ...] = ()
@@ -72,7 +71,7 @@ class Guard:
         self._secret = hashlib.sha256(b"sessions" + self._store.salt).digest()
 
     def check_exposed(self) -> None:
-        """Refuse to serve beyond this machine where nobody needs a key."""
+        """Refuse to serve beyond loopback without any key."""
         if not self.local and not self._keys and self._own is None:
             raise SettingError(
                 "the service would be open to everyone beyond this machine. Make a key first (`sparing keys add STORE NAME`), "
@@ -81,13 +80,13 @@ class Guard:
 
     @property
     def locked(self) -> bool:
-        """Whether a key is needed: who revokes the last one does not open the door to everyone."""
+        """Whether a key is needed; revoking the last key does not open the service."""
         return self._had_keys or self._own is not None
 
     def admit(
         self, headers: dict[bytes, bytes], role: str | None, experiment: str | None, *, chooses: bool = False
     ) -> Caller:
-        """Who calls; refuse who may not. Routes without a role are open to all; some choose the experiment by the key."""
+        """Return the caller, or refuse the request. Routes without a role are open; with `chooses` the key selects the experiment."""
         self._check_host(headers)
         if role is None:
             return NOBODY
@@ -111,7 +110,6 @@ class Guard:
         return caller
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
-        """A page of another site that has its name lead here must not reach an open service."""
         if self._any_name:
             return
         host = headers.get(b"host", b"").decode("latin-1").lower()
@@ -123,7 +121,7 @@ class Guard:
 
     def _caller(self, headers: dict[bytes, bytes]) -> Caller | None:
         if not self.locked and self.local:
-            return LOCAL  # whatever the key: clients that insist on one must find an open service open
+            return LOCAL  # some clients always send a key, also to an open service
         key = _key(headers)
         if key:
             return self._by_hash(hashed(key))

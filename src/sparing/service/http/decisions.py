@@ -1,4 +1,4 @@
-"""Decisions and their rewards, one by one and many at once."""
+"""Endpoints for decisions and rewards, and for stored decisions: list, export, erase."""
 
 import asyncio
 import hashlib
@@ -48,7 +48,7 @@ def asked(service: Service, experiment: str, body: DecideRequest, *, active: boo
 
 
 def hashed_subject(service: Service, subject: str | None) -> bytes | None:
-    """A subject as it is stored: nobody without the store's salt can tell who it is."""
+    """Return the keyed hash of a subject that is stored."""
     if subject is None:
         return None
     return hashlib.blake2b(subject.encode(), key=service.store.salt, digest_size=16).digest()
@@ -56,9 +56,9 @@ def hashed_subject(service: Service, subject: str | None) -> bytes | None:
 
 @endpoint("POST", EXPERIMENT + "/decide", role="write")
 async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAnswer:
-    """Decide in a context: the action to play, whether its reward is wanted, and why.
+    """Decide in a context: the action to play, whether its reward is needed, and why.
 
-    The same `request_id` again gives the stored answer; with another payload it is refused (409).
+    Repeating a `request_id` returns the stored answer; with another payload it is refused (409).
     """
     answer: DecideAnswer = await service.writer.submit(asked(service, call.path["experiment"], body))
     return answer
@@ -66,7 +66,7 @@ async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAns
 
 @endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward", role="write")
 async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAnswer:
-    """The reward of a decision, named by its decision_id or request_id. The first one counts; the same again is a `duplicate`."""
+    """Send the reward of a decision, by its decision_id or request_id. The first reward counts; the same one again is a `duplicate`."""
     path = call.path
     work = Reward(path["experiment"], path["decision"], body.value, body.action)
     answer: RewardAnswer = await service.writer.submit(work)
@@ -75,14 +75,14 @@ async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAns
 
 @endpoint("POST", EXPERIMENT + "/decide/batch", role="write")
 async def decide_batch(service: Service, call: Call, body: DecideBatch) -> DecideItems:
-    """Decide in many contexts, each as if asked alone after the one before it; every item has its own status."""
+    """Decide in many contexts, in order; every item has its own status."""
     works = [asked(service, call.path["experiment"], one) for one in body.decisions]
     return DecideItems([_item(DecideItem, found) for found in await service.writer.submit_all(works)])
 
 
 @endpoint("POST", EXPERIMENT + "/rewards/batch", role="write")
 async def reward_batch(service: Service, call: Call, body: RewardBatch) -> RewardItems:
-    """Rewards of many decisions; every item has its own status."""
+    """Send rewards of many decisions; every item has its own status."""
     name = call.path["experiment"]
     works = [Reward(name, one.decision_id, one.value, one.action) for one in body.rewards]
     return RewardItems([_item(RewardItem, found) for found in await service.writer.submit_all(works)])
@@ -97,7 +97,7 @@ def _item(kind: Any, found: Any) -> Any:
 
 
 def fast_path(scope: Scope) -> Endpoint | None:
-    """The endpoint of a decision or of a reward, of which there are more than of all others; None for any other request."""
+    """Return the endpoint of a decision or reward, the most frequent requests, without searching the routes; else None."""
     if scope["method"] != "POST":
         return None
     parts = scope["path"].split("/")
@@ -124,7 +124,7 @@ DECIDE, REWARD = (one for one in ENDPOINTS if one.handler in (decide, reward))
     },
 )
 async def decisions(service: Service, call: Call) -> Records:
-    """Stored decisions in their order, and what became of them."""
+    """Stored decisions in order, with their outcomes."""
     experiment = service.registry.get(call.path["experiment"])
     after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
     found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
@@ -215,7 +215,7 @@ def _exported(service: Service, name: str, form: str, folder: Path) -> Path:
 
 @endpoint("POST", EXPERIMENT + "/erase", role="admin")
 async def erase(service: Service, call: Call, body: EraseRequest) -> Erased:
-    """Erase the contexts of a decision, of a context id or of a subject from everywhere in the store; what was learnt stays learnt."""
+    """Erase the contexts of a decision, a context id or a subject from the store. The learner keeps what it learnt."""
     return await erasure.erase(
         service.writer,
         call.path["experiment"],

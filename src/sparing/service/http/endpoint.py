@@ -1,4 +1,4 @@
-"""Typed routes: one declaration gives the decoding, the answer, the problems and the OpenAPI document."""
+"""Typed endpoints: one declaration gives decoding, encoding, problem details and the OpenAPI document."""
 
 import asyncio
 import inspect
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from sparing.service.http.auth import Caller
     from sparing.service.server import Service
 
-MAX_BODY = 16 * 2**20  # bytes of a request, at most, but for logs
+MAX_BODY = 16 * 2**20  # bytes, except for logs
 MAX_LOG_BODY = 512 * 2**20
-PIECE = 2**20  # bytes of a file that are sent at once
-LONGEST = 18  # digits of a length, at most
+PIECE = 2**20  # bytes of a file sent at once
+LONGEST = 18  # digits of a content length
 DIGITS = re.compile(r"[0-9]{1,19}")
-# What some writers of JSON put for numbers that JSON has not.
+# Written by some JSON encoders, but not JSON.
 NOT_FINITE = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
 
-ESCAPED_COLON = b"\\u003"  # how the escape of a colon begins
+ESCAPED_COLON = b"\\u003"
 JSON = (b"content-type", b"application/json")
 PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
@@ -58,7 +58,7 @@ TYPE = "application/problem+json"
 
 
 class PathSegment(Convertor[str]):
-    """The rest of a path, whatever it holds: `{name:any}`. The framework's own `path` stops at the end of a line."""
+    """The rest of a path, line breaks included: `{name:any}`. Starlette's `path` stops at a line break."""
 
     regex = r"[\s\S]*"
 
@@ -73,7 +73,7 @@ register_url_convertor("any", PathSegment())
 
 
 class Call(NamedTuple):
-    """A request: what its path and query say, who makes it, and its headers."""
+    """A request: path and query parameters, caller and headers."""
 
     path: dict[str, str]
     query: dict[str, str]
@@ -83,7 +83,7 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer that is not just a message: its status, body and headers; or a `file`, sent and removed with its folder."""
+    """An answer with its own status, body and headers; a `file` is sent and then removed with its folder."""
 
     status: int
     body: bytes = b""
@@ -92,16 +92,16 @@ class Reply(NamedTuple):
 
 
 class ExtraResponse(NamedTuple):
-    """How problems are told: their content type and their message."""
+    """Another format of problems: content type and message type."""
 
     content_type: str
     message: type
 
 
 class Endpoint:
-    """A handler behind a method and a path: `handler(service, call, body)` or, without a body, `handler(service, call)`.
+    """A handler behind a method and a path: `handler(service, call, body)`, or `handler(service, call)` without a body.
 
-    With `chooses` it finds the experiment by the key, not by the path.
+    With `chooses` the key, not the path, selects the experiment.
     """
 
     def __init__(
@@ -164,12 +164,12 @@ class Endpoint:
         return Reply(self.status, self._encode(found), (JSON,))
 
 
-ENDPOINTS: list[Endpoint] = []  # every endpoint, in the order in which its route is tried
+ENDPOINTS: list[Endpoint] = []  # in the order in which routes are tried
 EXPERIMENT = "/v1/{experiment}"
 
 
 def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Serve a handler under a method and a path."""
+    """Register a handler under a method and a path."""
 
     def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
         ENDPOINTS.append(Endpoint(method, path, handler, **settings))
@@ -198,7 +198,7 @@ def extra_headers(error: ServiceError) -> list[Header]:
 
 
 async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
-    """Send a file a piece at a time, and remove the folder that it was made in."""
+    """Send a file in chunks, then remove its folder."""
     try:
         length = (b"content-length", str(path.stat().st_size).encode())
         await send(
@@ -298,9 +298,9 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
 
 
 def _check_keys(raw: bytes) -> None:
-    """Refuse a body in which an object has a key twice, of which the last would be taken without a word.
+    """Refuse a body in which an object has a repeated key; msgspec would take the last one silently.
 
-    Parsed and written again it has lost that key's colon; those within texts are there again, unless they were escaped.
+    Counting colons is cheap: decoding and encoding again loses the colon of a repeated key. Escaped colons need the full check.
     """
     colons = raw.count(b":")
     if colons < 2:
@@ -308,13 +308,13 @@ def _check_keys(raw: bytes) -> None:
     try:
         written = msgspec.json.encode(msgspec.json.decode(raw))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return  # decoding into what is expected says it better
+        return  # typed decoding gives the better message
     if written.count(b":") != colons or ESCAPED_COLON in raw:
         json.loads(raw, object_pairs_hook=labels.once, parse_int=float)
 
 
 class Problem(msgspec.Struct):
-    """Why a request is refused (RFC 9457): `code` is stable, `field` is the place at fault."""
+    """Why a request is refused (RFC 9457): `code` is stable, `field` is the field at fault."""
 
     type: str
     title: str

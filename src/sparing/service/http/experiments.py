@@ -1,4 +1,4 @@
-"""Logs that come over HTTP."""
+"""Endpoints for experiments: create, import, configure, describe."""
 
 import asyncio
 import base64
@@ -46,7 +46,7 @@ ROLES = tuple(role.name for role in fields(Columns))
 
 
 def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
-    """The log in an upload; `actions` take the place of those it names."""
+    """Read the log of an upload; `actions` replace those that it lists."""
     try:
         content = base64.b64decode(upload.content, validate=True)
     except (binascii.Error, ValueError):
@@ -104,7 +104,7 @@ async def experiments(service: Service, call: Call) -> Experiments:
 
 @endpoint("POST", "/v1/experiments", role="admin", status=201, limit=MAX_LOG_BODY)
 async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
-    """Make an experiment from a log."""
+    """Create an experiment from a log."""
     check_name(body.name)
 
     def make() -> tuple[Log, Learner]:
@@ -121,7 +121,7 @@ async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
 
 @endpoint("PATCH", EXPERIMENT, role="admin")
 async def configure(service: Service, call: Call, body: OptionsPatch) -> Options:
-    """Change options; those that are left out stay. With If-Match, only if nothing changed since (412)."""
+    """Change options; omitted ones stay. With If-Match, only if the experiment is unchanged since (412)."""
     experiment = service.registry.get(call.path["experiment"])
     said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     model = experiment.model
@@ -151,7 +151,7 @@ def _etag(text: bytes) -> int:
 
 @endpoint("GET", EXPERIMENT, role="read")
 async def about(service: Service, call: Call) -> About:
-    """An experiment as it is now: what is promised, actions, features, options. The ETag is for If-Match."""
+    """An experiment as it is now: guarantee, actions, features, options. Use the ETag with If-Match."""
     found = dashboard.about(service.registry.get(call.path["experiment"]))
     etag = (b"etag", f'"{found.config_seq}"'.encode())
     return Reply(200, msgspec.json.encode(found), (JSON, etag))  # type: ignore[return-value]
@@ -159,7 +159,7 @@ async def about(service: Service, call: Call) -> About:
 
 @endpoint("GET", EXPERIMENT + "/summary", role="read")
 async def summary(service: Service, call: Call) -> Overview:
-    """Everything that the page shows."""
+    """All data of the dashboard."""
     experiment = service.registry.get(call.path["experiment"])
     return await dashboard.overview(
         service.writer,
@@ -173,7 +173,7 @@ async def summary(service: Service, call: Call) -> Overview:
 
 @endpoint("POST", EXPERIMENT + "/mode", role="admin")
 async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
-    """How to serve from now on: live, shadow (the fallback serves, its rewards are learnt), fallback (nothing is asked), paused."""
+    """Set the mode: live, shadow (the fallback serves and is learnt from), fallback (no reward calls), paused."""
     experiment = service.registry.get(call.path["experiment"])
     if body.mode != experiment.model.mode:
         await service.writer.submit(
@@ -184,7 +184,7 @@ async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
 
 @endpoint("POST", EXPERIMENT + "/actions", role="admin")
 async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRequest:
-    """Add an action (with its item's features, where the learner has items), or retire one."""
+    """Add an action (with its item's features, if the learner has items), or retire one."""
     if (body.add is None) == (body.retire is None):
         raise unprocessable("say either `add` or `retire`")
     experiment = service.registry.get(call.path["experiment"])
@@ -204,7 +204,7 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
 
 @endpoint("POST", EXPERIMENT + "/import", role="admin", limit=MAX_LOG_BODY)
 async def import_log(service: Service, call: Call, body: ImportRequest) -> ImportAnswer:
-    """Begin an experiment again from another log, or with other settings of its learner; live rewards so far are learnt on top of it."""
+    """Restart an experiment from another log, or with other settings; live rewards so far are learnt again on top of it."""
     return await restart_from_log(
         service.writer,
         call.path["experiment"],

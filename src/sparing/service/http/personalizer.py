@@ -27,10 +27,10 @@ from sparing.service.registry import Experiment
 from sparing.service.server import Service
 from sparing.service.transactions import Activate, Reward
 
-DEEPEST = 8  # objects within objects in a context, at most
-FORGIVEN = ("expired", "already_rewarded")  # rewards that change nothing, and are no error to these clients
-CODES = {404: "ResourceNotFound", 422: "BadRequest"}  # where Microsoft's word is not the status's own
-# What azure-cognitiveservices-personalizer and azure-ai-personalizer put before their paths.
+DEEPEST = 8  # levels of nesting in a context
+FORGIVEN = ("expired", "already_rewarded")  # not an error for these clients
+CODES = {404: "ResourceNotFound", 422: "BadRequest"}  # where Microsoft's code differs from the status phrase
+# Path prefixes of azure-cognitiveservices-personalizer and azure-ai-personalizer.
 ROOTS = ("/personalizer/v1.0", "/personalizer")
 
 
@@ -109,7 +109,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def unserved(path: str) -> ServiceError:
-    """Why a path of Azure Personalizer is not here."""
+    """Return the error for a path of Azure Personalizer that is not supported."""
     return not_found(
         f"there is nothing at {path}: of Azure Personalizer's routes rank, events/ID/reward and events/ID/activate are served. "
         "Rank several slots one by one, each with an eventId of its own; settings are changed by PATCH /v1/EXPERIMENT"
@@ -158,7 +158,7 @@ async def activate_event(service: Service, call: Call) -> Reply:
 
 
 def chosen(service: Service, call: Call) -> Experiment:
-    """The experiment that a caller means: the key's own one, else the only one."""
+    """Return the experiment of the key, else the only one in the store."""
     if call.caller.experiment is not None:
         return service.registry.get(call.caller.experiment)
     known = list(service.registry)
@@ -178,7 +178,7 @@ def chosen(service: Service, call: Call) -> Experiment:
 
 
 def _labels(model: ExperimentState, body: RankRequest) -> dict[str, Label]:
-    """The labels of the actions asked for, by their ids, in the order asked."""
+    """Return the labels of the requested actions by their ids, in order."""
     texts: dict[str, list[Label]] = {}
     for label in model.labels:
         texts.setdefault(as_text(label), []).append(label)
@@ -244,7 +244,7 @@ def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str
 
 
 def _values(features: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every value that is not itself an object, with the keys that lead to it, in order."""
+    """Yield every value that is not an object, with its path of keys."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), one) for one in reversed(features)]
     while waiting:
         path, value = waiting.pop()

@@ -1,4 +1,4 @@
-"""Where decisions, outcomes and changes are kept: SQLite in a folder, or PostgreSQL."""
+"""Storage of events and totals: SQLite in a folder, or PostgreSQL."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ __all__ = ["Store", "StoredDecision", "WriteBatch", "open_store"]
 
 
 def open_store(folder: Path, address: str | None = None, *, durability: str = "power") -> Store:
-    """The store in a folder, or at an address such as postgresql://user@host/name; files stay in the folder."""
+    """Return the store in a folder, or at an address such as postgresql://user@host/name; state files stay in the folder."""
     if address is None:
         from sparing.service.store.sqlite import Sqlite
 

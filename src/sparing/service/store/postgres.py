@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: several workers, one of whom writes at a time; every commit is on the disk before it is answered."""
+"""PostgreSQL through asyncpg: several workers, one writer at a time; every commit is durable before it is answered."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-OLDEST = 15  # the oldest server's version
-LOCK = int.from_bytes(b"sparing!")  # whoever holds this advisory lock writes
+OLDEST = 15  # oldest supported server
+LOCK = int.from_bytes(b"sparing!")  # advisory lock of the writer
 CONNECT_S = 5.0
 COMMAND_S = 20.0
 LOCK_S, IDLE_S = 5, 60
 """Seconds to wait for a connection, for an answer, for whoever writes, and for a writer that says nothing: nobody waits for ever."""
 
-READERS = 4  # connections that read, at most
-# What a commit survives: the loss of power, or the end of the process.
+READERS = 4
+# `power`: a commit survives the loss of power; `process`: the end of the process.
 SYNCHRONOUS = {"power": "on", "process": "off"}
 
 SETTINGS = {
@@ -36,7 +36,7 @@ SETTINGS = {
 LIFE = "create unlogged table if not exists server_life(token blob not null)"
 """Empty after a crash of the server, and on a standby that takes over: the server may have forgotten what we know."""
 
-# SQLite's words, and PostgreSQL's.
+# Types of SQLite and PostgreSQL.
 WORDS = {
     r"\s+strict\b(, without rowid)?": "",
     r"\bblob\b": "bytea",
@@ -64,7 +64,7 @@ FAILED = {
     "58": "the database server could not read or write its files",
 }
 
-UNSURE = ("08", "57")  # classes of SQLSTATE after which a commit may have happened, or not
+UNSURE = ("08", "57")  # classes of SQLSTATE after which it is unknown whether a commit happened
 # Why a database cannot hold a store, by SQLSTATE.
 UNFIT = {
     "42501": "its user may not make tables there. Make the user the database's owner",
@@ -74,7 +74,7 @@ UNFIT = {
 
 
 class Postgres:
-    """A database on a server: a connection that writes, and a few that read. The address may hold a password, and is never shown."""
+    """One connection to write, a few to read. The address may contain a password and is never shown."""
 
     kind = "PostgreSQL"
 
@@ -86,7 +86,6 @@ class Postgres:
         self._life: bytes | None = None
 
     async def connect(self, *, create: bool) -> None:
-        """Open the database, which must be there; its tables are made where they may be."""
         self._writer = await self._open()
         try:
             await self._check(self._writer, create)
@@ -120,7 +119,7 @@ class Postgres:
         )
 
     async def _check(self, connection: Connection, create: bool) -> None:
-        """Refuse a server that would not keep what is promised, and a database that is not ours."""
+        """Refuse a server without durability, and a database of another program."""
         with _told(connection):
             fsync, there, ours = await connection.fetchrow(  # type: ignore[misc]
                 "select current_setting('fsync'), to_regclass('schema_migrations') is not null, exists (select 1 from pg_attribute "
@@ -146,7 +145,7 @@ class Postgres:
         self._idle = []
 
     async def begin(self) -> None:
-        """Wait for the lock, in a statement of its own: the next one sees all that was committed before."""
+        """Wait for the lock in a statement of its own, so that the next one sees everything committed before."""
         if self._writer is None or self._writer.is_closed():
             self._writer = await self._again()
         try:
@@ -165,7 +164,7 @@ class Postgres:
             )
 
     async def _recognised(self) -> bytes:
-        """What tells the server's life from the next one, made by the first who asks."""
+        """Return the token of this life of the server; the first worker creates it."""
         await self._lock()
         await self.script(LIFE)
         if not await self.rows("select token from server_life"):
@@ -175,7 +174,7 @@ class Postgres:
         return bytes(life)
 
     async def _again(self) -> Connection:
-        """A new connection in the place of a lost one, to a server that has forgotten nothing since."""
+        """Reconnect, to a server that has not crashed since."""
         try:
             connection = await self._open()
         except SparingError as error:
@@ -194,7 +193,6 @@ class Postgres:
         return connection
 
     async def commit(self) -> None:
-        """Commit; where no answer comes, nobody can say."""
         connection = self._own()
         try:
             done = await connection.execute("commit")
@@ -210,7 +208,7 @@ class Postgres:
             raise StoreError(FAILED["40"])
 
     async def rollback(self) -> None:
-        """Undo what was begun; a connection that cannot is given up, and the server undoes it."""
+        """Undo; if the connection cannot, terminate it, and the server undoes it."""
         connection = self._writer
         if connection is None or connection.is_closed() or not connection.is_in_transaction():
             return
@@ -232,7 +230,6 @@ class Postgres:
             return list(map(tuple, await connection.fetch(statement, *values)))
 
     async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
-        """Run a statement with each of these values, sent at once."""
         connection = self._own()
         with _told(connection):
             await connection.executemany(statement, values)
@@ -254,7 +251,6 @@ class Postgres:
         return await self.rows(f"{statement} {column} = any(${1 + len(others)})", *others, kept)
 
     async def read(self, statement: str, *values: Any) -> list[SqlRow]:
-        """What is committed, on one of the connections that read."""
         if not all(map(_storable, values)):
             return []
         try:
@@ -291,7 +287,7 @@ class Postgres:
 
 
 def translated(statements: str) -> str:
-    """SQLite's words for tables, in PostgreSQL's."""
+    """Translate SQLite's table definitions."""
     for theirs, ours in WORDS.items():
         statements = re.sub(theirs, ours, statements)
     return statements
@@ -324,7 +320,7 @@ def _refused(error: Exception) -> SparingError:
 
 @contextlib.contextmanager
 def _told(connection: Connection) -> Iterator[None]:
-    """Say in our own words what the database could not do; a connection that gave no answer is given up."""
+    """Translate errors of the database; terminate a connection that gave no answer."""
     try:
         yield
     except asyncpg.PostgresError as error:

@@ -1,4 +1,4 @@
-"""SQLite through apsw, which carries its own: one writer, readers beside it, every commit on the disk before it is answered."""
+"""SQLite through apsw, which bundles its own version: one writer, concurrent readers, durable commits."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 OLDEST = 3_051_003  # older ones can damage a write-ahead log that two processes write
 BUSY_MS, BRIEF_MS = 5000, 50
-# What a commit survives: the loss of power, or the end of the process.
+# `power`: a commit survives the loss of power; `process`: the end of the process.
 SYNCHRONOUS = {"power": "full", "process": "normal"}
 
 
@@ -29,7 +29,7 @@ def _told() -> Iterator[None]:
 
 
 class Sqlite:
-    """One file with its write-ahead log beside it. `thread` runs what waits for the disk."""
+    """One file with a write-ahead log. `thread` runs commits, which wait for the disk."""
 
     kind = "SQLite"
 
@@ -42,7 +42,6 @@ class Sqlite:
         self.path, self._synchronous = path, SYNCHRONOUS[durability]
 
     async def connect(self, *, create: bool) -> None:
-        """Open the file twice: to write, and to read."""
         if not create and not self.path.exists():
             raise FileError(f"{self.path} does not exist. `sparing serve` makes a store")
         try:
@@ -77,7 +76,6 @@ class Sqlite:
             self._writer.execute("begin immediate")
 
     async def commit(self) -> None:
-        """Commit in a thread: the disk may take its time."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._writer.execute, "commit")
@@ -87,7 +85,6 @@ class Sqlite:
             raise StoreError(str(error)) from error
 
     async def rollback(self) -> None:
-        """Undo what was begun, if it is not undone already."""
         if self._writer.in_transaction:
             with _told():
                 self._writer.execute("rollback")
@@ -97,7 +94,6 @@ class Sqlite:
             return self._writer.execute(statement, values).fetchall()
 
     async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
-        """Run a statement with each of these values."""
         with _told():
             self._writer.executemany(statement, values)
 
@@ -108,7 +104,6 @@ class Sqlite:
     async def matching(
         self, statement: str, column: str, values: Sequence[Any], *others: Any
     ) -> list[SqlRow]:
-        """Look each value up by itself: nothing is faster here."""
         found: list[SqlRow] = []
         with _told():
             for value in values:
@@ -125,7 +120,7 @@ class Sqlite:
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 
     def settle(self) -> bool:
-        """Write the log back into the file and empty it: what was erased is then nowhere. False while a reader needs it."""
+        """Write the log back and empty it, so that nothing erased is left in it. False while a reader needs it."""
         self._writer.set_busy_timeout(BRIEF_MS)  # nobody writes while it waits
         try:
             with _told():
@@ -135,7 +130,6 @@ class Sqlite:
         return not busy
 
     def backup(self, path: Path) -> None:
-        """Copy the database as it is now, while others go on writing."""
         target = apsw.Connection(str(path))
         try:
             with _told(), target.backup("main", self._reader, "main") as copy:

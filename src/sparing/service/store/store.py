@@ -1,4 +1,4 @@
-"""The store: every statement once, for both databases."""
+"""The store: every SQL statement once, for both databases."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +34,7 @@ class StoredDecision(NamedTuple):
 
 
 class HourlyTotal(NamedTuple):
-    """Decisions of an hour, a reason and an arm, and their rewards."""
+    """Decisions and rewards of an hour, a reason and a variant."""
 
     hour: int
     reason: str
@@ -47,8 +47,6 @@ class HourlyTotal(NamedTuple):
 
 
 class StoredSnapshot(NamedTuple):
-    """A state on disk."""
-
     seq: int
     ts: int
     engine: str
@@ -58,7 +56,7 @@ class StoredSnapshot(NamedTuple):
 
 
 class StoredKey(NamedTuple):
-    """An API key, as far as the store knows it."""
+    """An API key without its secret."""
 
     sha256: bytes
     name: str
@@ -71,7 +69,7 @@ class StoredKey(NamedTuple):
 
 @dataclass
 class WriteBatch:
-    """What one group writes."""
+    """Events and totals of one transaction."""
 
     last_seq: int
     last_ts: int
@@ -96,7 +94,7 @@ class WriteBatch:
 
 
 class Store:
-    """A database and a folder of states; who writes is alone between `begin` and `commit` or `rollback`."""
+    """A database and a folder of state files; there is one writer between `begin` and `commit` or `rollback`."""
 
     def __init__(self, folder: Path, driver: Driver, address: str | None = None) -> None:
         self.folder, self.driver, self.address = folder, driver, address
@@ -114,7 +112,7 @@ class Store:
             raise
 
     async def look(self) -> None:
-        """Connect to a store that another process may be writing, only to read."""
+        """Connect read-only, while another process may write."""
         await self.driver.connect(create=False)
         check_version(await self.driver.read("select max(version) from schema_migrations"))
         ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
@@ -125,7 +123,7 @@ class Store:
     # Writing.
 
     async def begin(self) -> WriteBatch:
-        """Be the one who writes, in this process and beyond; what comes next goes on from here. Where it fails, nothing is begun."""
+        """Become the writer, in this process and beyond. If it fails, nothing has begun."""
         await self._turn.acquire()
         try:
             await self.driver.begin()
@@ -162,7 +160,6 @@ class Store:
             )
 
     async def commit(self) -> None:
-        """Make it durable. What fails is still to be rolled back."""
         await self.driver.commit()
         self._turn.release()
 
@@ -176,28 +173,25 @@ class Store:
         return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
 
     async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
-        """As the writer, decisions by the ids of their requests."""
         start = f"{FOUND} d.experiment = $1 and"
         return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
 
     async def find_seqs(self, seqs: Sequence[int]) -> list[StoredDecision]:
-        """As the writer, decisions by their numbers."""
         return list(map(_found, await self.driver.matching(FOUND, "d.seq", seqs)))
 
     async def add_experiment(self, name: str, config: str) -> int:
-        """As the writer, a new experiment; its number."""
+        """Add an experiment in the transaction; return its number."""
         ((number,),) = await self.driver.rows("select coalesce(max(experiment), 0) + 1 from experiments")
         await self.driver.many("insert into experiments values ($1, $2, $3, 0)", [(number, name, config)])
         return int(number)
 
     async def configure(self, experiment: int, config: str) -> None:
-        """As the writer, how an experiment's learner is made."""
         await self.driver.many(
             "update experiments set config = $1 where experiment = $2", [(config, experiment)]
         )
 
     async def exclusive(self, *statements: tuple[str, Sequence[SqlRow]]) -> None:
-        """Run statements, each with its values, as a group of their own."""
+        """Run statements, each with its values, in a transaction of their own."""
         await self.begin()
         try:
             for statement, values in statements:
@@ -214,14 +208,14 @@ class Store:
         return int(seq)
 
     async def experiments(self) -> list[tuple[int, str, dict[str, Any], int]]:
-        """Number, name, how the learner is made, and the floor of replays."""
+        """Return number, name, config and floor of each experiment."""
         found = await self.driver.read(
             "select experiment, name, config, floor from experiments order by experiment"
         )
         return [(number, name, msgspec.json.decode(config), floor) for number, name, config, floor in found]
 
     async def events(self, experiment: int, after: int, upto: int) -> AsyncIterator[list[Event]]:
-        """Events with after < seq ≤ upto in their order, some at a time."""
+        """Yield events with after < seq ≤ upto in order, in chunks."""
         while after < upto:
             values = (experiment, after, upto, CHUNK)
             where = "where experiment = $1 and seq > $2 and seq <= $3 order by seq limit $4"
@@ -241,13 +235,12 @@ class Store:
     async def record(
         self, experiment: int, where: str, *values: Any, newest: bool = False, limit: int = 1000
     ) -> list[StoredDecision]:
-        """Decisions of an experiment, with what closed them, in their order or the newest first."""
+        """Return decisions of an experiment with their closing outcome."""
         order = f"order by d.seq {'desc' if newest else 'asc'} limit {limit:d}"
         found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
 
     async def totals(self, experiment: int) -> list[HourlyTotal]:
-        """Decisions and rewards by hour, reason and arm."""
         found = await self.driver.read(
             "select hour, reason, arm, asked, decisions, rewarded, reward_sum, reward_squares from totals where experiment = $1 order by hour, reason, arm",
             experiment,
@@ -274,7 +267,7 @@ class Store:
         return [StoredKey(*row) for row in found]
 
     async def workers(self, experiment: int, since: int) -> list[tuple[str, int, bytes]]:
-        """Workers that were there since a time: what each has applied."""
+        """Return name, last event and digest of workers that reported since a time."""
         found = await self.driver.read(
             "select worker, seq, digest from workers where experiment = $1 and ts >= $2 order by worker",
             experiment,
