@@ -377,9 +377,9 @@ def test_workers_that_disagree_and_a_store_that_fails_are_alarms(tmp_path):
                 ),
             )
             ill = await page(here)
-            here.writer._resting = time.monotonic() + 60
+            here.writer._idle_until = time.monotonic() + 60
             failing = await page(here)
-            here.writer._resting = 0.0
+            here.writer._idle_until = 0.0
             return ill, failing
 
     seen_for = 60 * events.SECOND

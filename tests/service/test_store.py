@@ -339,10 +339,10 @@ def test_what_was_not_committed_is_forgotten(stores, monkeypatch, capsys):
                 with pytest.raises(ServiceError) as problem:
                     await writer.submit(decide(1))
                 assert (problem.value.status, problem.value.code) == (503, "store")
-                monkeypatch.setattr(writer, "_resting", 0.0)
+                monkeypatch.setattr(writer, "_idle_until", 0.0)
                 with pytest.raises(ServiceError):
                     await make(writer, "second")
-            monkeypatch.setattr(writer, "_resting", 0.0)
+            monkeypatch.setattr(writer, "_idle_until", 0.0)
             async with working(stores) as other:  # takes the number that the failed one had
                 await make(other, "third")
                 await other.submit(decide(2, name="third"))
