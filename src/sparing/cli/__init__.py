@@ -1,4 +1,4 @@
-"""The command line: one command, one file, one library call."""
+"""The command line: one function per command, one library call each."""
 
 from functools import partial
 

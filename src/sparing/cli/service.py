@@ -118,7 +118,7 @@ def _make_experiment(
     said: dict[str, Any],
     rules: dict[str, Any],
 ) -> bool:
-    """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
+    """Create the experiment unless it exists; refuse settings that cannot be served. Return whether a key is needed."""
     from sparing.service import server
 
     new = log is not None and settings.address is None and not settings.folder.exists()
@@ -362,7 +362,7 @@ def warm_up(
     """
     from sparing.online.warming import LEARNERS, SIZES, warm_up_all
 
-    os.environ.pop("SPARING_ANNOUNCE", None)  # the bar below says it
+    os.environ.pop("SPARING_ANNOUNCE", None)  # the progress bar below replaces it
     began, cpu = time.monotonic(), time.process_time()
     with terminal.progress_bar("compiling") as progress:
         kernels = warm_up_all(progress)

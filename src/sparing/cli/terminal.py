@@ -1,7 +1,7 @@
-"""Tables and progress bars for people; machines get JSON.
+"""Tables and progress bars for people; JSON for programs.
 
-Labels, paths and messages hold what others wrote. Here is the one place where text leaves for a terminal:
-what would steer it, or what it cannot show, is written as an escape such as \\x1b.
+Labels, paths and messages contain text of others. This is the only place where text is written to a terminal: control
+characters, and characters that the terminal cannot show, are written as escapes such as \\x1b.
 """
 
 import contextlib
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     from sparing.simulation.simulate import Progress
 
-EXIT_GATE_FAILED = 3  # the exit code when a condition holds on which a command was told to fail
-# A setting and its value, as messages of the library name them.
+EXIT_GATE_FAILED = 3
+# A setting and its value in messages of the library.
 SETTING = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\.\.\.|[^\s,;:()]*[^\s,;:.()])")
 
-NARROWEST = 40  # columns that a terminal is taken to have at least
-NAME_WIDTH = 16  # columns that are left for names in a table before numbers are wrapped too
-COMMAND_WIDTH = 74  # letters of a command to copy that stand on a line
-EXIT_INTERRUPTED = 130  # the exit code of a command that was interrupted
+NARROWEST = 40  # least assumed width of a terminal
+NAME_WIDTH = 16  # least width of names in a table before numbers are wrapped too
+COMMAND_WIDTH = 74  # characters of a command per line
+EXIT_INTERRUPTED = 130
 
 
 def run(app: Callable[[], None]) -> None:
-    """Run a command line; our errors become one line and exit code 2."""
+    """Run a command line; errors of the library become one line and exit code 2."""
     _forgive_characters()
     os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
@@ -57,7 +57,7 @@ def run(app: Callable[[], None]) -> None:
         raise
 
 
-# What an option must be, by the kind of the error that its parser has.
+# Allowed values by the type of the parser's error.
 WANTED = {
     "float_parsing": "a number with a decimal point, such as 0.05",
     "int_parsing": "a whole number, such as 1000",
@@ -66,7 +66,7 @@ WANTED = {
 
 
 def validation_message(error: typer.BadParameter) -> str:
-    """What is wrong with an option's value, in our words, with the value that was given."""
+    """Return what is wrong with the value of an option, with the value."""
     cause: Any = error.__cause__
     if not hasattr(cause, "errors"):
         return error.message
@@ -77,13 +77,12 @@ def validation_message(error: typer.BadParameter) -> str:
 
 
 class InOrder(TyperGroup):
-    """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
+    """Lists commands in the order in which a newcomer needs them, `warm-up` last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an option that does not fit is refused with what it was."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -91,14 +90,14 @@ class InOrder(TyperGroup):
             raise
 
 
-UNNAMED = {"calls"}  # settings that messages name and that only --option gives
+UNNAMED = {"calls"}  # settings in messages that only --option can set
 
 
 def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
-    """A message of the library in the words of the command line: action=NAME is --action NAME here.
+    """Rewrite settings in a message of the library as options: action=NAME becomes --action NAME.
 
-    Only what is an option of the command among the `words` (of any, if none is) is put so; where it takes settings by --option,
-    other commands' options are --option action=NAME. A label such as country=NZ stays as it is.
+    Only options of the command among the `words` (of any command, if there is none) are rewritten; where the command takes
+    settings by --option, options of other commands become --option action=NAME. A label such as country=NZ stays.
     """
     import typer.main
 
@@ -154,26 +153,23 @@ def _forgive_characters() -> None:
 
 
 def shown(value: object) -> str:
-    """Foreign text on one line: what is not printable, a line's end included, as an escape."""
+    """Return text on one line, with escapes for characters that are not printable."""
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
 def print_text(text: str, *, whole: bool = False) -> None:
-    """Print lines for people, wrapped between words where the terminal is narrower, unless a line must stay `whole`.
-
-    In a pipe they always do.
-    """
+    """Print lines for people, wrapped to the terminal unless `whole`; never wrapped in a pipe."""
     for line in map(shown, text.split("\n")):
         print(line if whole else _wrapped(line))
 
 
 def print_status(text: str) -> None:
-    """Tell people something without disturbing what is piped on; never wrapped: there may be a command to copy."""
+    """Print to standard error, so that piped output is unaffected; never wrapped, since it may contain a command to copy."""
     print("\n".join(map(shown, text.split("\n"))), file=sys.stderr)
 
 
 def print_next_step(why: str, words: Sequence[str]) -> None:
-    """Say which command to run next; where it is long, on several lines as a shell reads them."""
+    """Print the command to run next, on several lines if it is long."""
     lines = [f"  {program()}"]
     for word in words:
         if len(lines[-1]) + len(word) > COMMAND_WIDTH and lines[-1].strip():
@@ -184,7 +180,7 @@ def print_next_step(why: str, words: Sequence[str]) -> None:
 
 
 def program() -> str:
-    """How this program is called from here: `sparing`, unless it was started in a way that only a path repeats."""
+    """Return how to call this program: `sparing`, unless only a path finds it."""
     started = Path(sys.argv[0])
     as_module = started.parts[-2:] == ("sparing", "__main__.py")
     if shutil.which("sparing") or not (as_module or started.stem == "sparing"):
@@ -209,7 +205,7 @@ def _wrapped(line: str) -> str:
 def print_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False
 ) -> None:
-    """Print a table; the first column is names, the others numbers unless all are words."""
+    """Print a table; the first column has names, the others numbers unless all are `words`."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -245,7 +241,7 @@ def _cell(text: str) -> "Text":
 
 
 def drawn(write: Callable[[], tuple[Path, Path]]) -> str:
-    """Write a figure and a page, and say where; where nothing can be drawn, say what to install for it, which is no failure."""
+    """Write a figure and a page, and return where; without matplotlib, return what to install."""
     try:
         return "Figure: {}\nPage:   {}".format(*write())
     except MissingExtraError as error:
@@ -254,7 +250,7 @@ def drawn(write: Callable[[], tuple[Path, Path]]) -> str:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> "Iterator[Progress]":
-    """A bar on the terminal's error stream, its total 0 until it is known; silent where that is not a terminal."""
+    """Show a progress bar on standard error; silent if that is not a terminal."""
     from rich import progress as rich
     from rich.console import Console
 
@@ -271,7 +267,7 @@ def progress_bar(title: str) -> "Iterator[Progress]":
 
 
 def print_json(value: Any) -> None:
-    """Print a value as strict JSON; what a terminal must not get is escaped as JSON escapes it."""
+    """Print a value as strict JSON with control characters escaped."""
     from sparing.archive import strict_json
 
     lines = strict_json(value, indent=2).split("\n")
@@ -279,7 +275,7 @@ def print_json(value: Any) -> None:
 
 
 def _escaped(text: str, escape: Callable[[str], str]) -> str:
-    """The text with every character escaped that is not printable or that the output cannot encode."""
+    """Escape every character that is not printable or cannot be encoded."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if text.isprintable() and _encodes(text, encoding):
         return text

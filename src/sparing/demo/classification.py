@@ -1,4 +1,4 @@
-"""The demonstration on a real data set: classes the log never tried, and what each learner makes of it."""
+"""Demonstration on a classification set: some classes are never logged, and learners go live."""
 
 import os
 from collections import defaultdict
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 
 LOG_ALONE = "the log alone"
 
-KERNEL = "economical, kernel"  # with kernel features: the model that the log itself asks for
+KERNEL = "economical, kernel"  # with kernel features
 HEADER = ("learner", "calls", "of rounds", "wrong live", "total cost", "wrong after")
 
 
 @dataclass(frozen=True)
 class DemoSetting:
-    """A data set, the classes its log never tries (its last three unless named), and the learners' settings.
+    """A data set, the classes that its log never has (by default the last three), and the learners' settings.
 
-    A right answer is worth 1, and to be told whether an answer was right costs `call_cost`.
-    The contexts have unit norm, so the ridge is small. radius_scale < 1 voids the worst-case guarantees
-    and is what practice uses.
+    A right answer is worth 1, and a reward call costs `call_cost`. Contexts have unit norm, so the ridge is small. radius_scale < 1
+    voids the worst-case guarantees and is common in practice.
     """
 
     data: str = "pendigits"
@@ -49,7 +48,7 @@ class DemoSetting:
     seeds: tuple[int, ...] = (0, 1, 2)
 
     def learners(self, log: Log, seed: int, rounds: int) -> dict[str, Learner]:
-        """Each learner at its start on a log, with so many rounds to come, by the name it is shown under."""
+        """Return each learner at its start on a log, by its displayed name."""
         common: Any = {"ridge": self.ridge, "radius_scale": self.radius_scale, "seed": seed}
         priced: Any = {"call_cost": self.call_cost, "horizon": rounds}
         return {
@@ -63,7 +62,7 @@ class DemoSetting:
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """Everything the demonstration shows."""
+    """All results of the demonstration."""
 
     setting: DemoSetting
     dataset: str
@@ -73,7 +72,6 @@ class DemoResult:
     outcomes: tuple[LearnerOutcome, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values, the curves left out."""
         plain = {name: getattr(self, name) for name in ("dataset", "source", "rounds")}
         learners = [
             {
@@ -88,7 +86,7 @@ class DemoResult:
 
 
 def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | None = None) -> DemoResult:
-    """Log a data set without some of its classes, then let each learner go live on fresh contexts."""
+    """Log a data set without some of its classes, then let each learner go live on new contexts."""
     never = setting.never or dataset.classes[-3:]
     unknown = [name for name in never if name not in dataset.classes]
     if unknown or len(never) > len(dataset.classes) - 3:
@@ -162,7 +160,6 @@ def provenance(result: DemoResult) -> str:
 
 
 def headline(result: DemoResult) -> str:
-    """The point, in one sentence, from the numbers."""
     by_name = {outcome.name: outcome for outcome in result.outcomes}
     sparing, alone = by_name[KERNEL], by_name[LOG_ALONE]
     price = result.setting.call_cost

@@ -27,9 +27,9 @@ from sparing.simulation.worlds import Stream
 
 ACTION, REWARD = "handler", "earned"
 
-SOLVED = 8.00  # what a solved ticket is worth, in euros: a phone call saved
-REVIEW = 0.80  # what it costs to have an answer read over, in euros
-# Who may answer, and what an answer costs, in euros.
+SOLVED = 8.00  # value of a solved ticket in euros: a phone call saved
+REVIEW = 0.80  # cost of reviewing an answer in euros
+# Handlers and the cost of an answer in euros.
 PRICES = {"template": 0.02, "small-llm": 0.05, "large-llm": 0.40, "agent": 4.00, "new-llm": 0.25}
 
 HANDLERS = tuple(PRICES)
@@ -39,7 +39,7 @@ TOPICS = ("login", "delivery", "billing", "refund", "fault")
 COUNTRIES = ("DE", "FR", "NL", "PL", "UK")
 CHANNELS = ("email", "chat", "app")
 
-# Log-odds that an answer solves a ticket, by who answers and topic, before the customer and the hour count.
+# Log-odds that an answer solves a ticket, by handler and topic; customer and hour are added.
 SKILLS = np.array(
     [
         [1.2, 0.4, -0.8, -1.4, -2.2],  # template
@@ -50,7 +50,6 @@ SKILLS = np.array(
     ]
 )
 
-# The truth's form, in words.
 TRUTH_TEXT = (
     "an answer solves a ticket with a logistic probability of who answers × topic, lower for guests, for templates sent to old "
     "customers, for new-llm in Poland, for agents at night, and for faults reported by chat unless an agent answers. An answer "
@@ -74,7 +73,7 @@ FEW = 1500
 
 @dataclass(frozen=True, eq=False)
 class Tickets:
-    """Tickets as raw columns (n each), and the truth: how likely each handler solves each, (n, K)."""
+    """Tickets as raw columns (n each), and the true probability that each handler solves each, (n, K)."""
 
     columns: dict[str, list[Any]]
     chances: NDArray[np.float64]
@@ -85,7 +84,7 @@ class Tickets:
 
 @dataclass(frozen=True, eq=False)
 class TicketStream(Stream):
-    """Rounds in euros: `draws` (T,) are uniform, and a ticket is solved where its chance (T, K) exceeds them."""
+    """Rounds in euros: `draws` (T,) are uniform, and a ticket is solved where its probability (T, K) exceeds them."""
 
     chances: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -94,7 +93,7 @@ class TicketStream(Stream):
 
 
 def earned(solved: Any, action: Any) -> NDArray[np.float64]:
-    """What answers earn, in whole cents: the worth of a solved ticket, less what the answer costs."""
+    """Return what answers earn in euros, in whole cents: the value of a solved ticket minus the cost of the answer."""
     return np.round(SOLVED * np.asarray(solved) - np.array(list(PRICES.values()))[action], 2)
 
 
@@ -131,7 +130,7 @@ def tickets(count: int, rng: np.random.Generator, *, first: int = 0) -> Tickets:
 
 
 def logged_table(count: int, rng: np.random.Generator) -> dict[str, list[Any]]:
-    """Last quarter's table: tickets, who answered each, and what it earned."""
+    """Return last quarter's table: tickets, who answered each, and what it earned."""
     drawn = tickets(count, rng)
     easy = np.isin(drawn.columns["topic"], ("login", "delivery"))
     weights = np.zeros((count, len(HANDLERS)))
@@ -145,17 +144,16 @@ def logged_table(count: int, rng: np.random.Generator) -> dict[str, list[Any]]:
 
 
 def live_stream(drawn: Tickets, contexts: np.ndarray, rng: np.random.Generator) -> TicketStream:
-    """Tickets to come as rounds, their contexts (n, d) as an encoder made them."""
+    """Return future tickets as rounds with encoded contexts (n, d)."""
     means = SOLVED * drawn.chances - np.array(list(PRICES.values()))
     return TicketStream(contexts, means, rng.random(len(drawn)), chances=drawn.chances)
 
 
 @dataclass(frozen=True)
 class DeskSetting:
-    """How large the log is, how many tickets come live, what a review costs, and the learners' settings.
+    """Size of the log, number of live tickets, cost of a review, and the learners' settings.
 
-    economical is told the price and the number of tickets, confident (unless a tolerance is given) nothing. alpha and
-    radius_scale suited LinUCB and warm-started best, of three each, on other seeds (100 to 103).
+    alpha and radius_scale were the best of three each for LinUCB and warm-started, on other seeds (100 to 103).
     """
 
     rows: int = 2000
@@ -167,7 +165,7 @@ class DeskSetting:
     seeds: tuple[int, ...] = tuple(range(10))
 
     def learners(self, log: Log, seed: int) -> dict[str, Learner]:
-        """Each learner at its start, by the name it is shown under."""
+        """Return each learner at its start, by its displayed name."""
         size: Any = {"actions": log.action_names, "n_features": log.n_features}
         priced: Any = {"call_cost": self.call_cost, "horizon": self.rounds}
         return {
@@ -238,7 +236,7 @@ class LearnerOutcome:
 
 @dataclass(frozen=True, eq=False)
 class DeskResult:
-    """Everything the demonstration shows."""
+    """All results of the demonstration."""
 
     begun: DeskStart
     outcomes: tuple[LearnerOutcome, ...]
@@ -251,7 +249,6 @@ class DeskResult:
         return next(outcome for outcome in self.outcomes if outcome.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values, the curves left out."""
         return {
             "setting": asdict(self.setting),
             "truth": TRUTH_TEXT,
@@ -275,7 +272,7 @@ def first_table(setting: DeskSetting) -> dict[str, list[Any]]:
 
 
 def begin(setting: DeskSetting, table: Mapping[str, list[Any]]) -> DeskStart:
-    """Read the table and look it over; what has to be compiled is compiled here, in a few rounds that do not count."""
+    """Read and audit the table, and compile everything in a few rounds that do not count."""
     log = _read(table)
     for learner in setting.learners(log, seed=0).values():
         play(learner, _stream(setting, log, seed=0, rounds=FEW))
@@ -283,13 +280,13 @@ def begin(setting: DeskSetting, table: Mapping[str, list[Any]]) -> DeskStart:
 
 
 def go_live(begun: DeskStart, *, progress: Progress | None = None) -> DeskResult:
-    """Let each learner meet the same tickets with the same luck, and so for every seed."""
+    """Let each learner meet the same tickets with the same noise, for every seed."""
     setting = begun.setting
     runs: dict[str, list[Run]] = {name: [] for name in ORDER}
     for number, seed in enumerate(setting.seeds):
         log = _read(_table(setting, seed)) if number else begun.log
         stream, learners = _stream(setting, log, seed, setting.rounds), setting.learners(log, seed)
-        known = learners[ECONOMICAL].policy().indices(stream.contexts)  # before it has asked for anything
+        known = learners[ECONOMICAL].policy().indices(stream.contexts)  # before any call
         unasked = np.zeros(len(stream), dtype=np.bool_)
         played = {ALONE: (known, unasked), TRUTH: (stream.means.argmax(axis=1), unasked)}
         for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
@@ -306,7 +303,7 @@ def go_live(begun: DeskStart, *, progress: Progress | None = None) -> DeskResult
 
 
 def write_table(table: Mapping[str, list[Any]], path: str | os.PathLike[str]) -> None:
-    """Write a table as CSV, what is missing as nothing; whole or not at all."""
+    """Write a table as CSV, missing values as empty cells."""
     with archive.replacing(path) as part, Path(part).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(table)

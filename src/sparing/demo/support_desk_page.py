@@ -1,4 +1,4 @@
-"""The desk's demonstration in words, a table, a figure and a page."""
+"""The support desk demonstration as text, table, figure and page."""
 
 import os
 import shlex
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 80
-SHOWN = 8  # rows of the log that are shown, at most
+SHOWN = 8  # rows of the log
 HEADER = ("learner", "reviews", "paid", "earned", "net", "net, least to most")
 
 INK, GREY = "#000000", "#7f7f7f"
-# The lines of the figure in colours dark enough for words on white.
+# Colours dark enough for text on white.
 LINES = {TRUTH: INK, ECONOMICAL: "#00805d", CONFIDENT: "#9a6a00", WARM: "#c44e00", COLD: "#0072b2"}
 
-APART = 0.06  # least distance of two names in the figure, as a share of its height
+APART = 0.06  # least distance of two labels, as a share of the height
 
 
 def opening(setting: DeskSetting) -> str:
@@ -52,7 +52,7 @@ def _price(euros: float) -> str:
 
 
 def sample(table: Mapping[str, list[Any]]) -> list[list[str]]:
-    """Rows from all over the log as they stand in the file: nothing where a value is missing."""
+    """Return rows from all over the log as text cells."""
     listed = list(zip(*table.values(), strict=True))
     return [[_cell(value) for value in row] for row in listed[:: max(1, len(listed) // SHOWN)][:SHOWN]]
 
@@ -62,7 +62,7 @@ def _cell(value: Any) -> str:
 
 
 def audit_text(begun: DeskStart) -> list[str]:
-    """What the log says, and where it says nothing, in its own columns."""
+    """Return the audit of the log as lines: size, mean reward, and its gaps."""
     audit = begun.audit
     first = (
         f"{audit.rows:,} rows; the answers earned {audit.reward_mean:.2f} EUR each. Where the log is blind:"
@@ -71,7 +71,7 @@ def audit_text(begun: DeskStart) -> list[str]:
 
 
 def rows(result: DeskResult) -> list[tuple[str, ...]]:
-    """The table's cells: means over the seeds, and the least and the largest net."""
+    """Return the table's cells: means over seeds, and the range of the net."""
     return [
         (
             outcome.name,
@@ -128,7 +128,7 @@ def method(result: DeskResult) -> str:
 
 
 def commands(setting: DeskSetting, path: str | os.PathLike[str]) -> list[str]:
-    """What to run next, on the log that was written here; each without the program's name."""
+    """Return the commands to run next on the written log, without the program's name."""
     log = (
         f"{shlex.quote(os.fspath(path))} --action {desk.ACTION} --reward {desk.REWARD} "
         f"--actions {','.join(desk.HANDLERS)}"
@@ -138,7 +138,7 @@ def commands(setting: DeskSetting, path: str | os.PathLike[str]) -> list[str]:
 
 
 def aligned(header: Sequence[str], cells: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:
-    """A small table as lines of text; columns of `numbers` are set from the right."""
+    """Format a small table as text; columns in `numbers` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     sides = [str.rjust if name in numbers else str.ljust for name in header]
     lines = (
@@ -153,7 +153,7 @@ def filled(text: str) -> str:
 
 
 def draw(result: DeskResult) -> "Figure":
-    """What each learner has netted so far, less what the log alone has: mean and range over seeds."""
+    """Draw the cumulative net of each learner minus that of the log alone: mean and range over seeds."""
     figure = figures.blank(width=6.0, height=4.6)
     base, tickets = result[ALONE].over_time, np.arange(1, result.setting.rounds + 1)
     with figures.styled():

@@ -1,4 +1,4 @@
-"""A plan's figure and page: what to ask for, and the frontier of calls against regret."""
+"""The figure and page of a plan: the advice, and regret against calls for each option."""
 
 import os
 from collections.abc import Sequence
@@ -28,14 +28,12 @@ POINT = 5.0  # half the width of a marker, in pixels
 # Width and height of the figure on a wide and on a narrow screen, in inches.
 BROAD, NARROW = (9.8, 4.8), (3.75, 4.4)
 
-WIDE = 8.0
-"""An axis whose numbers span more than this factor is logarithmic,"""
-
-DECADES = 4  # over at most about so many powers of ten; below them it is linear down to zero
+WIDE = 8.0  # an axis that spans more than this factor is logarithmic,
+DECADES = 4  # over about so many powers of ten; below them it is linear down to zero
 # A marker for the log alone and for each learner, so that colour is not the only difference.
 MARKS = "*os^Dvp"
 
-# As figures.COLOURS, dark enough for words on white.
+# As figures.COLOURS, dark enough for text on white.
 COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2a7aa8")
 
 
@@ -61,7 +59,7 @@ def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
 
 
 def series(plan: Plan) -> dict[str, list[Option]]:
-    """The options of each learner, by growing price or tolerance; the log alone comes first."""
+    """Return the options of each learner by increasing price or tolerance; the log alone comes first."""
     found: dict[str, list[Option]] = {}
     for option in plan.options:
         found.setdefault(option.name, []).append(option)
@@ -77,7 +75,7 @@ def _errors(options: Sequence[Option]) -> list[float]:
 
 
 def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], label: str) -> None:
-    """Choose a scale that shows the small and the large up to their tops, zero included, and say which."""
+    """Set a linear or logarithmic scale that includes zero, and add it to the label."""
     positive = [value for value in values if value > 0]
     top = max(tops) or 1.0
     least = max(min(positive, default=1.0), top / 10**DECADES)
@@ -93,7 +91,7 @@ def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], lab
         else:
             set_scale("log")
             limits = (least / 1.6, 1.6 * top)
-        few = top < 30 * least  # powers of ten: one or two, too few to read the others from
+        few = top < 30 * least  # only one or two powers of ten on the axis
         axis.get_major_locator().set_params(subs=(1, 2, 5) if few else (1,))
         axis.set_minor_formatter("")
     axes.set(**{f"{which}lim": limits, f"{which}label": label})

@@ -1,4 +1,4 @@
-"""How many rewards are worth asking for? Simulate what the log leaves possible, count and weigh."""
+"""Simulate the worlds that the log leaves possible, and count the reward calls and the regret of each learner."""
 
 import inspect
 import warnings
@@ -24,28 +24,24 @@ from sparing.simulation.parallel import run_in_threads
 from sparing.simulation.simulate import Progress, play
 from sparing.simulation.worlds import LinearWorld
 
-# Plays the best mean of the posterior and never asks: what all others are compared with.
+# Plays the best mean of the posterior without calls; all others are compared with it.
 LOG_ALONE = "the log alone"
 
 LEARNERS = ("economical", "confident", "certified", "eps_moful", "warm_started", "moful")
-"""What a plan can compare with the log alone,"""
-
-COMPARED = LEARNERS[:3]  # and what it does unless told
-PRICES = (0.01, 0.05, 0.2, 1.0)
-"""What a reward may cost where nothing is said, in deviations of the noise,"""
-
-TOLERANCES = (0.05, 0.2, 0.5)  # and the losses that a skipped round may have
-MOST_CONTEXTS = 20_000  # of a longer log, a random part of this many rows stands for its contexts
-CHECKPOINTS = 8  # points of a run, evenly spaced, at which calls and regret are recorded
+COMPARED = LEARNERS[:3]
+PRICES = (0.01, 0.05, 0.2, 1.0)  # default prices and
+TOLERANCES = (0.05, 0.2, 0.5)  # tolerances, in standard deviations of the noise
+MOST_CONTEXTS = 20_000  # a longer log is represented by so many random rows
+CHECKPOINTS = 8  # evenly spaced points of a run at which calls and regret are recorded
 SMALL = 1_000_000
 """Fewer rounds than this, over all worlds and learners, are done as soon in one thread: most is not compiled then."""
 
 
 class PlanSettings(algorithms.Believed, total=False):
-    """How the planned learners are set, as in their factories.
+    """Settings of the planned learners, as in their factories.
 
-    `skip_confidence` is the `confidence` of `confident`. `supported` is the set 𝓛 of `eps_moful`; else
-    it is `elbow()`, or, where the counts have none, the better logged half of the logged actions.
+    `skip_confidence` is the `confidence` of `confident`. `supported` is the set 𝓛 of `eps_moful`; by default
+    `elbow()`, or, where the counts have none, the more logged half of the logged actions.
     """
 
     prior_scale: float | None
@@ -76,20 +72,58 @@ def plan(
     progress: Progress | None = None,
     **settings: Unpack[PlanSettings],
 ) -> Plan:
-    """Predict how many rewards to ask for over `horizon` rounds (as many as the log has rows), and what that gains and costs.
+    """Predict how many reward calls are worth making live, and what they gain and cost.
 
-    `call_cost` is what a reward costs, in the reward's own units: `economical` is planned at that price. Without it, `budget` is how
-    many calls may be made: it is planned at the price that makes them last. With neither it is tried at a few prices.
+    Each world has parameters θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), drawn from the posterior that `economical` and `confident` start with,
+    and contexts drawn from the log's with replacement. Every learner starts from the real log and meets the same worlds; so does
+    the log alone, which plays the best mean and makes no calls. Many more worlds are drawn than simulated: they are ordered by the
+    regret of the log alone and cut into `worlds` equal strata, and one world of each stratum is simulated (of the highest one,
+    four). Intervals are order statistics: a further world falls inside with probability `confidence` or more.
 
-    Each of the `worlds` draws θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹) from the posterior that `economical` and `confident` start
-    with, and its contexts from the log's, with replacement; every learner starts from the real log and
-    meets the same worlds, and so does the log alone: the best mean in every round, and no calls. Many more are drawn than are lived
-    through: ordered by what the log alone would lose in them, and cut into `worlds` equal strata, of which each gives one, and the
-    dearest one of each of four parts. Intervals are order statistics: a further world falls inside with at least the `confidence`.
+    Parameters
+    ----------
+    log : Log or Scan
+        The log that the learners start from; it must have rows.
+    horizon : int, optional
+        Number of live rounds; by default the number of rows of the log.
+    call_cost : float, optional
+        Cost of a reward call, in units of the reward: the price at which `economical` is planned.
+    budget : int, optional
+        Number of calls that may be made. Without `call_cost`, `economical` is planned at the price that makes them last; with
+        neither, at a few prices. The plan also names the option with the least regret within the budget.
+    regret : float, optional
+        Ask for the cheapest option with at most this regret.
+    tolerances : sequence of float, optional
+        Tolerances of `confident` and `certified`; by default 0.05, 0.2 and 0.5 of the noise.
+    learners : sequence of str
+        Learners to compare with the log alone, of `LEARNERS`.
+    worlds : int
+        Number of strata, and thereby of simulated worlds.
+    confidence : float
+        Least coverage of the prediction intervals.
+    seed : int
+        Seed of the worlds.
+    workers : int, optional
+        Number of threads; by default one per core. It does not change the results.
+    progress : callable, optional
+        Called with the worlds done and the worlds in all.
+    **settings
+        Settings of the learners, see `PlanSettings`.
 
-    `regret` asks for the cheapest option with at most so much regret, `budget` also for the least regret
-    within so many calls. `tolerances` are those of `confident` and `certified`. `settings` are those of the learners. `workers` are
-    threads, one a core unless told; their number changes nothing but the time.
+    Returns
+    -------
+    Plan
+        Calls, regret and gain of every option.
+
+    Raises
+    ------
+    SettingError
+        If a setting is out of its range, or the log has no rows.
+
+    Examples
+    --------
+    >>> plan = sparing.plan(log, call_cost=0.05, horizon=5000)  # doctest: +SKIP
+    >>> print(plan)  # doctest: +SKIP
     """
     _check_log(log)
     rank = interval_rank(
@@ -133,7 +167,7 @@ def plan(
 
 
 def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Contexts to draw live ones from, (m, d): those of the log, or a random part of many."""
+    """Return contexts to draw live ones from, (m, d): all of the log's, or a random `MOST_CONTEXTS`."""
     if len(contexts) <= MOST_CONTEXTS:
         return contexts
     return contexts[rng.choice(len(contexts), MOST_CONTEXTS, replace=False)]
@@ -163,13 +197,13 @@ def _run_world(
     number: int,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
+    """Return calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
     world = draw(world_rng(seed, number))
     stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
         learner = start.copy()
-        # A live learner's own luck is as unknown as the world: ties and samples differ between worlds.
+        # The random stream of a live learner is unknown too: ties and samples differ between worlds.
         learner.reseed([seed, 3, number])
         trace = play(learner, stream, progress=progress)
         found[place] = trace.calls[checkpoints - 1], trace.regret[checkpoints - 1]
@@ -183,9 +217,9 @@ def _starts(
     terms: dict[str, Any],
     tolerances: Sequence[float] | None,
 ) -> tuple[Learner, ...]:
-    """The log alone, then every learner, with each price or each tolerance that it is compared with.
+    """Return the log alone, then every learner with each of its prices or tolerances.
 
-    The log alone is `economical` with nothing to spend: it answers every round with the best mean of the posterior.
+    The log alone is `economical` without a budget: it plays the best mean of the posterior in every round.
     """
     nothing = {**terms, "call_cost": 0.0, "calls": 0, "spot_check": 0.0}
     alone = _started("economical", log, settings, nothing)
@@ -200,7 +234,6 @@ def _starts(
 
 
 def _started(name: str, log: Log | Summary, settings: PlanSettings, own: dict[str, Any]) -> Learner:
-    """A learner at its start on the log, with settings of its `own`."""
     given: Any = {key: value for key, value in settings.items() if key in algorithms.Believed.__annotations__}
     if name in ("economical", "confident"):
         given |= {key: value for key, value in settings.items() if key in OF_POSTERIORS}
@@ -208,10 +241,10 @@ def _started(name: str, log: Log | Summary, settings: PlanSettings, own: dict[st
         given["confidence"] = settings["skip_confidence"]
     if name == "eps_moful" and isinstance(log, Log):
         given["supported"] = settings.get("supported") or _supported(log)
-    with warnings.catch_warnings():  # large tolerances are tried on purpose
+    with warnings.catch_warnings():  # large tolerances are intended here
         warnings.simplefilter("ignore", UnitWarning)
         learner: Learner = getattr(algorithms, name)(log, **{**given, **own})
-    # Simulated rewards are normal: a learner that refuses those out of range could not go on.
+    # Simulated rewards are normal; a learner with a range would refuse some of them.
     learner.reward_range = None
     return learner
 
@@ -263,7 +296,7 @@ def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
 
 
 def _setting(start: Learner) -> str:
-    """How a learner was set, in a sentence; nothing where that stands elsewhere."""
+    """Describe how a learner was set; empty where that is said elsewhere."""
     given = start.assumptions
     checked = f" and spot-checks {start.spot_check:g} of the rounds" if start.spot_check else ""
     if start.algorithm == "economical":

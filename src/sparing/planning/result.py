@@ -1,4 +1,4 @@
-"""What a plan says: calls, regret and gain of each learner over the worlds, and what follows from them."""
+"""The result of planning: calls, regret and gain of each option over the worlds, as text and tables."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,12 @@ from sparing.report import notebook
 if TYPE_CHECKING:
     import pandas
 
-CLEAR = 3.0  # another learner nets more if it does so by this many standard errors: several are looked at
+CLEAR = 3.0  # standard errors by which another learner must net more, since several are compared
 
 
 @dataclass(frozen=True)
 class WorldSummary:
-    """A number over worlds: mean and its standard error, median, and the prediction interval."""
+    """A number over worlds: mean, its standard error, median, and prediction interval."""
 
     mean: float
     error: float
@@ -27,7 +27,7 @@ class WorldSummary:
 
     @classmethod
     def of(cls, values: np.ndarray, strata: Strata) -> "WorldSummary":
-        """Summarise values (n,), one of each slice."""
+        """Summarise values (n,), one per stratum."""
         values = values.astype(float)
         found = strata.mean(values), strata.error(values), strata.median(values)
         return cls(*found, *strata.limits(values))
@@ -42,9 +42,9 @@ class WorldSummary:
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """One learner with its price or tolerance, if it has one: calls and regret (n, C) in each world at each checkpoint.
+    """One learner with its price or tolerance, if any: calls and regret (n, C) in each world at each checkpoint.
 
-    `price` is what `economical` takes a reward to cost.
+    `price` is the cost of a reward call that `economical` assumes.
     """
 
     name: str
@@ -67,15 +67,15 @@ class Option:
         return f"{self.name}{between}{self.setting}" if self.setting else self.name
 
     def calls_at(self, checkpoint: int = -1) -> WorldSummary:
-        """Reward calls up to a checkpoint; the horizon is the last."""
+        """Summarise the calls up to a checkpoint; the horizon is the last."""
         return WorldSummary.of(self.calls[:, checkpoint], self.strata)
 
     def regret_at(self, checkpoint: int = -1) -> WorldSummary:
-        """Regret up to a checkpoint; the horizon is the last."""
+        """Summarise the regret up to a checkpoint; the horizon is the last."""
         return WorldSummary.of(self.regret[:, checkpoint], self.strata)
 
     def numbers(self, checkpoint: int = -1) -> dict[str, dict[str, float]]:
-        """Calls and regret up to a checkpoint as values that JSON can carry."""
+        """Return calls and regret up to a checkpoint as JSON values."""
         return {"calls": asdict(self.calls_at(checkpoint)), "regret": asdict(self.regret_at(checkpoint))}
 
     def __str__(self) -> str:
@@ -88,11 +88,26 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What each learner is predicted to ask for, to lose and to gain; `print` it for people, `to_dict` for machines.
+    """Predicted calls, regret and gain of each option.
 
-    The first of the `options` is the log alone, which never asks. `checkpoints` (C,) are rounds, the horizon last. `coverage` is the
-    least probability with which a further world of this kind falls into one interval. `call_cost`, `budget` and `regret`
-    are what was said and asked for.
+    Print it for a text report; see `to_dict`, `to_frame` and `chosen`.
+
+    Attributes
+    ----------
+    horizon, worlds : int
+        Number of live rounds and of strata.
+    confidence, coverage : float
+        Requested and actual least probability with which a further world falls into one interval.
+    checkpoints : tuple of int
+        Rounds at which calls and regret are recorded, the horizon last, (C,).
+    options : tuple of Option
+        The first one is the log alone, which makes no calls.
+    noise, prior_scale : float
+        Standard deviations of a reward around its mean, and of a parameter between actions.
+    assumptions : tuple of str
+        What the plan assumes, a sentence each.
+    call_cost, budget, regret : float, int, float or None
+        As given.
     """
 
     horizon: int
@@ -111,14 +126,14 @@ class Plan:
 
     @property
     def alone(self) -> Option:
-        """The log alone: the best mean of the posterior in every round, and no calls."""
+        """The option that plays the best mean of the posterior and makes no calls."""
         return self.options[0]
 
     @property
     def chosen(self) -> Option | None:
-        """`economical` where its mean gain exceeds what its calls cost, else the log alone.
+        """`economical` if its mean gain exceeds the cost of its calls, else the log alone.
 
-        None where neither a price nor a budget was said, or `economical` was not compared.
+        None if neither a price nor a budget was given, or `economical` was not compared.
         """
         offered = [option for option in self.options if option.price is not None]
         if not offered or (self.call_cost is None and self.budget is None):
@@ -127,22 +142,22 @@ class Plan:
         return offered[0] if net.mean > 0 else self.alone
 
     def gain(self, option: Option) -> WorldSummary:
-        """What an option earns more than the log alone in the same world: regret(log alone) − regret(option)."""
+        """Return regret(log alone) − regret(option), world by world."""
         return WorldSummary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.strata)
 
     def cost(self, option: Option) -> float | None:
-        """What each of its calls costs: as was said; else, unless a budget was, the price it is tried at; or it is unknown."""
+        """Return the cost of a call: as given; else, without a budget, the option's price; else None."""
         if self.call_cost is not None or self.budget is not None:
             return self.call_cost
         return 0.0 if option is self.alone else option.price
 
     def spend(self, option: Option) -> WorldSummary | None:
-        """Cost × calls; None where the cost is unknown."""
+        """Return cost × calls; None if the cost is unknown."""
         cost = self.cost(option)
         return None if cost is None else WorldSummary.of(cost * option.calls[:, -1], option.strata)
 
     def net(self, option: Option) -> WorldSummary | None:
-        """Gain less spend, world by world; None where the cost is unknown."""
+        """Return gain − spend, world by world; None if the cost is unknown."""
         cost = self.cost(option)
         if cost is None:
             return None
@@ -155,7 +170,7 @@ class Plan:
 
     @property
     def frontier(self) -> tuple[Option, ...]:
-        """Options that no other beats in mean calls and mean regret at once, by growing calls."""
+        """Options that no other beats in both mean calls and mean regret, by increasing calls."""
         best, found = np.inf, []
         for option in self.by_calls:
             if option.regret_at().mean < best:
@@ -164,9 +179,9 @@ class Plan:
         return tuple(found)
 
     def cheapest(self, regret: float, *, surely: bool = False) -> Option | None:
-        """The option with the fewest mean calls whose mean regret is at most `regret`, or None.
+        """Return the option with the fewest mean calls whose mean regret is at most `regret`, or None.
 
-        `surely`: the upper limit of its regret's interval is at most `regret` too.
+        With `surely`, the upper limit of its regret must be at most `regret` too.
         """
         for option in self.by_calls:
             found = option.regret_at()
@@ -175,18 +190,18 @@ class Plan:
         return None
 
     def best_within(self, budget: float) -> Option | None:
-        """The option with the least mean regret whose calls' upper limit is at most `budget`, or None."""
+        """Return the option with the least mean regret whose upper limit of calls is at most `budget`, or None."""
         affordable = [option for option in self.by_calls if option.calls_at().high <= budget]
         return min(affordable, key=lambda option: option.regret_at().mean, default=None)
 
     @property
     def sentence(self) -> str:
-        """The plan in a sentence: how many rewards to ask for, and what that gains and costs."""
+        """The advice in one sentence: how many calls, what they gain and cost."""
         return sentence(self)
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What else follows: for the regret and the budget that were asked for, and if another learner nets more."""
+        """Sentences on the given regret and budget, and on a learner that nets clearly more."""
         return answers(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,7 +233,7 @@ class Plan:
         }
 
     def _asked(self) -> dict[str, Any]:
-        """The labels of the options that answer what was asked for, None where none does."""
+        """Return the labels of the options for the given regret and budget."""
         asked: dict[str, Any] = {}
         if self.regret is not None:
             mean, sure = self.cheapest(self.regret), self.cheapest(self.regret, surely=True)
@@ -230,10 +245,10 @@ class Plan:
         return asked
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The options at the horizon as a pandas frame, a row each, the log alone first.
+        """Return the options at the horizon as a pandas frame, one row each, the log alone first.
 
-        `option`, `learner`, `price`, `tolerance`, `frontier`; means of `calls`, `regret`, `gain`, `spend` and `net`, each with its prediction
-        interval (`calls_low`, `calls_high`, …) and the mean's standard error (`calls_error`, …); spend and net are missing
+        Columns: `option`, `learner`, `price`, `tolerance`, `frontier`; means of `calls`, `regret`, `gain`, `spend` and `net`, each with
+        its prediction interval (`calls_low`, `calls_high`, …) and standard error (`calls_error`, …). Spend and net are missing
         where the price is unknown.
         """
         return notebook.frame(notebook.records([self._flat(option) for option in self.options]))
@@ -295,7 +310,6 @@ def price(value: float) -> str:
 
 
 def sentence(plan: "Plan") -> str:
-    """How many rewards to ask for, what they are expected to gain over the log alone, and what they cost."""
     offered = [option for option in plan.options if option.price is not None]
     if not offered:
         return f"On the frontier, by mean calls and mean regret: {'; '.join(o.label for o in plan.frontier)}."
@@ -341,7 +355,6 @@ def _why_none(plan: "Plan", option: "Option") -> str:
 
 
 def answers(plan: "Plan") -> tuple[str, ...]:
-    """Sentences on the regret and the budget that were asked for, and on a learner that nets clearly more."""
     return (*_for_regret(plan), *_for_budget(plan), *_better(plan))
 
 
@@ -374,7 +387,7 @@ def _for_budget(plan: "Plan") -> list[str]:
 
 
 def _better(plan: "Plan") -> list[str]:
-    """A learner that nets clearly more than what was chosen, in the same worlds."""
+    """Name a learner that nets clearly more than the advised option in the same worlds."""
     best = plan.chosen
     if best is None or plan.call_cost is None:
         return []
@@ -392,13 +405,13 @@ def _better(plan: "Plan") -> list[str]:
 
 
 def header(plan: "Plan") -> tuple[str, ...]:
-    """The table's columns: means, each with its interval; gain over the log alone and its standard error; gain less spend."""
+    """Return the columns: means with intervals; gain over the log alone ± standard error; net gain."""
     priced = ("net",) if plan.net(plan.alone) is not None else ()
     return ("learner, * frontier", "calls", "interval", "regret", "interval", "gain", *priced)
 
 
 def rows(plan: "Plan") -> list[tuple[str, ...]]:
-    """The table's cells; an option on the frontier has a star."""
+    """Return the cells; options on the frontier have a star."""
     stars, priced = {option: " *" for option in plan.frontier}, len(header(plan)) == 7
     found = []
     for option in plan.options:
@@ -412,7 +425,7 @@ def rows(plan: "Plan") -> list[tuple[str, ...]]:
 
 
 def table(plan: "Plan") -> list[str]:
-    """The table's lines for a terminal, under what it shows."""
+    """Return the lines of the table for a terminal, with a title."""
     cells = [header(plan), *rows(plan)]
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
     title = f"{counted(plan.horizon, 'round')} in {n_worlds_text(plan)}; {plan.coverage:.0%} intervals"

