@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from service.building import LEARNERS, LOG, contexts
-from sparing.service import arms, events, experiments
+from sparing.service import events, experiment, experiments
+from sparing.service.experiment import DecisionRequest, ExperimentState
 from sparing.service.messages import Options
-from sparing.service.model import DecisionRequest, ExperimentState
 
 SALT = bytes(range(32))
 DRAWS = 4000
@@ -87,11 +87,15 @@ def test_a_subject_stays_in_its_arm():
 
 
 def test_luck_is_uniform_and_each_draw_its_own():
-    draws = {tag: [arms.keyed_uniform(SALT, tag, i.to_bytes(16)) for i in range(DRAWS)] for tag in ("a", "b")}
+    draws = {
+        tag: [experiment.keyed_uniform(SALT, tag, i.to_bytes(16)) for i in range(DRAWS)] for tag in ("a", "b")
+    }
     for values in draws.values():
         assert stats.kstest(values, "uniform").pvalue > 1e-3
     assert abs(np.corrcoef(draws["a"], draws["b"])[0, 1]) < 5 / np.sqrt(DRAWS)
-    assert arms.keyed_uniform(bytes(32), "a", bytes(16)) != arms.keyed_uniform(SALT, "a", bytes(16))
+    assert experiment.keyed_uniform(bytes(32), "a", bytes(16)) != experiment.keyed_uniform(
+        SALT, "a", bytes(16)
+    )
 
 
 @pytest.mark.parametrize("mode", ["shadow", "fallback"])

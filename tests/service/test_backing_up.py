@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from service.building import NAME, contexts, decide, live, ran, replayed, reward, same, trial
 from sparing.cli import app
 from sparing.errors import FileError
-from sparing.service import erasure, experiments, maintenance, snapshotting
+from sparing.service import erasure, experiments, maintenance, snapshots
 from sparing.service.maintenance import backup
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
@@ -43,7 +43,7 @@ def test_a_backup_is_a_store_that_goes_on(tmp_path):
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             await live(writer, 1, 20, late=5, missing=0.2)
             waiting = await decide(writer, contexts(9, 1)[0])
-            await snapshotting.snapshot_here(writer, only(writer))
+            await snapshots.snapshot_here(writer, only(writer))
             await live(writer, 2, 10)
             seq = only(writer).model.seq
             done = await backup(tmp_path / "store", tmp_path / "copy")
@@ -103,7 +103,7 @@ def test_after_an_erasure_and_an_import(tmp_path):
             await live(writer, 2, 5)
             for _ in range(3):
                 await live(writer, 3, 2)
-                await snapshotting.snapshot_here(writer, only(writer))
+                await snapshots.snapshot_here(writer, only(writer))
             done = await backup(tmp_path / "store", tmp_path / "copy")
             assert done.files == 3  # the first base, the snapshot at the floor, the newest
             same(await opened(tmp_path / "copy"), only(writer).model)
@@ -222,7 +222,7 @@ def test_of_another_database_the_states_are_copied(tmp_path, monkeypatch):
     async def run():
         async with trial(tmp_path / "store") as writer:
             await live(writer, 1, 5)
-            await snapshotting.snapshot_here(writer, only(writer))
+            await snapshots.snapshot_here(writer, only(writer))
             monkeypatch.setattr("sparing.service.store.open_store", elsewhere)
             done = await backup(tmp_path / "store", tmp_path / "copy", address="postgresql://u:secret@h/d")
             assert done.files == 2

@@ -20,7 +20,7 @@ from service.building import (
     same,
     trial,
 )
-from sparing.service import erasure, events, experiments, maintenance, snapshotting
+from sparing.service import erasure, events, experiments, maintenance, snapshots
 from sparing.service.erasure import erase, expire_contexts
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
@@ -73,7 +73,7 @@ def test_an_open_context_is_nowhere_after_an_erasure(tmp_path, learner):
             answer = await ask(writer)
             await experiments.import_log(writer, NAME, lambda actions: LOG, None, "test")
             await live(writer, 2, 5, missing=1.0)
-            await snapshotting.snapshot_here(writer, only(writer))
+            await snapshots.snapshot_here(writer, only(writer))
             needle = SECRET.tobytes()
             assert holding(tmp_path / "store", needle) >= {"bases", "snapshots", "store.sqlite-wal"}
             waiting = len(only(writer).model.open)

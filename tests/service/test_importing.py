@@ -23,7 +23,7 @@ from service.building import (
 )
 from sparing.errors import LogError, SettingError
 from sparing.online.saving import parts
-from sparing.service import erasure, events, experiments, maintenance, states
+from sparing.service import erasure, events, experiments, maintenance, state_files
 from sparing.service.errors import ServiceError
 from sparing.service.experiments import import_log, rebase
 from sparing.service.messages import DecideRequest, Options
@@ -308,7 +308,7 @@ def test_another_engine_begins_anew_from_the_state_as_it_is(tmp_path, monkeypatc
             await live(writer, 1, 20, missing=0.3)
             before = only(writer).model
             assert not await rebase(writer, only(writer))
-            monkeypatch.setattr(states, "engine", lambda: "another")
+            monkeypatch.setattr(state_files, "engine", lambda: "another")
             assert await rebase(writer, only(writer))
             assert not await rebase(writer, only(writer))
             now = only(writer).model

@@ -20,7 +20,7 @@ from service.building import (
     same,
     trial,
 )
-from sparing.service import events, maintenance, states
+from sparing.service import events, maintenance, state_files
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
@@ -86,8 +86,8 @@ def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
                 counts
             )
             same(await replayed(writer), model)
-            states.save(model, tmp_path / "middle.state")
-            twin = states.load(tmp_path / "middle.state", 1, writer.store.salt)
+            state_files.save(model, tmp_path / "middle.state")
+            twin = state_files.load(tmp_path / "middle.state", 1, writer.store.salt)
             same(twin, model)
             before = model.seq
             await live(writer, 7, 40, late=2, missing=0.1)
@@ -107,7 +107,7 @@ def test_another_order_gives_another_state(tmp_path):
     async def story():
         async with trial(tmp_path) as writer:
             model = writer.registry.get(NAME).model
-            states.save(model, tmp_path / "before.state")
+            state_files.save(model, tmp_path / "before.state")
             since = model.seq
             answers = [await decide(writer, x) for x in contexts(1, 30)]
             for place, answer in enumerate(one for one in answers if one.needs_reward):
@@ -115,7 +115,7 @@ def test_another_order_gives_another_state(tmp_path):
             found = []
             async for some in writer.store.events(1, since, await writer.store.last_seq()):
                 found += some
-            twins = [states.load(tmp_path / "before.state", 1, writer.store.salt) for _ in range(2)]
+            twins = [state_files.load(tmp_path / "before.state", 1, writer.store.salt) for _ in range(2)]
             rewards = [place for place, event in enumerate(found) if isinstance(event, events.OutcomeEvent)]
             swapped = list(found)
             first, last = rewards[0], rewards[-1]

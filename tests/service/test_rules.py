@@ -181,12 +181,12 @@ def test_a_window_that_closed_while_the_service_was_down_is_closed_at_the_next_s
 
 
 def test_a_reward_joins_its_decision_across_a_snapshot_and_a_start(tmp_path):
-    from sparing.service import snapshotting
+    from sparing.service import snapshots
 
     async def before():
         async with trial(tmp_path, options=Options(reward_window=60.0), clock=Clock(), **ALWAYS) as writer:
             answers = [await decide(writer, x) for x in contexts(4, 3)]
-            await snapshotting.snapshot_here(writer, writer.registry.get(NAME))
+            await snapshots.snapshot_here(writer, writer.registry.get(NAME))
             await reward(writer, answers[0], 1.0)
             return answers
 

@@ -14,6 +14,7 @@ from sparing.errors import DecisionError
 from sparing.online.rules import Economical
 from sparing.service import comparison, events
 from sparing.service.comparison import HourlyTotals, TimeBins
+from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import LiveCalls, partly_logged
 from sparing.service.health import HealthInputs, disagreeing, health_checks, out_of_range_columns
 from sparing.service.messages import (
@@ -27,7 +28,6 @@ from sparing.service.messages import (
     Spend,
     WorkerState,
 )
-from sparing.service.model import ExperimentState
 from sparing.service.registry import Experiment
 from sparing.service.store import Store
 from sparing.service.writer import Writer

@@ -17,7 +17,7 @@ from sparing.service.errors import unavailable, unprocessable
 from sparing.service.events import ChangeEvent, OutcomeEvent
 from sparing.service.messages import Erased
 from sparing.service.registry import Experiment
-from sparing.service.snapshotting import delete_old_snapshots, snapshot_within
+from sparing.service.snapshots import delete_old_snapshots, snapshot_within
 from sparing.service.store import Store
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer

@@ -16,13 +16,13 @@ from sparing.online import algorithms
 from sparing.online.checking import as_reward
 from sparing.online.learner import Learner
 from sparing.online.warming import LEARNERS
-from sparing.service import arms, events, states
+from sparing.service import events, experiment, state_files
 from sparing.service import store as stores
 from sparing.service.errors import ServiceError, conflict, unprocessable
 from sparing.service.events import ChangeEvent
+from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import describe_log
 from sparing.service.messages import NAME, RESERVED, ImportAnswer, Options
-from sparing.service.model import ExperimentState
 from sparing.service.registry import Experiment, save_base
 from sparing.service.store import Store
 from sparing.service.store.driver import LostError
@@ -83,7 +83,7 @@ def check_name(name: str) -> None:
 def check_options(options: Options, learner: Learner) -> None:
     for name in ("holdout_policy", "fallback"):
         try:
-            arms.action_number(getattr(options, name), learner.action_names)
+            experiment.action_number(getattr(options, name), learner.action_names)
         except SettingError as error:
             raise SettingError(f"{name}={error}") from None
     if options.aggregate == "sum" and options.reward_window is None:
@@ -280,7 +280,7 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
     for gone in np.flatnonzero(~old.active).tolist():
         learner.retire(learner.action_names[gone])
     model = ExperimentState(old.experiment, learner, old.options, old.salt)
-    for name in (*states.NUMBERS, "digest"):
+    for name in (*state_files.NUMBERS, "digest"):
         setattr(model, name, getattr(old, name))
     model.played[: len(old.played)] = old.played
     found = {one.decision.seq: one.decision for one in await store.find_seqs([*old.open])}
@@ -306,7 +306,7 @@ async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine")
         current = writer.registry.by_id(experiment.number)
         base = (await writer.registry.bases(current.number))[-1]
         newer = [one.engine for one in await writer.store.snapshots(current.number) if one.seq > base.seq]
-        if {base.read()["engine"], *newer[:1]} == {states.engine()}:
+        if {base.read()["engine"], *newer[:1]} == {state_files.engine()}:
             return False
         body = await asyncio.to_thread(save_base, writer.store.folder, current.model)
         transaction.record(

@@ -19,12 +19,12 @@ from sparing.log.labels import as_text, brief, identifiers, plain
 from sparing.log.log import Log
 from sparing.log.paths import KINDS
 from sparing.log.support import SupportBuilder
-from sparing.service import arms, beside, events
+from sparing.service import beside, events, experiment
 from sparing.service import store as stores
 from sparing.service.errors import not_found
 from sparing.service.events import ChangeEvent
+from sparing.service.experiment import ExperimentState
 from sparing.service.messages import Options
-from sparing.service.model import ExperimentState
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import Store
 
@@ -162,9 +162,9 @@ class _History:
         """Whether every action that was allowed had a chance."""
         options = self.options
         if row.arm in ("shadow", "fallback"):
-            return options.fallback == arms.UNIFORM
+            return options.fallback == experiment.UNIFORM
         explored = options.explore > 0 and row.call > 0  # nothing is explored once the budget is spent
-        return explored or (options.holdout > 0 and options.holdout_policy == arms.UNIFORM)
+        return explored or (options.holdout > 0 and options.holdout_policy == experiment.UNIFORM)
 
 
 def added(change: ChangeEvent) -> int:

@@ -12,8 +12,8 @@ from sparing.auditing.support import estimate_support
 from sparing.errors import LogError, SparingError
 from sparing.log.blocks import Blocks
 from sparing.log.log import Log
+from sparing.service.experiment import ExperimentState
 from sparing.service.messages import GapRow, Gaps
-from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
 MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16

@@ -10,9 +10,9 @@ from sparing.auditing.wording import counted
 from sparing.log.features.kinds import Number, Raw
 from sparing.log.labels import as_text, cut
 from sparing.service import events
+from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import contexts_of
 from sparing.service.messages import Action, Look, SampleRatio, Spend
-from sparing.service.model import ExperimentState
 from sparing.service.store import Store
 
 FAR = 10.0

@@ -15,10 +15,10 @@ import numpy as np
 
 from sparing import archive
 from sparing.errors import FileError, SparingError
-from sparing.service import events, states
+from sparing.service import events, state_files
 from sparing.service import store as stores
 from sparing.service.events import ChangeEvent, DecisionEvent, Event
-from sparing.service.model import DecisionRequest, ExperimentState
+from sparing.service.experiment import DecisionRequest, ExperimentState
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import Store, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
@@ -117,7 +117,7 @@ async def _replay(
                 _recompute(experiment.model, event, engine, verdict)
             registry.apply(experiment, event)
             mark = marks.get(event.seq)
-            if mark is not None and mark.engine == engine == states.engine():
+            if mark is not None and mark.engine == engine == state_files.engine():
                 verdict.snapshots += 1
                 if mark.digest != experiment.model.digest:
                     verdict.blame(f"the snapshot at {event.seq} is not what a replay gives")
@@ -135,7 +135,7 @@ async def _start(
     if floor:
         for mark in await store.snapshots(number):
             if mark.seq == floor:
-                return states.load(store.folder / mark.path, number, store.salt), mark.seq, mark.engine
+                return state_files.load(store.folder / mark.path, number, store.salt), mark.seq, mark.engine
         raise FileError(f"experiment {name} lacks its snapshot at {floor}. Restore it from a backup")
     first = (await registry.bases(number))[0]
     return registry.base(number, first), first.seq - 1, first.read()["engine"]
@@ -144,7 +144,7 @@ async def _start(
 def _recompute(
     model: ExperimentState, stored: DecisionEvent, engine: str, verdict: VerificationResult
 ) -> None:
-    if engine != states.engine():
+    if engine != state_files.engine():
         verdict.by_another_engine += 1
         return
     if stored.context is None:
@@ -324,7 +324,7 @@ def _copy(folder: Path, part: Path, state: BackedUpState) -> bool:
         if state.needed:
             raise GoneError(f"{source} is missing; the store needs it") from None
         return False
-    if states.file_hash(target).hex() != state.sha256:
+    if state_files.file_hash(target).hex() != state.sha256:
         if state.needed:
             raise FileError(
                 f"{source} was changed or damaged; the store needs it. Restore it from an older backup"

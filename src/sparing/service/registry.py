@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import FileError
-from sparing.service import events, states
+from sparing.service import events, state_files
 from sparing.service.errors import not_found
 from sparing.service.events import ChangeEvent, Event
-from sparing.service.model import ExperimentState
+from sparing.service.experiment import ExperimentState
 from sparing.service.store import Store
 
 
@@ -116,8 +116,8 @@ class ExperimentRegistry:
             if bases and bases[-1].seq > snapshot.seq:
                 break
             path = self.store.folder / snapshot.path
-            if snapshot.seq <= upto and path.exists() and states.file_hash(path) == snapshot.sha256:
-                return states.load(path, number, self.store.salt), snapshot.seq
+            if snapshot.seq <= upto and path.exists() and state_files.file_hash(path) == snapshot.sha256:
+                return state_files.load(path, number, self.store.salt), snapshot.seq
         if not bases:
             raise FileError(f"experiment number {number} has no state to start from")
         model = self.base(number, bases[-1])
@@ -138,9 +138,9 @@ class ExperimentRegistry:
         path = self.store.folder / said["path"]
         if not path.exists():
             raise FileError(f"{path} is missing; the store needs it. Restore it from a backup")
-        if states.file_hash(path).hex() != said["sha256"]:
+        if state_files.file_hash(path).hex() != said["sha256"]:
             raise FileError(f"{path} was changed or damaged. Restore it from a backup")
-        return states.load(path, number, self.store.salt)
+        return state_files.load(path, number, self.store.salt)
 
 
 def save_base(folder: Path, model: ExperimentState) -> dict[str, str]:
@@ -148,7 +148,7 @@ def save_base(folder: Path, model: ExperimentState) -> dict[str, str]:
     place = folder / "bases"
     place.mkdir(exist_ok=True)
     draft = place / f"draft-{model.experiment}-{model.seq}.state"
-    digest = states.save(model, draft)
+    digest = state_files.save(model, draft)
     path = place / f"{digest.hex()}.state"
     draft.replace(path)
-    return {"path": str(path.relative_to(folder)), "sha256": digest.hex(), "engine": states.engine()}
+    return {"path": str(path.relative_to(folder)), "sha256": digest.hex(), "engine": state_files.engine()}

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
-from sparing.service import erasure, events, experiments, snapshotting
+from sparing.service import erasure, events, experiments, snapshots
 from sparing.service.errors import ServiceError, unavailable, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options
@@ -104,7 +104,7 @@ class Service:
         await self.open()
         for experiment in self.registry:
             await asyncio.to_thread(experiment.model.learner.warm_up)
-            await snapshotting.delete_old_snapshots(self.writer, experiment)
+            await snapshots.delete_old_snapshots(self.writer, experiment)
             await experiments.rebase(self.writer, experiment)
         self.writer.start()
         self._tasks = [
@@ -129,8 +129,8 @@ class Service:
                 with contextlib.suppress(
                     SparingError
                 ):  # the events are stored; only the next start takes longer
-                    await snapshotting.snapshot_here(self.writer, experiment)
-                    await snapshotting.delete_old_snapshots(self.writer, experiment)
+                    await snapshots.snapshot_here(self.writer, experiment)
+                    await snapshots.delete_old_snapshots(self.writer, experiment)
         await self.store.close()
 
     async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
@@ -177,9 +177,9 @@ class Service:
             if experiment.model.seq - newest < SNAPSHOT_EVERY:
                 continue
             try:
-                await snapshotting.snapshot_by_child(self.writer, experiment)
+                await snapshots.snapshot_by_child(self.writer, experiment)
                 self.alarms.pop(experiment.name, None)
-            except (snapshotting.MismatchError, FileError) as error:
+            except (snapshots.MismatchError, FileError) as error:
                 self.alarms[experiment.name] = str(error)
                 print(f"sparing: {error}", file=sys.stderr, flush=True)
 

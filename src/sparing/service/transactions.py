@@ -10,8 +10,8 @@ from sparing.log.labels import brief
 from sparing.service import events
 from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
+from sparing.service.experiment import DecisionRequest, ExperimentState
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
-from sparing.service.model import DecisionRequest, ExperimentState
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import StoredDecision, WriteBatch
 

@@ -19,10 +19,10 @@ from msgspec import Meta, Struct
 
 from sparing.log.labels import as_text, brief, meant
 from sparing.service.errors import ServiceError, not_found, unprocessable
+from sparing.service.experiment import ExperimentState
 from sparing.service.http.decisions import asked
 from sparing.service.http.endpoint import JSON, Call, ExtraResponse, Reply, endpoint, extra_headers
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RequestKey
-from sparing.service.model import ExperimentState
 from sparing.service.registry import Experiment
 from sparing.service.server import Service
 from sparing.service.transactions import Activate, Reward

@@ -1,4 +1,4 @@
-"""States on disk: what an experiment starts from (its base), and snapshots on the way; arrays and JSON in one file."""
+"""State files: base states and snapshots of an experiment, arrays and JSON in one file."""
 
 import functools
 import hashlib
@@ -12,8 +12,8 @@ import numpy as np
 from sparing import archive
 from sparing.online.learner import Learner
 from sparing.online.saving import parts, under, whole
+from sparing.service.experiment import ExperimentState, PendingDecision
 from sparing.service.messages import Options
-from sparing.service.model import ExperimentState, PendingDecision
 
 KIND, VERSION = "sparing service state", 1
 NUMBERS = ("seq", "mode", "config_seq", "rounds", "calls", "period", "period_calls")
@@ -22,7 +22,7 @@ LEARNER, NEVER = "learner/", -1
 
 @functools.cache
 def engine() -> str:
-    """Tells the compiled code, and what it is compiled by, from any other: equal bits are promised within one."""
+    """Return an identifier of the compiled code and its compilers; results are bit-equal only within one."""
     import numba
 
     from sparing.native.compiling import text_hash
@@ -33,7 +33,7 @@ def engine() -> str:
 
 
 def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
-    """Write a state; what identifies the file, its SHA-256."""
+    """Write a state; return the SHA-256 of the file."""
     header, arrays = parts(model.learner)
     waiting = list(model.open.items())
     calls = [one for _, one in waiting]
@@ -62,13 +62,11 @@ def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
 
 
 def file_hash(path: str | os.PathLike[str]) -> bytes:
-    """What identifies a file: SHA-256."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
 
 def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> ExperimentState:
-    """Read a state; it goes on bit for bit."""
     with archive.understanding(path, "state"):
         header, arrays = archive.read(path, KIND, VERSION)
         learner = whole(path, header["learner"], under(arrays, LEARNER))
@@ -85,7 +83,6 @@ def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> Experime
 
 
 def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, PendingDecision]]:
-    """Decisions that are not closed, by their numbers."""
     names = ("seq", "action", "predicted", "expires", "asked", "parts", "added")
     columns: list[Any] = [arrays[name].tolist() for name in names]
     found = []

@@ -1,30 +1,78 @@
-"""An experiment's state: a learner, what is open, what was counted; and what one event after another makes of it.
+"""The state of an experiment: a learner, pending decisions and counters, as a fold of events; and who serves each decision.
 
-State(s) = fold(apply, base, events up to s in their order). A decision is a function of the state and of what was asked.
+State(s) = fold(apply, base, events up to s in their order). A decision is a function of the state and of the request.
 """
 
 import hashlib
 import heapq
 import struct
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from sparing.errors import DecisionError
+from sparing.errors import DecisionError, SettingError
 from sparing.log.labels import as_text, brief
 from sparing.online.checking import as_reward
 from sparing.online.decision import Chances, Decision
 from sparing.online.learner import Learner
-from sparing.service import arms, events
+from sparing.service import events
 from sparing.service.errors import unavailable, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.messages import Options
 
+LOGGED, UNIFORM, NAMED = "logged", "uniform", "action:"
+
+
+def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
+    """Return a number in [0, 1) that is a function of (salt, tag, who), unpredictable without the salt."""
+    digest = hashlib.blake2b(who, digest_size=8, key=salt, person=tag.encode()).digest()
+    return (int.from_bytes(digest) >> 11) * 2.0**-53
+
+
+def variant_probabilities(
+    word: str, allowed: np.ndarray, logged: np.ndarray, names: Sequence[Hashable]
+) -> np.ndarray:
+    """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
+
+    Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
+    """
+    if word == LOGGED:
+        weights = logged * allowed.astype(float)
+    elif word == UNIFORM:
+        weights = allowed.astype(float)
+    else:
+        weights = np.zeros(len(allowed))
+        number = action_number(word, names)
+        weights[number] = float(allowed[number])
+    if not weights.any():
+        weights = allowed.astype(float)
+    return np.asarray(weights / weights.sum())
+
+
+def draw_action(chances: np.ndarray, uniform: float) -> int:
+    """Return the action at a uniform number in [0, 1) under probabilities (K,)."""
+    place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
+    return min(place, int(np.flatnonzero(chances)[-1]))
+
+
+def action_number(word: str, names: Sequence[Hashable]) -> int:
+    """Return the number of the action in `action:LABEL`; −1 for the other variants."""
+    if word in (LOGGED, UNIFORM):
+        return -1
+    if not word.startswith(NAMED):
+        raise SettingError(f"{word!r}; must be `logged`, `uniform` or `action:LABEL`")
+    label = word.removeprefix(NAMED)
+    texts = [as_text(name) for name in names]
+    if label not in texts:
+        known = ", ".join(texts[:8])
+        raise SettingError(f"{word!r} names no action; the known ones begin with {known}")
+    return texts.index(label)
+
 
 class DecisionRequest(NamedTuple):
-    """A context to decide in, as a request says it and as the learner sees it."""
+    """A request for a decision: the context as it is stored and as the learner sees it."""
 
     decision_id: bytes
     ts: int
@@ -39,7 +87,7 @@ class DecisionRequest(NamedTuple):
 
 
 class PendingDecision(NamedTuple):
-    """A decision that is not closed: a call that waits for its reward, or one that is deferred (`predicted` is nothing then)."""
+    """A decision that is not closed: a call without its reward, or a deferred one (`predicted` is None)."""
 
     action: int
     x: np.ndarray
@@ -51,7 +99,7 @@ class PendingDecision(NamedTuple):
 
 
 class ServedDecision(NamedTuple):
-    """An arm's answer and its chances."""
+    """The action of a variant, and its probabilities."""
 
     arm: str
     action: int
@@ -63,7 +111,7 @@ class ServedDecision(NamedTuple):
 
 
 class ExperimentState:
-    """One experiment's state after its event number `seq`."""
+    """The state of one experiment after its event number `seq`."""
 
     def __init__(self, experiment: int, learner: Learner, options: Options, salt: bytes) -> None:
         self.experiment, self.salt = experiment, salt
@@ -76,13 +124,11 @@ class ExperimentState:
         self.adopt(learner, options)
 
     def adopt(self, learner: Learner, options: Options) -> None:
-        """Go on with this learner and these options."""
         self.learner, self.options, self._learnt = learner, options, learner.sets.digest
         self.played = np.zeros(learner.n_actions, dtype=np.int64)
         self.sync_actions()
 
     def sync_actions(self) -> None:
-        """Take note of the actions after they changed."""
         learner = self.learner
         self.labels: list[Any] = [
             name if isinstance(name, str | int | float) else as_text(name) for name in learner.action_names
@@ -93,16 +139,16 @@ class ExperimentState:
         self._served: dict[str, np.ndarray] = {}
 
     def number(self, label: Any) -> int | None:
-        """An action by its label; true is not 1 here."""
+        """Return the number of an action by its label; True is not 1 here."""
         number = self.numbers.get(label)
         if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
             return None
         return number
 
-    # What to do: changes nothing.
+    # Deciding, which changes nothing.
 
     def mask(self, labels: Any) -> np.ndarray | None:
-        """The actions that these labels name, (K,); all that are active without any."""
+        """Return the actions with these labels, (K,); None means all active ones."""
         if labels is None:
             return None
         mask = np.zeros(len(self.active), dtype=np.bool_)
@@ -119,7 +165,7 @@ class ExperimentState:
         return mask
 
     def decide(self, asked: DecisionRequest) -> DecisionEvent:
-        """What to do in a context; its `seq` is given when it is stored."""
+        """Decide in a context without changing the state; `seq` is set when the event is stored."""
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused; set its mode to live, shadow or fallback")
         served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
@@ -157,9 +203,8 @@ class ExperimentState:
         )
 
     def _decide_fallback(self, asked: DecisionRequest) -> ServedDecision:
-        """The fallback serves; in shadow its rewards are learnt."""
         chances = self._variant_probabilities(self.options.fallback, asked.allowed)
-        action = arms.draw_action(chances, self._uniform("fallback", asked.decision_id))
+        action = draw_action(chances, self._uniform("fallback", asked.decision_id))
         asks = self.mode == "shadow" and not self.budget_exhausted(asked.ts)
         share = float(chances[action])
         return ServedDecision(
@@ -167,10 +212,10 @@ class ExperimentState:
         )
 
     def _decide_live(self, asked: DecisionRequest) -> ServedDecision:
-        """The learner serves, but for the arms: a holdout, anyone, a check of what it would not ask about."""
+        """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds."""
         options, x, allowed, spent = self.options, asked.x, asked.allowed, self.budget_exhausted(asked.ts)
         apart, explore = options.holdout, 0.0 if spent else options.explore
-        quiet = bool(apart or explore or spent)  # an arm's chances are told in closed form
+        quiet = bool(apart or explore or spent)  # the probabilities of a variant are in closed form
         plan = self.learner.propose(
             x,
             allowed=allowed,
@@ -192,7 +237,6 @@ class ExperimentState:
         return served._replace(chances=Chances(float(play), float(call)))
 
     def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
-        """What is played where a reward would be asked for, and none may be: the best mean."""
         best = self.learner.best(x, allowed)
         mean, spread = self.learner.value(best, x)
         return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
@@ -200,16 +244,16 @@ class ExperimentState:
     def _arm(
         self, asked: DecisionRequest, plan: Decision, apart: float, explore: float, spent: bool
     ) -> ServedDecision:
-        """Who serves: the holdout, anyone, or the plan, perhaps with a check; with the plan's own chances."""
+        """Return what the holdout, uniform exploration or the learner's plan serves, with the plan's probabilities."""
         who = asked.subject or asked.decision_id
         if apart and self._uniform("holdout", who) < apart:
             chances = self._variant_probabilities(self.options.holdout_policy, asked.allowed)
-            action = arms.draw_action(chances, self._uniform("aside", asked.decision_id))
+            action = draw_action(chances, self._uniform("aside", asked.decision_id))
             reason = events.BUDGET if spent else events.HOLDOUT
             return ServedDecision("holdout", action, reason, not spent, Chances(0.0, 0.0))
         if explore and self._uniform("explore", asked.decision_id) < explore:
             mask = self.active if asked.allowed is None else asked.allowed
-            action = arms.draw_action(mask / mask.sum(), self._uniform("anyone", asked.decision_id))
+            action = draw_action(mask / mask.sum(), self._uniform("anyone", asked.decision_id))
             return ServedDecision("policy", action, events.UNIFORM, True, Chances(0.0, 0.0))
         check = 0.0 if spent else self.options.check
         own = self._policy_probability(plan, plan.action, asked.x, asked.allowed, check)
@@ -220,7 +264,7 @@ class ExperimentState:
     def _policy_probability(
         self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float
     ) -> Chances:
-        """How likely the learner itself, with its checks, plays an action, and plays and asks about it."""
+        """Return the probabilities that the learner with its checks plays an action, and that it calls for it."""
         if action == plan.action:
             play, call = plan.play_probability, plan.call_probability
             return Chances(play, call + (play - call) * check)
@@ -230,55 +274,52 @@ class ExperimentState:
         return Chances(0.0, 0.0)
 
     def _uniform(self, tag: str, who: bytes) -> float:
-        return arms.keyed_uniform(self.salt, tag, who)
+        return keyed_uniform(self.salt, tag, who)
 
     def _choices(self, allowed: np.ndarray | None) -> int:
         return int((self.active if allowed is None else allowed).sum())
 
     def _variant_probabilities(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
-        """Who serves beside the learner, (K,)."""
         if allowed is not None:
-            return arms.variant_probabilities(
-                word, allowed, self.learner.sets.logged, self.learner.action_names
-            )
+            return variant_probabilities(word, allowed, self.learner.sets.logged, self.learner.action_names)
         if word not in self._served:
             logged, names = self.learner.sets.logged, self.learner.action_names
-            self._served[word] = arms.variant_probabilities(word, self.active, logged, names)
+            self._served[word] = variant_probabilities(word, self.active, logged, names)
         return self._served[word]
 
     def budget_exhausted(self, ts: int) -> bool:
-        """Whether no reward may be asked for at this time: the period's budget is used up, or too much is open."""
+        """Whether no call may be made at this time: the period's budget is used up, or too many are pending."""
         options = self.options
         if options.most_open is not None and len(self.open) >= options.most_open:
             return True
         return options.budget_calls is not None and self.calls_in_period(ts) >= options.budget_calls
 
     def calls_in_period(self, ts: int) -> int:
-        """Calls in the budget's period that a time falls in."""
+        """Return the calls in the budget's period of this time."""
         return self.period_calls if self._period(ts) == self.period else 0
 
     def _period(self, ts: int) -> int:
         return ts // round(self.options.budget_period * events.SECOND)
 
     def has_expired(self, ts: int) -> bool:
-        """Whether the window of an open decision has closed by a time."""
+        """Whether the window of a pending decision has closed by this time."""
         while self._expiring and self._expiring[0][1] not in self.open:
             heapq.heappop(self._expiring)
         return bool(self._expiring) and self._expiring[0][0] <= ts
 
     def expired_pending(self, ts: int) -> list[int]:
-        """The open decisions whose window has closed by a time, in the order in which they close."""
+        """Return the pending decisions whose window has closed by this time, in order of closing."""
         return [seq for expires, seq in sorted(self._expiring) if expires <= ts and seq in self.open]
 
     def context(self, stored: bytes) -> np.ndarray:
-        """A stored context as the learner sees it, (d,)."""
+        """Return a stored context as the learner sees it, (d,)."""
         return self.learner.context(events.unpack_context(stored))
 
-    # What happens: one event after another.
+    # Applying events.
 
     def apply(self, event: Event, x: np.ndarray | None = None) -> None:
-        """Take an event in; `x` (d,) is a decision's context where it is at hand. What is refused changes nothing."""
-        if isinstance(event, DecisionEvent):  # which teaches nothing yet
+        """Apply an event; `x` (d,) is a decision's context if already decoded. A refused event changes nothing."""
+        if isinstance(event, DecisionEvent):  # nothing to learn yet
             number = self._decided(event, x)
         elif isinstance(event, OutcomeEvent):
             number, self._learnt = self._closed(event), self.learner.sets.digest
@@ -312,7 +353,6 @@ class ExperimentState:
         return predicted or 0.0
 
     def add_pending(self, seq: int, waiting: PendingDecision) -> None:
-        """Take note of a decision that is not closed."""
         self.open[seq] = waiting
         if waiting.expires is not None:
             heapq.heappush(self._expiring, (waiting.expires, seq))
@@ -376,7 +416,6 @@ class ExperimentState:
             self.config_seq = event.seq
 
     def check_reward(self, value: float) -> None:
-        """Refuse a reward that the learner would refuse."""
         try:
             as_reward(value, self.learner.reward_range)
         except DecisionError as error:

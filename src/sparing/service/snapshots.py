@@ -1,7 +1,7 @@
-"""Snapshots: states on the way, from which a start is quick; written here, or by a child process beside the service.
+"""Snapshots: states from which a start is quick, written by this process or by a child process.
 
-`python -m sparing.service.snapshotting FOLDER --experiment 1 --seq 500` is the child. It replays what is on the disk up to an event
-and writes the state; that its digest is this process's own at that event is checked before the snapshot counts.
+`python -m sparing.service.snapshots FOLDER --experiment 1 --seq 500` is the child. It replays the store up to an event and writes
+the state. The snapshot counts once its digest equals this process's own at that event.
 """
 
 import argparse
@@ -16,32 +16,29 @@ import msgspec
 
 from sparing import archive
 from sparing.errors import FileError, SparingError
-from sparing.service import events, states, store
-from sparing.service.model import ExperimentState
+from sparing.service import events, state_files, store
+from sparing.service.experiment import ExperimentState
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store.driver import StoreError
 from sparing.service.store.store import Store, StoredSnapshot
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
+# The variable that tells the child the database's address, which may hold a password.
 ADDRESS = "SPARING_STORE"
-"""The variable that tells the child the database's address, which may hold a password."""
 
 FOLDER, ENDING = "snapshots", ".state"
-KEPT = 2
-"""Snapshots of an experiment that stay, at most: the newest, and one in case it is damaged."""
-
+KEPT = 2  # snapshots of an experiment that stay, at most: the newest, and one in case it is damaged
 NICE = 10
-PATIENCE = 600.0
-"""Seconds that a child may take."""
+PATIENCE = 600.0  # seconds that a child may take
 
 
 class MismatchError(SparingError):
-    """A replay of what is on the disk gives another state than this process has: one of the two is wrong."""
+    """A replay of the store gives another state than this process has: one of the two is wrong."""
 
 
 class ChildReport(msgspec.Struct):
-    """What the child says of the file it wrote."""
+    """What the child reports of the file it wrote."""
 
     seq: int
     digest: str
@@ -51,23 +48,22 @@ class ChildReport(msgspec.Struct):
 
 
 def path_of(number: int, seq: int) -> Path:
-    """Where an experiment's snapshot lies in the store's folder."""
     return Path(FOLDER) / f"{number}-{seq}{ENDING}"
 
 
 def write(folder: Path, model: ExperimentState) -> ChildReport:
-    """Write a state as a snapshot file, which counts once the store knows of it."""
+    """Write a snapshot file; it counts once the store refers to it."""
     path = path_of(model.experiment, model.seq)
     archive.folder(folder / FOLDER)
-    sha256 = states.save(model, folder / path)
-    return ChildReport(model.seq, model.digest.hex(), sha256.hex(), str(path), states.engine())
+    sha256 = state_files.save(model, folder / path)
+    return ChildReport(model.seq, model.digest.hex(), sha256.hex(), str(path), state_files.engine())
 
 
 # Within this process.
 
 
 async def snapshot_here(writer: Writer, experiment: Experiment) -> StoredSnapshot:
-    """Write a snapshot of the state as it is, and let it count; the one that is there already, if nothing happened since."""
+    """Write and register a snapshot of the present state, unless there is one."""
 
     async def operation(transaction: TransactionHandler) -> StoredSnapshot:
         return await snapshot_within(writer.store, transaction, writer.registry.by_id(experiment.number))
@@ -80,11 +76,11 @@ async def snapshot_here(writer: Writer, experiment: Experiment) -> StoredSnapsho
 async def snapshot_within(
     store: Store, transaction: TransactionHandler, experiment: Experiment
 ) -> StoredSnapshot:
-    """As part of a group, write a snapshot of the state up to here. The group holds the state still."""
+    """Write and register a snapshot inside a transaction, which holds the state still."""
     model = experiment.model
     for known in await _rows(store, experiment.number):
         path = store.folder / known.path
-        if known.seq == model.seq and path.exists() and states.file_hash(path) == known.sha256:
+        if known.seq == model.seq and path.exists() and state_files.file_hash(path) == known.sha256:
             return known
     said = await asyncio.to_thread(write, store.folder, model)
     return await _insert(store, experiment.number, said, transaction.ts)
@@ -96,13 +92,12 @@ async def _insert(store: Store, number: int, said: ChildReport, ts: int) -> Stor
     )
     await store.driver.many(
         "delete from snapshots where experiment = $1 and seq = $2", [(number, found.seq)]
-    )  # its file was damaged or gone
+    )  # its file was damaged or missing
     await store.driver.many("insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)", [(number, *found)])
     return found
 
 
 async def _rows(store: Store, number: int) -> list[StoredSnapshot]:
-    """As the writer, an experiment's snapshots, the newest first."""
     found = await store.driver.rows(
         "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
         number,
@@ -116,10 +111,10 @@ async def _rows(store: Store, number: int) -> list[StoredSnapshot]:
 async def snapshot_by_child(
     writer: Writer, experiment: Experiment, *, patience: float = PATIENCE
 ) -> StoredSnapshot | None:
-    """Let a child process write a snapshot of the state as it is now, while this one goes on.
+    """Let a child process write a snapshot of the present state.
 
-    None if it no longer counts when it is done: contexts were erased, or the experiment began again, meanwhile. Raises
-    MismatchError where the child's state is another than this process's own, and FileError where the child failed.
+    Return None if it no longer counts: contexts were erased, or the experiment was restarted, meanwhile. Raises MismatchError if
+    the child's state differs from this process's own, and FileError if the child failed.
     """
     model = writer.registry.by_id(experiment.number).model
     seq, digest = model.seq, model.digest.hex()
@@ -137,7 +132,7 @@ async def snapshot_by_child(
         bases = await writer.registry.bases(experiment.number)
         if seq < floor or seq < bases[-1].seq or not path.exists():
             return None
-        if states.file_hash(path).hex() != said.sha256:
+        if state_files.file_hash(path).hex() != said.sha256:
             raise FileError(f"{path} was changed or damaged after it was written")
         return await _insert(writer.store, experiment.number, said, transaction.ts)
 
@@ -148,13 +143,12 @@ async def snapshot_by_child(
 
 
 async def _child(store: Store, number: int, seq: int, patience: float) -> ChildReport:
-    """Run the child to its end; what it says."""
     words = ("--experiment", str(number), "--seq", str(seq))
     address = {} if store.address is None else {ADDRESS: store.address}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "sparing.service.snapshotting",
+        "sparing.service.snapshots",
         str(store.folder),
         *words,
         stdin=asyncio.subprocess.DEVNULL,
@@ -180,7 +174,7 @@ async def _child(store: Store, number: int, seq: int, patience: float) -> ChildR
 
 
 async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> ExperimentState:
-    """The state after an event, from the newest one on the disk and the events since; the store is only read."""
+    """Return the state after an event, replayed read-only from the newest one on disk."""
     kept = store.open_store(folder, address)
     await kept.look()
     try:
@@ -193,8 +187,8 @@ async def replayed(folder: Path, number: int, seq: int, address: str | None = No
 
 
 def main(words: list[str] | None = None) -> None:
-    """The child: replay up to an event, write the state, say so in a line of JSON."""
-    parser = argparse.ArgumentParser(prog="python -m sparing.service.snapshotting", description=main.__doc__)
+    """Replay up to an event, write the state, and report it as a line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m sparing.service.snapshots", description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the store's folder")
     parser.add_argument("--experiment", type=int, required=True, help="the experiment's number")
     parser.add_argument("--seq", type=int, required=True, help="the event after which to write the state")
@@ -213,14 +207,15 @@ def main(words: list[str] | None = None) -> None:
 
 
 async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
-    """Remove the states that no start needs any more: all snapshots but the newest and that at the replay's floor, what lies below it, and what
-    a process that was killed left behind. Also for a start-up: an erasure may have been cut short.
+    """Delete states that no start needs: old snapshots, states below the floor, and temporary files of killed processes.
+
+    Also run at a start, since an erasure may have been interrupted.
     """
     number, kept = experiment.number, writer.store
 
     async def forget(transaction: TransactionHandler) -> None:
         floor, known = writer.registry.by_id(number).floor, await _rows(kept, number)
-        staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification begins at the floor
+        staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification starts at the floor
         gone = [(number, one.seq) for one in known if one.seq < floor or one.seq not in staying]
         await kept.driver.many("delete from snapshots where experiment = $1 and seq = $2", gone)
 
@@ -228,13 +223,13 @@ async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
         await asyncio.to_thread(_remove, kept.folder, number, await _wanted(kept))
 
     await writer.exclusive(forget)
-    await writer.exclusive(remove)  # only once nothing on the disk refers to them
+    await writer.exclusive(remove)  # only once nothing refers to them
 
 
 async def _wanted(kept: Store) -> set[Path]:
-    """As the writer, the files of states that must stay: snapshots, first bases, and those at or above the floor.
+    """Return the state files that must stay: snapshots, first bases, and those at or above the floor.
 
-    A first base knows no live context. A later one does: those of the calls that were open when it was written.
+    A first base has no live context. A later one has those of the calls pending when it was written.
     """
     found = await kept.driver.rows("select path from snapshots")
     wanted = {kept.folder / path for (path,) in found}
@@ -251,7 +246,7 @@ async def _wanted(kept: Store) -> set[Path]:
 
 
 def _remove(folder: Path, number: int, wanted: set[Path]) -> None:
-    """Remove states of an experiment, and bases of any, that are not wanted; parts only of writers that are gone."""
+    """Delete state files that are not wanted, and temporary files of processes that are gone."""
     found: list[Any] = [
         *(folder / FOLDER).glob(f"{number}-*{ENDING}"),
         *(folder / "bases").glob(f"*{ENDING}"),
