@@ -122,8 +122,8 @@ def plan(
 
     Examples
     --------
-    >>> plan = sparing.plan(log, call_cost=0.05, horizon=5000)  # doctest: +SKIP
-    >>> print(plan)  # doctest: +SKIP
+    >>> plan = sparing.plan(log, call_cost=0.05, horizon=5000)
+    >>> print(plan)
     """
     _check_log(log)
     rank = interval_rank(

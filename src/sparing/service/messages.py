@@ -1,26 +1,20 @@
-"""What is asked and answered over HTTP: one type a message, from which decoding and OpenAPI are made."""
+"""Messages of the HTTP API: decoding and the OpenAPI document are made from these types."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
-Label = bool | int | float | str
-"""An action's label, as JSON can say it."""
-
+Label = bool | int | float | str  # of an action
 Share = Annotated[float, Meta(ge=0, le=1)]
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
-RESERVED = ("experiments",)
-"""Names that paths need for themselves."""
-
+RESERVED = ("experiments",)  # used in paths
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
+# An id of the caller; databases have no text with NUL.
 RequestKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
-"""An id of the caller's; databases know no text with a NUL in it."""
-
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MAX_BATCH = 1000
-"""Items in a batch."""
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True):
@@ -34,7 +28,7 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
 
 
 class DecideAnswer(Struct):
-    """What to do, whether its reward is wanted, why, and how likely that was."""
+    """The action to play, whether its reward is needed, why, and with which probabilities."""
 
     decision_id: str
     action: Label
@@ -52,19 +46,19 @@ class DecideAnswer(Struct):
 
     @property
     def is_fallback(self) -> bool:
-        """Whether it is the client's own, because the service did not answer in time: it has no id, and its reward goes nowhere."""
+        """Whether it is the client's own fallback: it has no id and takes no reward."""
         return not self.decision_id
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
-    """The reward of a decision; `action` is what was played, where that may be another one."""
+    """The reward of a decision; `action` is the one played, if the experiment allows another than the decided one."""
 
     value: float
     action: Label | None = None
 
 
 class RewardAnswer(Struct):
-    """What became of a reward."""
+    """How a reward was taken."""
 
     status: Literal["taken", "duplicate", "part", "unasked"]
     seq: int
@@ -107,24 +101,24 @@ class RewardItem(Struct, omit_defaults=True):
 
 
 class DecideItems(Struct):
-    """Decisions in the order asked."""
+    """Decisions in the order of the request."""
 
     items: list[DecideItem]
 
 
 class RewardItems(Struct):
-    """What became of rewards, in the order sent."""
+    """Results of the rewards, in the order of the request."""
 
     items: list[RewardItem]
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """How an experiment serves: what an operator may change while it runs."""
+    """How an experiment serves; an operator can change it at any time."""
 
     reward_window: Seconds | None = None
     """Seconds within which a reward counts."""
     default_reward: float | None = None
-    """Learnt where none came within the window; without one nothing is learnt."""
+    """Learnt if no reward came within the window; without one nothing is learnt."""
     aggregate: Literal["first", "sum"] = "first"
     learn_unasked: bool = False
     allow_mismatch: bool = False
@@ -139,7 +133,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     fallback: str = "logged"
     """Who serves in the modes shadow and fallback, as `holdout_policy`."""
     price: Annotated[float, Meta(ge=0)] | None = None
-    """What a reward call costs, for the page; the learner's own call_cost if it is not said."""
+    """Cost of a reward call on the dashboard; by default the learner's call_cost."""
     unit: Annotated[str, Meta(max_length=16)] = ""
     retention: Annotated[float, Meta(gt=0)] | None = None
     """Seconds after which a decision's context is erased."""
@@ -157,17 +151,17 @@ class LogUpload(Struct, forbid_unknown_fields=True):
     """A log as a file, and how to read it, as `read_log` does."""
 
     content: str
-    """The file in base64: Parquet, CSV, Arrow or a peer's format."""
+    """The file in base64: Parquet, CSV, Arrow or another tool's format."""
     filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
-    """Its ending tells the format of a table."""
+    """Its ending determines the format of a table."""
     columns: dict[str, str | list[str]] = {}
     """Which column plays which role: action, reward, propensity, distribution, eligible, context_id, contexts."""
     features: str | dict[str, Any] | None = None
     actions: list[Label] | None = None
     items: list[dict[str, Any]] | None = None
-    """A row an action: its features, and its label under the action column's name."""
+    """One row per action: its features, and its label under the action column's name."""
     delimiter: str | None = None
-    """What parts the cells of a text file, if not what its header line tells (comma, semicolon or tab)."""
+    """Delimiter of a text file, if it cannot be inferred from the header (comma, semicolon or tab)."""
     decimal: str | None = None
     """"," if its numbers have a decimal comma."""
 
@@ -183,14 +177,14 @@ class CreateRequest(Struct, forbid_unknown_fields=True):
 
 
 class ImportRequest(Struct, forbid_unknown_fields=True):
-    """A log to begin again from, perhaps with other settings of the learner; live rewards so far are learnt on top of it."""
+    """A log to restart from, optionally with other settings; live rewards so far are learnt again on top of it."""
 
     log: LogUpload
     settings: dict[str, Any] | None = None
 
 
 class ImportAnswer(Struct):
-    """What an import taught: the log's rows, live rewards learnt again, and those whose contexts were erased."""
+    """Rows of the log, live rewards learnt again, and those lost because their contexts were erased."""
 
     rows: int
     live_rewards: int
@@ -198,13 +192,13 @@ class ImportAnswer(Struct):
 
 
 class ModeRequest(Struct, forbid_unknown_fields=True):
-    """How to serve from now on."""
+    """The mode to serve in."""
 
     mode: Mode
 
 
 class ActionRequest(Struct, forbid_unknown_fields=True):
-    """An action to add (with its item's features, where the learner has items) or to retire: one of both."""
+    """An action to add (with its item's features, if the learner has items), or one to retire."""
 
     add: Label | None = None
     features: dict[str, Any] | list[float] | None = None
@@ -212,7 +206,7 @@ class ActionRequest(Struct, forbid_unknown_fields=True):
 
 
 class EraseRequest(Struct, forbid_unknown_fields=True):
-    """Whose contexts to erase: one of the three."""
+    """Whose contexts to erase: exactly one of the three."""
 
     decision_id: RequestKey | None = None
     context_id: RequestKey | int | None = None
@@ -246,7 +240,7 @@ class About(Struct):
 
 
 class Record(Struct):
-    """One stored decision and what became of it."""
+    """A stored decision and its outcome."""
 
     decision_id: str
     seq: int
@@ -265,7 +259,7 @@ class Record(Struct):
     context_id: RequestKey | int | None
     reward: float | None
     outcome: str | None
-    """`reward`, `default`, `expired`, `void`, or nothing while it is open or was never asked for."""
+    """`reward`, `default`, `expired`, `void`; null while it is pending or if no reward was needed."""
 
 
 class Records(Struct):
@@ -289,13 +283,13 @@ class Experiments(Struct):
 
 
 class SessionRequest(Struct, forbid_unknown_fields=True):
-    """A key to be swapped for a cookie."""
+    """A key to exchange for a session cookie."""
 
     key: RequestKey
 
 
 class Measured(Struct, frozen=True):
-    """An estimate with its 95 % interval, and from how many rewards."""
+    """An estimate with its 95 % interval, and the number of rewards behind it."""
 
     value: float
     low: float
@@ -304,7 +298,7 @@ class Measured(Struct, frozen=True):
 
 
 class SampleRatio(Struct, frozen=True):
-    """Whether the holdout is as large as was asked for: the share that was asked and seen, and how likely a difference so large is."""
+    """Share of the holdout: configured (`asked`), observed (`seen`), and the p-value of the difference."""
 
     asked: float
     seen: float
@@ -312,7 +306,7 @@ class SampleRatio(Struct, frozen=True):
 
 
 class Headline(Struct, frozen=True):
-    """Reward a decision of the policy against the holdout's; where it is not measured, `why` says what is missing."""
+    """Mean reward per decision of policy and holdout; if it cannot be measured, `why` explains what is missing."""
 
     why: str | None
     policy: Measured | None
@@ -323,7 +317,7 @@ class Headline(Struct, frozen=True):
 
 
 class Reasons(Struct, frozen=True):
-    """Decisions of one reason and arm."""
+    """Decisions of one reason and variant."""
 
     reason: str
     arm: str
@@ -334,7 +328,7 @@ class Reasons(Struct, frozen=True):
 
 
 class Spend(Struct, frozen=True):
-    """What reward calls have cost. `price` and what follows from it are null where nobody said it; a period is a budget's."""
+    """Cost of reward calls. `price` and what depends on it are null if no price is set; the period is that of the budget."""
 
     calls: int
     price: float | None
@@ -345,20 +339,20 @@ class Spend(Struct, frozen=True):
     period_calls: int
     period_ends: str | None
     runs_out: str | None
-    """When the period's budget will be used up at the last day's rate; null where it will last."""
+    """When the period's budget will be exhausted at the last day's rate; null if it will last."""
     open: int
     most_open: int | None
 
 
 class Hour(Struct, frozen=True):
-    """One step of time (`seconds` long, from `start`, epoch seconds): decisions by reason."""
+    """Decisions by reason in one bin of time, from `start` (epoch seconds)."""
 
     start: int
     decisions: dict[str, int]
 
 
 class SoFar(Struct, frozen=True):
-    """Mean reward of all up to a time, of the policy and of the holdout; null where not measured."""
+    """Mean rewards of policy and holdout up to a time; null if not measured."""
 
     end: int
     policy: Measured | None
@@ -381,14 +375,14 @@ class Action(Struct, frozen=True):
 
 
 class Look(Struct, frozen=True):
-    """A sentence about something that needs a look (`warning`, `alarm`), or that is well (`good`)."""
+    """A health check: a sentence, and how serious it is."""
 
     level: Literal["good", "warning", "alarm"]
     text: str
 
 
 class GapRow(Struct, frozen=True):
-    """Contexts of one kind: rows of the log and live calls since, an action each, in the order of `Gaps.actions`; `never` marks what the log never tried there."""
+    """A segment of contexts: logged rows and live calls of each action, in the order of `Gaps.actions`; `never` marks actions never logged there."""
 
     where: str
     logged: list[int]
@@ -397,7 +391,7 @@ class GapRow(Struct, frozen=True):
 
 
 class Gaps(Struct, frozen=True):
-    """Where the log is blind: the actions with most gaps first, at most 16; `left_out` says how many more there are."""
+    """The gap map: actions with most gaps first, at most 16; `left_out` is the number of further ones."""
 
     actions: list[Label]
     rows: list[GapRow]
@@ -405,7 +399,7 @@ class Gaps(Struct, frozen=True):
 
 
 class Recent(Struct, frozen=True):
-    """One of the last decisions."""
+    """A recent decision."""
 
     time: str
     action: Label
@@ -417,7 +411,7 @@ class Recent(Struct, frozen=True):
 
 
 class WorkerState(Struct, frozen=True):
-    """What one worker has applied: equal `seq` means equal `digest`."""
+    """What a worker has applied; equal `seq` must mean equal `digest`."""
 
     worker: str
     seq: int
@@ -425,14 +419,14 @@ class WorkerState(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The last state on disk, which a replay by another process agreed with."""
+    """The newest snapshot."""
 
     seq: int
     time: str
 
 
 class Health(Struct, frozen=True):
-    """Whether all is well, and the numbers behind it."""
+    """Status of the service."""
 
     status: Literal["healthy", "degraded"]
     store: str
@@ -443,13 +437,13 @@ class Health(Struct, frozen=True):
     snapshot: Snapshot | None
     last_backup: str | None
     decide_ms: tuple[float, float] | None
-    """Median and 99th percentile of the last decisions here, from the request to its commit."""
+    """Median and 99th percentile of recent decisions of this worker, from request to commit."""
     started: str
     version: str
 
 
 class Overview(Struct, frozen=True):
-    """Everything that the page shows."""
+    """All data of the dashboard."""
 
     name: str
     time: str
@@ -468,7 +462,7 @@ class Overview(Struct, frozen=True):
     headline: Headline
     spend: Spend
     step: int
-    """Seconds of a step in `hours`."""
+    """Seconds per bin in `hours`."""
     hours: list[Hour]
     so_far: list[SoFar]
     actions: list[Action]

@@ -129,8 +129,8 @@ def simulate(
 
     Examples
     --------
-    >>> trace = sparing.simulate(learner, world, rounds=1000, seed=1)  # doctest: +SKIP
-    >>> trace.calls[-1], trace.regret[-1]  # doctest: +SKIP
+    >>> trace = sparing.simulate(learner, world, rounds=1000, seed=1)
+    >>> trace.calls[-1], trace.regret[-1]
     """
     among("stream", stream, ("fresh", "in-log"))
     if stream == "in-log" and log is None:
