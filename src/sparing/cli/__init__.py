@@ -9,15 +9,15 @@ from sparing.cli import convert, demo, offline, service, terminal
 app = typer.Typer(
     name="sparing",
     cls=terminal.InOrder,
-    help="Learn the best action for each context from a log that never tried everything, and ask for a live "
-    "reward only where the log is blind.",
+    help="Learn the best action for each context from a log, and pay for a live reward only where the log has "
+    "no data.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(terminal.version)
-app.command("demo", short_help="See what each reward buys, in money, on a made-up desk.")(demo.demo)
+app.command("demo", short_help="Compare learners on a simulated support desk.")(demo.demo)
 app.command("audit")(offline.audit)
 app.command("learn")(offline.learn)
 app.command("evaluate")(offline.evaluate)

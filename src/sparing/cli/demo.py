@@ -1,4 +1,4 @@
-"""`sparing demo`: see the point in under a minute, in money, on a made-up log; or on a real data set."""
+"""`sparing demo`: compare learners on a simulated support desk, or on a real data set."""
 
 import textwrap
 from pathlib import Path
@@ -12,31 +12,33 @@ from sparing.errors import SettingError
 
 def demo(
     data: Annotated[
-        str, typer.Option(help="A real data set instead: pendigits, satimage, letter, digits, …")
+        str, typer.Option(help="Use a real data set: pendigits, satimage, letter, digits, …")
     ] = "",
     never: Annotated[
         str,
-        typer.Option(help="With --data: classes the log never tries, with commas; default: the last three."),
+        typer.Option(
+            help="With --data: classes that are never logged, separated by commas; default: the last three."
+        ),
     ] = "",
     call_cost: Annotated[
         float | None,
-        typer.Option(help="What a reward costs; default: 0.80 EUR, with --data 0.05 of a right answer."),
+        typer.Option(help="Cost of a reward call; default: 0.80 EUR, with --data 0.05 of a right answer."),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Loss a skipped round may have, for confident; default: its own, with --data 0.1."),
+        typer.Option(help="Tolerance of confident; default: its own, with --data 0.1."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeded runs to average; default: 10, with --data 3.")
+        int | None, typer.Option(min=1, help="Number of runs to average; default: 10, with --data 3.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the log, the figure and the page.")] = Path(
         "sparing-demo"
     ),
     as_json: reading.AsJson = False,
 ) -> None:
-    """See what it is worth to ask for a reward only where a log is blind, against asking every time.
+    """Compare learners that pay for few rewards with those that pay for all, on a simulated support desk.
 
-    A made-up support desk, from its raw table to money; no network. With --data, a real data set with classes the log never tried.
+    Results are in euros; no network is needed. With --data it uses a real data set with classes that were never logged.
 
     Example: sparing demo --call-cost 0.40 --seeds 3
     """
@@ -54,7 +56,6 @@ def demo(
 
 
 def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
-    """The made-up desk: its log, where that is blind, and what learners make of it in euros."""
     from sparing import archive
     from sparing.demo import support_desk as desk
     from sparing.demo import support_desk_page as page
@@ -93,7 +94,6 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
 def _classes(
     data: str, never: tuple[str, ...], settings: dict[str, Any], out: Path, *, as_json: bool
 ) -> None:
-    """A real data set, fetched once: classes are actions, and some of them the log never tried."""
     from sparing.demo import classification as report
     from sparing.simulation import datasets
 

@@ -17,15 +17,15 @@ MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
 
 @reading.reads_log(
-    error=(0.1, "ε: the certified error that an action may have."),
-    rare=(0.01, "A propensity below this is rare."),
-    confidence=(0.95, "Of the limits behind an estimated support."),
+    error=(0.1, "ε: largest certified error of a supported action."),
+    rare=(0.01, "Propensities below this count as rare."),
+    confidence=(0.95, "Confidence of the limits of an estimated support."),
     noise=(float, "σ of a reward; default: estimated."),
     ridge=(1.0, "λ of the regression."),
     delta=(0.05, "Probability with which certified errors may fail."),
     radius_scale=(1.0, "Factor on the radius behind the upsides."),
     gaps=(20, "Gaps to list."),
-    seed=(0, "Of the rows that are sampled."),
+    seed=(0, "Seed of the sampled rows."),
 )
 def audit(
     log: reading.GivenLog,
@@ -42,10 +42,10 @@ def audit(
     reward_range: reading.RewardRange = "",
     **settings: Any,
 ) -> None:
-    """Say where a log is blind, and what that may be worth.
+    """Report what a log does not cover, and what that may be worth.
 
-    What it tried, what it could not, in which contexts; for people, as JSON, as a page, and with --fail-on as a gate for
-    pipelines.
+    It lists actions that were never or rarely logged, and in which contexts: as text, as JSON, as a page, and with
+    --fail-on as a gate for pipelines.
 
     Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
     """
@@ -104,23 +104,19 @@ def learn(
     out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),
     holdout: Annotated[
         float,
-        typer.Option(
-            help="The share of contexts to judge the policy by, not learn it from; 0: learn from all."
-        ),
+        typer.Option(help="Share of contexts held out to evaluate the policy; 0: learn from all."),
     ] = 0.3,
     reward_range: reading.RewardRange = "",
     option: Annotated[
         list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Splits the contexts into folds and holds some out, draws starts.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of folds, held-out contexts and random starts.")] = 0,
     as_json: reading.AsJson = False,
 ) -> None:
     """Learn a policy from a log alone, and save it.
 
-    Three tenths of the contexts are held out, and the policy's value is estimated on them. Settings that are
-    not given are chosen on folds of the others by the support-aware lower limit.
+    By default 30 % of the contexts are held out to estimate the policy's value. Settings that are not given are chosen
+    by cross-validation on the others, by the support-aware lower limit.
 
     Example: sparing learn log.parquet --method opr --out opr.sparing
     """
@@ -194,8 +190,8 @@ def _print_held_out(found: "Evaluation | None", taught: int) -> None:
 @reading.reads_log(
     estimates=True,
     interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
-    confidence=(0.95, "Of the intervals."),
-    band=("range", "Worth of unsupported actions: range, or model."),
+    confidence=(0.95, "Confidence of the intervals."),
+    band=("range", "Bounds on the value of unsupported actions: range, or model."),
     clip=("percentile-ratio", "M: percentile-ratio, a number, or inf."),
     taught=("refuse", "Rows that taught the policy: refuse, or allow and mark."),
 )
@@ -204,7 +200,9 @@ def evaluate(
     policy: Annotated[
         str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
     ],
-    methods: Annotated[str, typer.Option(help="Estimators, with commas; default: all the log allows.")] = "",
+    methods: Annotated[
+        str, typer.Option(help="Estimators, separated by commas; default: all that the log allows.")
+    ] = "",
     reward_range: reading.RewardRange = "",
     fail_above: Annotated[
         float | None,
@@ -215,7 +213,7 @@ def evaluate(
 ) -> None:
     """Estimate from a log what a policy would have earned.
 
-    Its mean reward by several methods, each with bounds on what the log cannot see.
+    It reports the mean reward by several methods, each with bounds for actions that the log does not support.
 
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
@@ -264,36 +262,39 @@ def _within(found: "Evaluation", bound: float) -> bool:
 
 
 @reading.reads_log(
-    regret=(float, "Find the cheapest way to at most this regret."),
-    worlds=(40, "How many worlds to live through, of many drawn from the log's posterior."),
-    confidence=(0.9, "Of the prediction intervals."),
-    noise=(float, "Deviation of a reward around its mean; default: estimated."),
-    prior_scale=(float, "Deviation of a parameter between actions; default: from the log."),
+    regret=(float, "Find the cheapest option with at most this regret."),
+    worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
+    confidence=(0.9, "Confidence of the prediction intervals."),
+    noise=(float, "Standard deviation of a reward around its mean; default: estimated."),
+    prior_scale=(float, "Standard deviation of a parameter between actions; default: from the log."),
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
-    seed=(0, "Draws the worlds."),
+    seed=(0, "Seed of the worlds."),
     workers=(0, "Threads; 0: one a core."),
 )
 def plan(
     log: reading.GivenLog,
     call_cost: Annotated[
-        float | None, typer.Option(help="What a reward costs, in the reward's units; default: try a few.")
+        float | None, typer.Option(help="Cost of a reward call, in units of the reward; default: try a few.")
     ] = None,
     horizon: Annotated[
         int | None,
-        typer.Option(help="How many live rounds there will be; default: as many as the log has rows."),
+        typer.Option(help="Number of live rounds; default: the number of rows of the log."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="How many rewards may be asked for; default: no limit.")
+        int | None, typer.Option(help="Largest number of reward calls; default: no limit.")
     ] = None,
     tolerances: Annotated[
         str,
         typer.Option(
-            help="Losses a skipped round may have, with commas; default: 0.05, 0.2 and 0.5 of the noise."
+            help="Largest losses of a skipped round, separated by commas; default: 0.05, 0.2 and 0.5 of the noise."
         ),
     ] = "",
     learners: Annotated[
-        str, typer.Option(help="Learners to compare, with commas; default: economical,confident,certified.")
+        str,
+        typer.Option(
+            help="Learners to compare, separated by commas; default: economical,confident,certified."
+        ),
     ] = "",
     out: Annotated[
         Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
@@ -301,10 +302,10 @@ def plan(
     as_json: reading.AsJson = False,
     **settings: Any,
 ) -> None:
-    """Predict how many rewards are worth asking for live.
+    """Predict how many reward calls are worth making live.
 
-    And what they gain and cost, from worlds that are drawn from what the log teaches. The page of --out needs
-    matplotlib; without it the table is printed all the same.
+    It simulates worlds drawn from the log's posterior, and reports what calls gain and cost. The page of --out needs
+    matplotlib.
 
     Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
     """

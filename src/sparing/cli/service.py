@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from sparing.service.server import ServerSettings
     from sparing.service.store import Store
 
-StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; made if it is not there.")]
+StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; created if it does not exist.")]
 MadeStore = Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` made it.")]
 StoreAddress = Annotated[
     str,
     typer.Option(
         "--store",
         envvar="SPARING_STORE",
-        help="postgresql://… in the place of SQLite in the folder; better in the variable, as it may hold a password.",
+        help="postgresql://… instead of SQLite in the folder; set it as a variable if it contains a password.",
     ),
 ]
 
 keys = typer.Typer(
     name="keys",
-    help="Make, list and revoke the keys of a service.",
+    help="Create, list and revoke the keys of a service.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,15 +40,13 @@ KeyName = Annotated[str, typer.Argument(help="The key's name.")]
 @reading.reads_log(optional=True)
 def serve(
     store: StoreFolder,
-    name: Annotated[str, typer.Option(help="The experiment's name; with --log it is made.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the experiment; with --log it is created.")] = "",
     log: reading.GivenLog | None = None,
-    learner: Annotated[str, typer.Option(help="A learner of the library, by its name.")] = "economical",
+    learner: Annotated[str, typer.Option(help="Name of a learner of the library.")] = "economical",
     call_cost: Annotated[
-        float | None, typer.Option(help="What a reward costs, in the reward's units (economical).")
+        float | None, typer.Option(help="Cost of a reward call, in units of the reward (economical).")
     ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="How many decisions there will be (economical).")
-    ] = None,
+    horizon: Annotated[int | None, typer.Option(help="Expected number of decisions (economical).")] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="A setting of the learner, as NAME=VALUE; may be repeated.")
     ] = None,
@@ -60,25 +58,24 @@ def serve(
     ] = None,
     address: StoreAddress = "",
     host: Annotated[
-        str, typer.Option(help="The address to bind; beyond loopback a key is needed.")
+        str, typer.Option(help="Address to bind; a key is needed beyond loopback.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8321,
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes; more than one needs --store postgresql://….")
+        int, typer.Option(min=1, help="Number of processes; more than one needs --store postgresql://….")
     ] = 1,
-    key_file: Annotated[Path | None, typer.Option(help="A file that holds an admin key.")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="File that contains an admin key.")] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A host name to answer to, besides loopback's; may be repeated.")
+        list[str] | None, typer.Option(help="Further host name to answer to; may be repeated.")
     ] = None,
     durability: Annotated[
-        str, typer.Option(help="What an answer survives: power (the loss of power), process (kill -9).")
+        str, typer.Option(help="A committed answer survives: power (loss of power) or process (kill -9).")
     ] = "power",
 ) -> None:
-    """Serve decisions over HTTP, and learn from late rewards.
+    """Serve decisions over HTTP, and learn from delayed rewards.
 
-    With --log an experiment is made first; without, those of the store go on where they were. The page at the
-    address that is printed shows what was saved; the API is described at
-    /openapi.json.
+    With --log an experiment is created first; without it, the experiments of the store continue. The printed
+    address shows a dashboard; /openapi.json describes the API.
 
     Example: sparing serve shop --name banners --log clicks.csv --action banner --reward clicked --call-cost 0.05
     """
@@ -90,7 +87,7 @@ def serve(
 
     if (log is None) != (name == ""):
         raise SettingError(
-            "--name and --log go together: they make an experiment; leave out both to go on with those there are"
+            "--name and --log go together: they create an experiment; omit both to serve the existing ones"
         )
     settings = server.server_settings(
         store,
@@ -126,18 +123,16 @@ def _make_experiment(
     if log is None:
         if not known:
             terminal.print_status(
-                "sparing: the store has no experiment yet; make one with --name and --log, or over HTTP"
+                "sparing: the store has no experiment yet; create one with --name and --log, or over HTTP"
             )
     elif name in known:
-        terminal.print_status(
-            f"sparing: experiment {name} is there already and goes on; --log is not read again"
-        )
+        terminal.print_status(f"sparing: experiment {name} exists and continues; --log is not read again")
     else:
         table = log.read()
         word = next((each for each in table.encoder.names if "=" in each), None)
         if table.encoder.is_raw and word is not None:
             terminal.print_status(
-                f"sparing: a word is a feature a value here ({word}); --features auto takes them as the columns that requests send"
+                f"sparing: text columns became one feature per value ({word}); use --features auto to accept them in requests"
             )
         made = server.make_experiment(settings, name, table, learner, said, rules, log.options)
         terminal.print_status(f"sparing: experiment {name}: {made}")
@@ -168,15 +163,15 @@ def add_key(
     store: StoreFolder,
     name: KeyName,
     role: Annotated[
-        str, typer.Option(help="read (the page), write (decide and reward) or admin (everything).")
+        str, typer.Option(help="read (dashboard), write (decide and reward) or admin (everything).")
     ] = "write",
-    experiment: Annotated[str, typer.Option(help="The one experiment it is for; default: all.")] = "",
+    experiment: Annotated[str, typer.Option(help="Restrict it to one experiment; default: all.")] = "",
     days: Annotated[int, typer.Option(min=0, help="Days until it expires; 0: never.")] = 0,
     address: StoreAddress = "",
 ) -> None:
-    """Make a key, and print it once.
+    """Create a key, and print it once.
 
-    The store keeps only its hash. A running service knows it within seconds.
+    The store has only its hash. A running service accepts it within seconds.
 
     Example: sparing keys add shop web-shop --role write --experiment banners
     """
@@ -206,43 +201,30 @@ def add_key(
 
 @keys.command("list")
 def list_keys(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
-    """List the names of the keys, never the keys themselves.
+    """List the names of all keys, without the keys.
 
     Example: sparing keys list shop
     """
     from sparing.service import events
 
-    found = _with_store(store, address, lambda opened: opened.keys())
-    rows = [
-        {
-            "name": key.name,
-            "role": key.role,
-            "experiment": key.experiment,
-            "created": events.time_text(key.created),
-            "expires": None if key.expires is None else events.time_text(key.expires),
-            "revoked": None if key.revoked is None else events.time_text(key.revoked),
-        }
-        for key in found
-    ]
+    header, rows = ("name", "role", "experiment", "created", "expires", "revoked"), []
+    for key in _with_store(store, address, lambda opened: opened.keys()):
+        times = [
+            None if ts is None else events.time_text(ts) for ts in (key.created, key.expires, key.revoked)
+        ]
+        rows.append([key.name, key.role, key.experiment, *times])
     if as_json:
-        terminal.print_json(rows)
+        terminal.print_json([dict(zip(header, row, strict=True)) for row in rows])
         return
-    header = ["name", "role", "experiment", "created", "expires", "revoked"]
-    shown = [[_cell(name, row[name]) for name in header] for row in rows]
-    terminal.print_table("Keys", header, shown, words=True)
-
-
-def _cell(name: str, value: str | None) -> str:
-    if value is None:
-        return "–"
-    return value if name in ("name", "role", "experiment") else value[:16].replace("T", " ")
+    shown = [[*row[:3], *(time and time[:16].replace("T", " ") for time in row[3:])] for row in rows]
+    terminal.print_table("Keys", header, [[cell or "–" for cell in row] for row in shown], words=True)
 
 
 @keys.command("revoke")
 def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> None:
-    """Let a key in no more.
+    """Revoke a key.
 
-    A running service knows it within seconds.
+    A running service refuses it within seconds.
 
     Example: sparing keys revoke shop web-shop
     """
@@ -260,26 +242,20 @@ def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> N
 
 def backup(
     store: MadeStore,
-    destination: Annotated[
-        Path, typer.Argument(help="Where to put the copy: a folder that is not there yet.")
-    ],
+    destination: Annotated[Path, typer.Argument(help="Folder of the copy; it must not exist yet.")],
     address: StoreAddress = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
 ) -> None:
     """Copy a store, also while it is served.
 
-    The copy is the database and the states that it starts from. It is checked, and there as a whole or not at all. `sparing serve` starts from it. Of PostgreSQL only the
-    states are copied: run pg_dump for the rest.
+    The copy has the database and the state files it needs, is checked, and can be served by `sparing serve`. Of
+    PostgreSQL only the state files are copied: run pg_dump for the rest.
 
     Example: sparing backup shop shop-2026-11-17
     """
     from sparing.errors import require
 
-    for module in ("apsw", "msgspec"):
-        require(module, extra="service", purpose="A store")
-
-    import asyncio
-
+    require("apsw", extra="service", purpose="reading a store")
     from sparing.service import maintenance
 
     done = asyncio.run(maintenance.backup(store, destination, address=address or None))
@@ -297,28 +273,19 @@ def backup(
 def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
     """Replay a store, and recompute every decision in it.
 
-    From its base on, every total added up again; nothing is changed. May run beside a service. Ends with code 3 if anything is not as it should be.
+    It also adds up every total again, and changes nothing. It may run while the store is served. The exit code is 3
+    if anything differs.
 
     Example: sparing verify shop
     """
-    import asyncio
 
-    from sparing.errors import require
+    async def replay(opened: "Store") -> "list[VerificationResult]":
+        from sparing.service import maintenance
 
-    require("apsw", extra="service", purpose="reading a store")
-    from sparing.service import maintenance
-    from sparing.service.store import open_store
+        with terminal.progress_bar("replaying") as progress:
+            return await maintenance.verify(opened, progress)
 
-    async def replay() -> list[maintenance.VerificationResult]:
-        opened = open_store(store, address or None)
-        await opened.open()
-        try:
-            with terminal.progress_bar("replaying") as progress:
-                return await maintenance.verify(opened, progress)
-        finally:
-            await opened.close()
-
-    verdicts = asyncio.run(replay())
+    verdicts = _with_store(store, address, replay)
     if as_json:
         terminal.print_json([asdict(verdict) for verdict in verdicts])
     else:
@@ -353,10 +320,10 @@ def _print_verification(one: "VerificationResult") -> None:
 def warm_up(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
 ) -> None:
-    """Compile everything now, so that no first decision waits.
+    """Compile everything now, so that the first decision is fast.
 
-    Machine code is kept beside the package, or in your own cache where that cannot be written; a second run has
-    nothing to do. For image builds, and before a service takes traffic.
+    Machine code is cached next to the package, or in your own cache if that is read-only; a second run has nothing to
+    do. Use it in image builds, and before a service takes traffic.
 
     Example: sparing warm-up
     """
