@@ -64,9 +64,11 @@ def bench(
     setting = BenchmarkSetting.quick() if quick else BenchmarkSetting()
     if rows is not None:
         setting = replace(setting, statistics_rows=rows)
-    peers = [] if quick or no_peers else install(rivals(chosen), reinstall=reinstall, say=terminal.say)
+    peers = (
+        [] if quick or no_peers else install(rivals(chosen), reinstall=reinstall, say=terminal.print_status)
+    )
     with terminal.progress_bar("measuring") as progress:
-        result = measure(setting, parts=chosen, peers=peers, progress=progress, say=terminal.say)
+        result = measure(setting, parts=chosen, peers=peers, progress=progress, say=terminal.print_status)
     try:
         written = "\n".join(str(path) for path in report.write(result, out))
     except MissingExtraError as error:
@@ -76,7 +78,7 @@ def bench(
         written += f"\n{page}"
     if as_json:
         terminal.print_json(result.to_dict())
-        terminal.say(written)
+        terminal.print_status(written)
         return
     _print(result, written)
 
@@ -98,5 +100,5 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     if rows := report.others(result):
         terminal.print_table("Beside each other", report.HEADER[:-1], rows)
     for failure in result.outcome.failures:
-        terminal.tell(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
-    terminal.tell(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")
+        terminal.print_text(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
+    terminal.print_text(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")

@@ -37,10 +37,10 @@ def front(
         with replacing(kept) as part:
             part.write_text(text(found) + "\n", encoding="utf-8")
     for path in picture.save(found, folder(docs / "images")):
-        terminal.tell(f"Picture: {path}")
+        terminal.print_text(f"Picture: {path}")
     page = docs / "tutorials" / "routing.md"
     if page.is_file():
         told = telling.put_into(page.read_text(encoding="utf-8"), telling.markdown(found))
         with replacing(page) as part:
             part.write_text(told, encoding="utf-8")
-    terminal.tell(f"Numbers: {kept}")
+    terminal.print_text(f"Numbers: {kept}")

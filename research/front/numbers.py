@@ -20,8 +20,8 @@ from sparing.log import Log
 from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.simulation import RoutingWorld, Stream, datasets, hidden_model_log
-from sparing.simulation.loop import Progress, play
-from sparing.simulation.many import run_many
+from sparing.simulation.parallel import run_many
+from sparing.simulation.simulate import Progress, play
 
 DIGITS = 10
 """Decimals of a mean reward that are kept."""

@@ -14,7 +14,7 @@ from research.paper.synthetic import Synthetic
 from sparing.log import Log
 from sparing.online.learner import Learner
 from sparing.simulation import LinearWorld, simulate
-from sparing.simulation.loop import Trace
+from sparing.simulation.simulate import Trace
 
 MOST_ROWS, SAME = "most rows", "the same"
 """How 𝓛 is chosen: by rows in each log (Remark 3), or by rows in the first log and for all of them."""

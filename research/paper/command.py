@@ -62,14 +62,16 @@ def reproduce(
             missing[experiment.name] = str(error)
         record, document, left_out = page.write(out, kept=render)
     if left_out:
-        terminal.say(f"Left out, as of other versions: {', '.join(left_out)}. Run them again to have them.")
+        terminal.print_status(
+            f"Left out, as of other versions: {', '.join(left_out)}. Run them again to have them."
+        )
     if as_json:
         terminal.print_json(record)
-        terminal.say(f"Page: {document}")
+        terminal.print_status(f"Page: {document}")
     else:
         rows = [(row["claim"], row["source"], row["verdict"]) for row in page.verdicts(record)]
         terminal.print_table("The paper's claims", ("claim", "in the paper", "verdict"), rows, words=True)
-        terminal.tell(f"With numbers and figures: {document}")
+        terminal.print_text(f"With numbers and figures: {document}")
     if missing:
         told = "".join(f"\n{name}: {reason}" for name, reason in missing.items())
         raise DataError(f"not all could be run; what was is kept, and the same command goes on.{told}")
@@ -81,7 +83,9 @@ def _run(pieces: "Pieces", out: Path, workers: int | None, label: str) -> None:
 
     kept, experiment = len(pieces.kept()), pieces.experiment
     if kept:
-        terminal.say(f"{experiment.name}: {kept} of {len(pieces)} pieces are there from an earlier run")
+        terminal.print_status(
+            f"{experiment.name}: {kept} of {len(pieces)} pieces are there from an earlier run"
+        )
     with terminal.progress_bar(label) as progress:
         pairs = pieces.run(workers=workers, progress=progress)
     analysis = experiment.analyse(pieces.setting, pairs)
@@ -94,4 +98,6 @@ def _render(experiment: "Experiment", out: Path, label: str) -> None:
     from sparing.cli import terminal
 
     found = folder.render(experiment, out)
-    terminal.say(f"{label}: drawn again" if found else f"{label}: no results in {out / experiment.name}")
+    terminal.print_status(
+        f"{label}: drawn again" if found else f"{label}: no results in {out / experiment.name}"
+    )

@@ -13,8 +13,8 @@ import sparing
 from research.paper.experiment import Experiment, Pairs, Record, digest
 from sparing.archive import folder, replacing
 from sparing.errors import StoppedError
-from sparing.simulation.loop import Progress
-from sparing.simulation.many import run_many
+from sparing.simulation.parallel import run_many
+from sparing.simulation.simulate import Progress
 
 UNITS = ".units"
 """The folder of finished pieces within the output folder."""

@@ -11,7 +11,7 @@ from sparing.log import Log
 from sparing.model.supported import given
 from sparing.online.learner import Learner
 from sparing.simulation import LinearWorld, Stream, draw_log, simulate
-from sparing.simulation.loop import Trace
+from sparing.simulation.simulate import Trace
 
 LIVE_STREAM, KNOWN_STREAM = 3, 4
 """The random streams of live rounds, as `simulate` draws them, and of the θ̂ of 𝓛; world and log have others."""

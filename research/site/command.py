@@ -18,4 +18,4 @@ def site(
     from research.site import building
 
     building.build(out, Path(".site"))
-    terminal.say(f"Site: {out}/index.html. To look at it: python -m http.server --directory {out}")
+    terminal.print_status(f"Site: {out}/index.html. To look at it: python -m http.server --directory {out}")

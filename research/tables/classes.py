@@ -16,7 +16,7 @@ from sparing.errors import UnitWarning
 from sparing.online.algorithms import confident
 from sparing.online.learner import Learner
 from sparing.simulation import ClassificationWorld, Stream, datasets, draw_log
-from sparing.simulation.loop import Trace, play
+from sparing.simulation.simulate import Trace, play
 
 LINEAR, KERNEL, BOLD_LINEAR, BOLD = (
     "linear",

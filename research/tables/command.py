@@ -50,7 +50,7 @@ def tables(
         if not quick:
             _write(part, docs, found[name])
         if not as_json:
-            terminal.tell(part.markdown(found[name]).replace("\u00a0", " ") + "\n")
+            terminal.print_text(part.markdown(found[name]).replace("\u00a0", " ") + "\n")
     if as_json:
         terminal.print_json(found)
 

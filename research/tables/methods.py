@@ -15,7 +15,7 @@ from sparing.learning import learn
 from sparing.log import Log
 from sparing.policies.policy import softmax
 from sparing.simulation import ClassificationWorld, datasets, draw_log
-from sparing.simulation.logging import LoggingPolicy, logging_policy
+from sparing.simulation.logging_policies import LoggingPolicy, logging_policy
 from sparing.simulation.worlds import World
 
 SIX = ("greedy", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted")

@@ -13,7 +13,7 @@ from research.paper.synthetic import LIVE_STREAM
 from research.tables.part import Part, line, table
 from sparing.online import algorithms
 from sparing.simulation import RoutingWorld, datasets, hidden_model_log
-from sparing.simulation.loop import play
+from sparing.simulation.simulate import play
 
 LEARNERS: dict[str, tuple[str, Record]] = {
     "`confident`": ("confident", {}),

@@ -12,7 +12,7 @@ from research.paper.synthetic import LIVE_STREAM
 from research.tables.part import Part, give, line, table
 from sparing.online.algorithms import confident
 from sparing.simulation import Stream, draw_log
-from sparing.simulation.loop import play
+from sparing.simulation.simulate import play
 from sparing.simulation.worlds import NOT_LOGGED, World
 
 SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -47,13 +47,13 @@ from sparing.online.algorithms import warm_started as warm_started
 from sparing.online.decision import Decision as Decision
 from sparing.online.learner import Learner as Learner
 from sparing.online.saving import load as load
-from sparing.planning.planning import plan as plan
+from sparing.planning.plan import plan as plan
 from sparing.planning.result import Plan as Plan
 from sparing.policies.files import load_policy as load_policy
 from sparing.policies.files import save_policy as save_policy
 from sparing.policies.pi_plus import pi_plus as pi_plus
 from sparing.simulation import datasets as datasets
-from sparing.simulation.loop import Trace as Trace
-from sparing.simulation.loop import simulate as simulate
+from sparing.simulation.simulate import Trace as Trace
+from sparing.simulation.simulate import simulate as simulate
 
 __version__: str

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: arrays and JSON in one checked archive, nothing unpickled."""
+"""Atomic file writing, and a checked archive of arrays and JSON without pickles."""
 
 import contextlib
 import errno
@@ -29,24 +29,24 @@ if sys.platform != "win32":
 HEADER, CHECKSUM, SIZES, ARRAY = "header.json", "sha256", "bytes", ".npy"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
+# Bytes of a file once inflated, whatever its own size; SPARING_FILE_LIMIT overrides it.
 LIMIT = 2**31
-"""Bytes that a file may hold once it is inflated, whatever its own size; SPARING_FILE_LIMIT says another."""
 
+# Or this many times its own size. Zeros deflate 1000 : 1, so a ratio alone is not enough.
 RATIO = 10
-"""A file may also hold this many times its own size. Zeros deflate 1000 : 1, so a ratio alone would not do."""
 
+# Errors of a write; they do not name the file.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
-"""What a disk answers to a write; the answer itself never says which file it was."""
 
 OWN_STREAM = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<number>\d+)")
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path; what is there when the block ends well takes the place of `path` at once.
+    """Yield a temporary path that replaces `path` atomically if the block succeeds.
 
-    A link is followed, and stays. A file that is replaced hands its permissions on; a new one has those of
-    the umask. A pipe or a device is written to instead. What a killed writer left behind is removed.
+    A link is followed and kept. A replaced file keeps its permissions; a new one has those of the umask. Pipes and devices are
+    written to instead. Temporary files of killed writers are removed.
     """
     target = Path(path)
     with _naming(target):
@@ -59,7 +59,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _naming(target: Path, numbers: Collection[int] | None = None) -> Iterator[None]:
-    """Say which file it was that could not be written, on these errors or on all."""
+    """Add the name of the file to write errors, to these or to all."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,6 @@ def _naming(target: Path, numbers: Collection[int] | None = None) -> Iterator[No
 
 
 def _is_stream(target: Path) -> bool:
-    """Whether it is written to rather than replaced: a pipe, a device, one of our own streams."""
     if OWN_STREAM.fullmatch(str(target)):
         return True
     try:
@@ -81,7 +80,6 @@ def _is_stream(target: Path) -> bool:
 
 
 def _followed(target: Path) -> Path:
-    """The file that a name leads to, in a folder that is there."""
     place = Path(os.path.realpath(target)) if target.is_symlink() else target
     if not place.parent.is_dir():
         raise FileError(f"cannot write {target}: the folder {place.parent} does not exist. Create it first")
@@ -92,7 +90,6 @@ def _followed(target: Path) -> Path:
 
 @contextlib.contextmanager
 def _passed_on(target: Path) -> Iterator[Path]:
-    """A file elsewhere, copied into a stream when it is whole."""
     with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
         part = Path(folder) / "part"
         part.touch()
@@ -102,7 +99,6 @@ def _passed_on(target: Path) -> Iterator[Path]:
 
 
 def _opened(target: Path) -> BinaryIO:
-    """A stream to write to. Our own goes on where it is; opened anew, it would start from its beginning."""
     own = OWN_STREAM.fullmatch(str(target))
     if own is None:
         return target.open("wb")
@@ -113,18 +109,17 @@ def _opened(target: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def _renamed(target: Path, asked: Path) -> Iterator[Path]:
-    """A file beside the target, renamed over it when it is whole."""
     with _naming(asked):
         before = target.stat() if target.exists() else None
         marked = _marked(target)
         sweep(target.parent, marked)
-        # Until it is whole it is ours alone: a secret file must not be readable on its way.
+        # Private until complete: a secret file must not be readable meanwhile.
         part, held = _claimed(target.parent, marked, 0o666 if before is None else 0o600)
     try:
         yield part
         with _naming(asked):
             with part.open("rb+") as file:
-                os.fsync(file.fileno())  # a rename may reach the disk before what it names
+                os.fsync(file.fileno())  # a rename may reach the disk before the content
             if before is not None:
                 _hand_on(before, part)
             part.replace(target)
@@ -135,7 +130,6 @@ def _renamed(target: Path, asked: Path) -> Iterator[Path]:
 
 
 def _hand_on(before: os.stat_result, part: Path) -> None:
-    """Give a file the owner, where we may, and the permissions of the one it replaces."""
     if sys.platform != "win32":
         with contextlib.suppress(PermissionError):
             os.chown(part, before.st_uid, before.st_gid)
@@ -143,9 +137,9 @@ def _hand_on(before: os.stat_result, part: Path) -> None:
 
 
 def _marked(target: Path) -> str:
-    """How the temporary files of this target, on this machine, begin.
+    """Return the prefix of temporary files of this target on this machine.
 
-    The machine is part of it because locks on a network's disk may not reach from one to another.
+    The machine is part of it because locks on a network disk may not work across machines.
     """
     readable = re.sub(r"[^\w.-]|[\ud800-\udfff]", "_", target.name[:40])
     whole = platform.node().encode(errors="replace") + b"\0" + os.fsencode(target.name)
@@ -153,7 +147,7 @@ def _marked(target: Path) -> str:
 
 
 def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
-    """Make a temporary file and lock it for as long as we live, so that no other writer sweeps it away."""
+    """Create a temporary file and lock it while we live, so that no other writer removes it."""
     while True:
         part = folder / f"{marked}{secrets.token_hex(4)}.part"
         held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
@@ -162,10 +156,10 @@ def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
             return part, None
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # swept between the making and the locking
+        except BlockingIOError:  # removed between creating and locking
             os.close(held)
             continue
-        except OSError:  # a disk without locks, where nobody can sweep either
+        except OSError:  # a file system without locks; nobody can sweep either
             os.close(held)
             return part, None
         if part.exists():
@@ -174,10 +168,10 @@ def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
 
 
 def sweep(folder: Path, marked: str = ".") -> None:
-    """Remove the temporary files of writers that were killed: those that nobody holds the lock of."""
+    """Remove temporary files that no living process has locked."""
     if sys.platform == "win32":
         return
-    with contextlib.suppress(OSError):  # a folder that may not be listed
+    with contextlib.suppress(OSError):  # a folder that cannot be listed
         for part in folder.iterdir():
             if part.name.startswith(marked) and part.name.endswith(".part"):
                 with contextlib.suppress(OSError):  # in use, another's, or gone already
@@ -190,7 +184,7 @@ def sweep(folder: Path, marked: str = ".") -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
-    """Refuse, before long work, a folder that cannot be made because a file stands in its way."""
+    """Refuse, before long work, a folder that cannot be made because a file is in its place."""
     target = Path(path)
     standing = next((place for place in (target, *target.parents) if place.exists()), target)
     if not standing.is_dir():
@@ -198,7 +192,7 @@ def check_folder(path: str | os.PathLike[str]) -> None:
 
 
 def folder(path: str | os.PathLike[str]) -> Path:
-    """A folder to write into, made if it is not there."""
+    """Return a folder, created if it does not exist."""
     target = Path(path)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -216,8 +210,7 @@ def write(
 ) -> None:
     """Write a header and arrays as one file of this kind and format version.
 
-    The header lists how many bytes each array takes. What is larger than `LIMIT` is not deflated, so that
-    the file's own size vouches for it and `read` takes it.
+    The header lists the bytes of each array. Above `LIMIT` nothing is deflated, so that `read` accepts it by the file's own size.
     """
     entries = {f"{name}{ARRAY}": _packed(array) for name, array in arrays.items()}
     sizes = {name: len(content) for name, content in entries.items()}
@@ -234,10 +227,10 @@ def write(
 def read(
     path: str | os.PathLike[str], kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read what `write` wrote, refusing anything that is not exactly that.
+    """Read a file of `write`, and refuse anything else.
 
-    Once inflated the file may hold as many bytes as SPARING_FILE_LIMIT says, else `LIMIT` or `RATIO` times its
-    size, whichever is more. Each array is our own: writable, contiguous in C order, of native byte order.
+    The inflated size may be SPARING_FILE_LIMIT, else `LIMIT` or `RATIO` times the file's size, whichever is more. Arrays are
+    writable, C-contiguous and of native byte order.
     """
     place = Path(path)
     if not place.exists():
@@ -263,9 +256,9 @@ def read(
 
 @contextlib.contextmanager
 def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say which file it is that is refused.
+    """Add the name of the file to errors.
 
-    Whatever a damaged zip makes its reader raise becomes one error: zlib's has no common base with others.
+    A damaged zip raises many types of errors; zlib's has no common base with the others.
     """
     try:
         yield
@@ -281,7 +274,7 @@ def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def understanding(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Make one error of all that a forged header or array may raise where the parts are put together."""
+    """Turn any error that a forged header or array may raise inside into a FileError."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -298,7 +291,7 @@ def _limit(path: Path) -> int:
 
 
 def _infos(archive: zipfile.ZipFile, limit: int) -> dict[str, zipfile.ZipInfo]:
-    """What the zip says it holds, by name: nothing twice, nothing odd, not too much."""
+    """Return the entries by name; refuse repeated or unknown ones, and more than the limit."""
     infos = {info.filename: info for info in archive.infolist()}
     if len(infos) < len(archive.infolist()):
         raise FileError("holds an entry twice; it was not saved by sparing")
@@ -315,13 +308,12 @@ def _infos(archive: zipfile.ZipFile, limit: int) -> dict[str, zipfile.ZipInfo]:
 
 
 def _inflated(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """An entry, never more of it than was declared; zipfile checks that it was not cut short."""
     with archive.open(info) as file:
         return file.read(info.file_size + 1)
 
 
 def _header(content: bytes, kind: str, version: int) -> dict[str, Any]:
-    """What stands in the header beside the kind and the version, which must be these or older."""
+    """Return the header without kind and version, which are checked."""
     try:
         header: dict[str, Any] = json.loads(content)
         found, number = header.pop("kind"), header.pop("version")
@@ -344,17 +336,17 @@ def _packed(array: np.ndarray) -> bytes:
 
 
 def unpacked(content: bytes, name: str) -> np.ndarray:
-    """An array from the bytes of its entry; NumPy's own reader would set memory aside before it looks."""
+    """Return an array from the bytes of its entry; NumPy's reader would allocate before it checks the size."""
     try:
         shape, by_columns, dtype, start = _layout(content)
         flat = np.frombuffer(content, dtype, offset=start) if start < len(content) else np.empty(0, dtype)
         return _own(flat.reshape(shape, order="F" if by_columns else "C"), copy=True)
-    except Exception as error:  # the layout is parsed as Python's text, which may fail in any way
+    except Exception as error:  # the layout is a Python literal; parsing may raise anything
         raise FileError(f"holds no plain array {name}: {error}") from None
 
 
 def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, order, type and start of an array, which must have as many bytes as these need."""
+    """Return shape, order, type and start of an array, and check that the bytes match."""
     buffer = io.BytesIO(content)
     first = np.lib.format.read_magic(buffer) == (1, 0)
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
@@ -368,7 +360,6 @@ def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 
 def _own(array: np.ndarray, *, copy: bool = False) -> np.ndarray:
-    """The array in C order and native byte order; a copy if asked, or if it is not so already."""
     return array.astype(array.dtype.newbyteorder("="), order="C", copy=copy)
 
 
@@ -381,12 +372,11 @@ def _checksum(entries: Mapping[str, bytes]) -> str:
 
 
 def strict_json(value: Any, *, indent: int) -> str:
-    """Nested values, NumPy's included, as JSON that every reader takes: a number that is not one is null."""
+    """Encode nested values, NumPy's included, as JSON; numbers that are not finite become null."""
     return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
-    """The same values in types that JSON has."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ from sparing.auditing import page as report
 from sparing.auditing import wording
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
-from sparing.simulation.logging import uniform_on
+from sparing.simulation.logging_policies import uniform_on
 
 EMPTY = """() => [...document.querySelectorAll("figure")].filter((figure) => {
   const marks = [...figure.querySelectorAll("i, polygon, td.gap")].map((mark) => mark.getBoundingClientRect());

@@ -10,7 +10,7 @@ from sparing.model.assumptions import Assumptions
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log
-from sparing.simulation.logging import LoggingPolicy, uniform_on
+from sparing.simulation.logging_policies import LoggingPolicy, uniform_on
 
 
 def gaps_of(log, **settings):

@@ -14,8 +14,8 @@ from research.bench.live.yard import Contender, Yard, file_system, race
 from research.bench.measuring import BenchmarkResult, Measurement, Outcome
 from research.bench.parts import service
 from research.children import ContenderError
-from sparing.service import verifying
-from sparing.service.store import at
+from sparing.service import maintenance
+from sparing.service.store import open_store
 
 SPEC = {"actions": 5, "features": 3, "rows_an_action": 20, "seed": 0, "learner": "confident"}
 SPEC["settings"] = service.ASKING
@@ -35,10 +35,10 @@ def counted(path: Path, table: str) -> int:
 
 
 async def faults(folder: Path) -> list[str]:
-    store = at(folder)
+    store = open_store(folder)
     await store.open()
     try:
-        return [fault for verdict in await verifying.verify(store) for fault in verdict.faults]
+        return [fault for verdict in await maintenance.verify(store) for fault in verdict.faults]
     finally:
         await store.close()
 

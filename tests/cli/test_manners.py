@@ -94,15 +94,15 @@ def test_every_help_begins_with_one_plain_sentence(words, command):
 def quickly(monkeypatch, folder):
     """Nothing is served, compiled or simulated for long."""
     from sparing.online import warming
-    from sparing.planning import planning
-    from sparing.service import launching
+    from sparing.planning import plan
+    from sparing.service import server
 
-    whole = planning.plan
+    whole = plan.plan
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(launching, "run", lambda *_, **__: None)
+    monkeypatch.setattr(server, "run", lambda *_, **__: None)
     monkeypatch.setattr(warming, "warm_up_all", lambda _: 0)
     monkeypatch.setattr(
-        planning,
+        plan,
         "plan",
         lambda log, **given: whole(log, **given | {"horizon": 40, "worlds": 19, "workers": 1}),
     )

@@ -12,9 +12,9 @@ import sparing
 from reference.accessibility import assert_readable
 from reference.browser import assert_self_contained
 from sparing.cli import app
-from sparing.cli.terminal import in_options
+from sparing.cli.terminal import as_cli_options
 from sparing.planning.page import draw, series
-from sparing.planning.planning import LEARNERS, plan
+from sparing.planning.plan import LEARNERS, plan
 
 QUICK = ["--horizon", "80", "--worlds", "19", "--workers", "1", "--radius-scale", "0.2"]
 
@@ -95,12 +95,11 @@ def test_figure_shows_every_mean_and_names_it(priced):
     for option in planned.options:
         assert low < option.regret_at().mean < high
         assert left < option.calls_at().mean < right
-    assert not figure.legends
-    named = " ".join(text.get_text() for text in axes.texts).replace("\n", " ")
-    assert all(name in named for name in ("the log alone", *LEARNERS))
-    assert [named.count(f"τ {tolerance}") for tolerance in (0.1, 0.3)] == [2, 2]
-    assert named.count("(advised)") == 1
-    assert len(axes.texts) == len(planned.options)
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.texts} == {"the log alone", *LEARNERS}
+    labels = " ".join(text.get_text() for text in axes.texts)
+    assert [labels.count(f"τ {tolerance}") for tolerance in (0.1, 0.3)] == [2, 2]
+    assert labels.count("(advised)") == 1
     assert "in the reward's unit" in axes.get_ylabel()
 
 
@@ -110,7 +109,7 @@ def test_names_in_the_figure_do_not_lie_over_one_another(priced, narrow):
     figure.draw_without_rendering()
     (axes,) = figure.axes
     boxes = [text.get_window_extent() for text in axes.texts]
-    assert len(boxes) > 4
+    assert len(boxes) > 2
     for place, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:place])
         assert box.x0 >= 0
@@ -149,7 +148,7 @@ def test_everyone_can_read_the_page_on_every_screen(shown, chromium):
 def test_bad_numbers_are_one_line(path, tmp_path, words, message):
     result = CliRunner().invoke(app, ["plan", str(path), *QUICK, *words, "--out", str(tmp_path / "o")])
     assert isinstance(result.exception, sparing.errors.SettingError)
-    assert message in in_options(str(result.exception), ["plan"])
+    assert message in as_cli_options(str(result.exception), ["plan"])
     assert not (tmp_path / "o").exists()
 
 

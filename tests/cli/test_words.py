@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sparing.cli import main
-from sparing.cli.terminal import in_options
+from sparing.cli.terminal import as_cli_options
 
 
 @pytest.mark.parametrize(
@@ -29,24 +29,24 @@ from sparing.cli.terminal import in_options
     ],
 )
 def test_settings_are_named_as_options(message, shown):
-    assert in_options(message) == shown
+    assert as_cli_options(message) == shown
 
 
 def test_only_options_of_the_command_itself_are_named():
-    assert in_options("ridge=-1; must be", ["plan", "log.csv"]) == "--ridge -1; must be"
-    assert in_options("country=NZ; must be", ["learn", "log.csv"]) == "country=NZ; must be"
-    assert in_options("role='boss'; must be", ["keys", "add"]) == "--role boss; must be"
+    assert as_cli_options("ridge=-1; must be", ["plan", "log.csv"]) == "--ridge -1; must be"
+    assert as_cli_options("country=NZ; must be", ["learn", "log.csv"]) == "country=NZ; must be"
+    assert as_cli_options("role='boss'; must be", ["keys", "add"]) == "--role boss; must be"
 
 
 def test_settings_that_go_by_option_are_named_so():
-    assert in_options("Pass action=NAME", ["convert", "log.csv"]) == "Pass --option action=NAME"
-    assert in_options("ridge=-1; must be", ["learn", "log.csv"]) == "--option ridge=-1; must be"
-    assert in_options("such as --option ridge=0.1", ["learn", "log.csv"]) == "such as --option ridge=0.1"
-    assert in_options("contexts=[...] with", ["convert", "log.csv"]) == "--option contexts=... with"
+    assert as_cli_options("Pass action=NAME", ["convert", "log.csv"]) == "Pass --option action=NAME"
+    assert as_cli_options("ridge=-1; must be", ["learn", "log.csv"]) == "--option ridge=-1; must be"
+    assert as_cli_options("such as --option ridge=0.1", ["learn", "log.csv"]) == "such as --option ridge=0.1"
+    assert as_cli_options("contexts=[...] with", ["convert", "log.csv"]) == "--option contexts=... with"
 
 
 def test_a_flag_has_no_value():
-    assert in_options("estimate_support=True needs", ["learn", "log.csv"]) == "--estimate-support needs"
+    assert as_cli_options("estimate_support=True needs", ["learn", "log.csv"]) == "--estimate-support needs"
 
 
 ROLES = ["--action", "banner", "--reward", "clicked"]

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.demo import desk, money, showing
+from sparing.demo import support_desk as desk
+from sparing.demo import support_desk_page as page
 
-SMALL = money.DeskSetting(rows=400, rounds=300, seeds=(0, 1))
+SMALL = desk.DeskSetting(rows=400, rounds=300, seeds=(0, 1))
 
 
 @pytest.fixture(scope="module")
 def result():
-    return money.go_live(money.begin(SMALL, money.first_table(SMALL)))
+    return desk.go_live(desk.begin(SMALL, desk.first_table(SMALL)))
 
 
 def rng(*seed):
@@ -19,7 +20,7 @@ def rng(*seed):
 
 
 def test_the_new_one_is_not_in_the_log_and_agents_only_for_premium():
-    table = desk.logged(2000, rng(0))
+    table = desk.logged_table(2000, rng(0))
     assert set(table[desk.ACTION]) == set(desk.HANDLERS) - {desk.NEW}
     pairs = set(zip(table["premium"], table[desk.ACTION], strict=True))
     assert ("no", "agent") not in pairs
@@ -27,8 +28,8 @@ def test_the_new_one_is_not_in_the_log_and_agents_only_for_premium():
 
 
 def test_the_file_is_the_log(tmp_path):
-    table = desk.logged(500, rng(1))
-    money.write_table(table, tmp_path / "t.csv")
+    table = desk.logged_table(500, rng(1))
+    desk.write_table(table, tmp_path / "t.csv")
     roles = {"action": desk.ACTION, "reward": desk.REWARD, "actions": desk.HANDLERS}
     written, given = sparing.read_log(tmp_path / "t.csv", **roles), sparing.read_log(table, **roles)
     assert written.action_names == given.action_names == desk.HANDLERS
@@ -41,7 +42,7 @@ def test_the_file_is_the_log(tmp_path):
 
 
 def test_a_reward_is_the_call_saved_less_the_answers_price():
-    table = desk.logged(1000, rng(2))
+    table = desk.logged_table(1000, rng(2))
     for handler, euros in zip(table[desk.ACTION], table[desk.REWARD], strict=True):
         price = desk.PRICES[handler]
         assert euros in (round(desk.SOLVED - price, 2), round(-price, 2))
@@ -49,7 +50,7 @@ def test_a_reward_is_the_call_saved_less_the_answers_price():
 
 def test_rewards_have_the_means_that_the_truth_says():
     drawn = desk.tickets(4000, rng(3))
-    stream = desk.live(drawn, np.zeros((len(drawn), 1)), rng(4))
+    stream = desk.live_stream(drawn, np.zeros((len(drawn), 1)), rng(4))
     for action in range(len(desk.HANDLERS)):
         earned = np.array([stream.reward(t, action) for t in range(len(stream))])
         error = earned.std() / np.sqrt(len(earned))
@@ -84,50 +85,50 @@ def test_the_truth_is_logistic_with_the_interactions_it_names():
 def test_money_adds_up(result):
     for outcome in result.outcomes:
         np.testing.assert_allclose(outcome.net, outcome.earned - outcome.paid)
-        np.testing.assert_allclose(outcome.paid, desk.REVIEW * outcome.reviews)
+        np.testing.assert_allclose(outcome.paid, desk.REVIEW * outcome.calls)
         np.testing.assert_allclose(outcome.over_time[:, -1], outcome.net)
-        np.testing.assert_array_equal(outcome.reviewed_of.sum(axis=1), outcome.reviews)
-    for name in (money.COLD, money.WARM):
-        assert (result[name].reviews == SMALL.rounds).all()
-    for name in (money.ALONE, money.TRUTH):
-        assert not result[name].reviews.any()
+        np.testing.assert_array_equal(outcome.calls_of(len(desk.HANDLERS)).sum(axis=1), outcome.calls)
+    for name in (desk.COLD, desk.WARM):
+        assert (result[name].calls == SMALL.rounds).all()
+    for name in (desk.ALONE, desk.TRUTH):
+        assert not result[name].calls.any()
 
 
 def test_nobody_beats_the_truth_in_any_round(result):
-    best = np.array([run.earned for run in result[money.TRUTH].runs])
+    best = np.array([run.earned for run in result[desk.TRUTH].runs])
     for outcome in result.outcomes:
         assert (np.array([run.earned for run in outcome.runs]) <= best).all()
 
 
 def test_what_never_was_tried_is_what_is_asked_about():
     """The whole setting on one seed: money, not the rule, is looked at."""
-    setting = money.DeskSetting(seeds=(1,))
-    found = money.go_live(money.begin(setting, money.first_table(setting)))
-    ours = found[money.ECONOMICAL]
-    assert ours.net[0] > max(found[name].net[0] for name in (money.ALONE, money.COLD, money.WARM))
-    assert ours.reviewed_of[0, desk.HANDLERS.index(desk.NEW)] > 0.5 * ours.reviews[0]
-    assert ours.reviews[0] < 0.2 * setting.rounds
+    setting = desk.DeskSetting(seeds=(1,))
+    found = desk.go_live(desk.begin(setting, desk.first_table(setting)))
+    ours = found[desk.ECONOMICAL]
+    assert ours.net[0] > max(found[name].net[0] for name in (desk.ALONE, desk.COLD, desk.WARM))
+    assert ours.calls_of(len(desk.HANDLERS))[0, desk.HANDLERS.index(desk.NEW)] > 0.5 * ours.calls[0]
+    assert ours.calls[0] < 0.2 * setting.rounds
 
 
 def test_the_verdict_says_what_came_out(result):
     """With the money of two learners exchanged, the sentence turns round."""
-    ours, alone = result[money.ECONOMICAL], result[money.ALONE]
-    renamed = {money.ECONOMICAL: alone.runs, money.ALONE: ours.runs}
-    turned = money.DeskResult(
+    ours, alone = result[desk.ECONOMICAL], result[desk.ALONE]
+    renamed = {desk.ECONOMICAL: alone.runs, desk.ALONE: ours.runs}
+    turned = desk.DeskResult(
         result.begun,
         tuple(
-            money.Outcome(each.name, each.price, renamed.get(each.name, each.runs))
+            desk.LearnerOutcome(each.name, each.call_cost, renamed.get(each.name, each.runs))
             for each in result.outcomes
         ),
     )
     difference = float((ours.net - alone.net).mean())
     words = ("more", "less") if difference > 0 else ("less", "more")
     for shown, word in zip((result, turned), words, strict=True):
-        assert f"EUR: {abs(difference):,.0f} {word} than the log alone" in showing.verdict(shown)
+        assert f"EUR: {abs(difference):,.0f} {word} than the log alone" in page.verdict(shown)
 
 
 def test_what_is_shown_of_the_log_fits_a_terminal():
-    table = desk.logged(2000, rng(0, 1))
-    lines = showing.aligned(list(table), showing.sample(table)).split("\n")
-    assert len(lines) == 1 + showing.SHOWN
-    assert max(map(len, lines)) <= showing.WIDTH
+    table = desk.logged_table(2000, rng(0, 1))
+    lines = page.aligned(list(table), page.sample(table)).split("\n")
+    assert len(lines) == 1 + page.SHOWN
+    assert max(map(len, lines)) <= page.WIDTH

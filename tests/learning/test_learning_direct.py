@@ -9,7 +9,7 @@ from sparing.errors import SettingError
 from sparing.learning import learn
 from sparing.learning.objectives import descend
 from sparing.simulation import LinearWorld
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 
 
 def plain(contexts, mask, costs, order, priority, epsilon, epsilon_decay, eta, eta_decay):

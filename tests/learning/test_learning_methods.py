@@ -8,7 +8,7 @@ from sparing.learning import METHODS, learn
 from sparing.log import Log
 from sparing.policies.pi_plus import pi_plus
 from sparing.simulation import LinearWorld
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 
 FIXED = {
     "greedy": {"ridge": 1.0},

@@ -11,7 +11,7 @@ from sparing.learning import METHODS, learn
 from sparing.policies.files import KIND, VERSION, load_policy, save_policy
 from sparing.policies.policy import ConstantPolicy, SoftmaxPolicy, UniformPolicy
 from sparing.simulation import LinearWorld
-from sparing.simulation.logging import draw_log, logging_policy
+from sparing.simulation.logging_policies import draw_log, logging_policy
 
 FIXED = {
     "greedy": {"ridge": 1.0},

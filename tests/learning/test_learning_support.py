@@ -9,7 +9,7 @@ from sparing.log import Log, Support
 from sparing.policies.policy import UniformPolicy
 from sparing.policies.support import KnownSupport, UserSupport
 from sparing.simulation import LinearWorld
-from sparing.simulation.logging import draw_log, logging_policy
+from sparing.simulation.logging_policies import draw_log, logging_policy
 
 KINDS = ("per-context", "never-logged", "region", "sharpened")
 FIXED = {"opr": {"k": -0.5, "l2": 1e-4}, "opr-dlm": {"epsilon": 1.0}, "caipwl": {"l2": 1e-4}}

@@ -15,7 +15,7 @@ from sparing.policies.files import KIND, VERSION, load_policy, save_policy
 from sparing.policies.policy import ConstantPolicy, GreedyPolicy, SoftmaxPolicy, UniformPolicy, VotingPolicy
 from sparing.policies.support import TablePolicy
 from sparing.simulation import LinearWorld
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 
 NAMES = ("a", "b", "c")
 EVEN = np.arange(3)

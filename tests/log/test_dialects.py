@@ -152,8 +152,8 @@ def test_the_commands_take_both(tmp_path):
 
 
 def test_an_upload_takes_both(plain):
+    from sparing.service.http.experiments import read
     from sparing.service.messages import LogUpload
-    from sparing.service.uploads import read
 
     content = base64.b64encode(text(";", decimal=",").encode()).decode()
     same(read(LogUpload(content, "a.csv", ROLES, decimal=",")), plain)

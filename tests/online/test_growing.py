@@ -9,7 +9,7 @@ from sparing.errors import DecisionError, SettingError
 from sparing.model.evidence import Rows, Scales, fit
 from sparing.model.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log
-from sparing.simulation.loop import play
+from sparing.simulation.simulate import play
 
 K, D = 6, 3
 THETA = parameters(41, K + 1, D, offset=1.0)

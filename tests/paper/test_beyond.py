@@ -369,7 +369,7 @@ def test_figures_have_six_lines_at_most_and_come_from_the_tables(found):
 def test_prompts_are_met_as_logged_and_priced_by_the_logged_rewards(monkeypatch):
     """A tiny routing: what is earned is quality less the cost, and the unit of prices the logged rewards' deviation."""
     from sparing.simulation import RoutingWorld, hidden_model_log
-    from sparing.simulation.routing import Routing
+    from sparing.simulation.datasets import Routing
 
     rng = np.random.default_rng(0)
     n = 120

@@ -23,7 +23,7 @@ from research.paper.theorems import bounds, runs
 from research.paper.theorems.runs import overstated, run_cell
 from research.paper.theorems.setting import Cell, Setting
 from sparing.simulation import LinearWorld, draw_log
-from sparing.simulation.loop import Trace
+from sparing.simulation.simulate import Trace
 
 SMALL = Setting(
     seeds=(0, 1, 2),

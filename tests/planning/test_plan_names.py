@@ -7,10 +7,10 @@ import pytest
 
 from sparing.planning.page import draw
 from sparing.planning.result import Option, Plan
-from sparing.planning.slices import Slices
+from sparing.planning.strata import Strata
 
 WORLDS = 40
-ALIKE = Slices(np.arange(WORLDS), np.full(WORLDS, 10**9), WORLDS, 2)
+ALIKE = Strata(np.arange(WORLDS), np.full(WORLDS, 10**9), WORLDS, 2)
 FOUND = [
     ("the log alone", None, None, 0, 489, 69),
     ("economical", 0.5, None, 14, 223, 15),

@@ -12,7 +12,7 @@ from scipy import stats
 from sparing import confident, economical
 from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
-from sparing.planning.planning import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
+from sparing.planning.plan import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0
@@ -181,7 +181,7 @@ def test_the_log_alone_is_the_best_mean_of_the_posterior(log):
     ]
     believed = confident(log, **BELIEFS)
     np.testing.assert_allclose(believed.sets.theta, mean)
-    for place, number in enumerate(planned.alone.slices.numbers.tolist()):
+    for place, number in enumerate(planned.alone.strata.numbers.tolist()):
         world = draw_world(believed, log.contexts, np.random.default_rng([3, 1, number]))
         stream = world.live_stream(50, np.random.default_rng([3, 2, number]))
         chosen = stream.means[np.arange(50), (stream.contexts @ mean.T).argmax(axis=1)]
@@ -257,7 +257,7 @@ def test_bounded_rewards_do_not_stop_a_plan(log):
 
 def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
     """A live learner's order of ties is as unknown as the world: no action is favoured in all of them."""
-    from sparing.planning import planning
+    from sparing.planning import plan as planning
 
     seen = []
     played = planning.play

@@ -9,7 +9,7 @@ import pytest
 
 from sparing import Log
 from sparing.errors import SettingError
-from sparing.planning.planning import plan
+from sparing.planning.plan import plan
 from sparing.simulation import LinearWorld, draw_log
 
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from sparing.planning.result import Option, Plan, Summary
-from sparing.planning.slices import Slices
+from sparing.planning.result import Option, Plan, WorldSummary
+from sparing.planning.strata import Strata
 
-ALIKE = Slices(np.arange(3), np.full(3, 10**9), 3, 1)
-"""Three equal slices of so many worlds that their number does not matter."""
+ALIKE = Strata(np.arange(3), np.full(3, 10**9), 3, 1)
+"""Three equal strata of so many worlds that their number does not matter."""
 
 
 def option(name, calls, regret, price=None):
@@ -116,6 +116,6 @@ def test_a_learner_that_nets_clearly_more_is_named():
 
 def test_summary_is_order_statistics():
     values = np.random.default_rng(0).permutation(np.arange(1.0, 40.0))
-    found = Summary.of(values, Slices(np.arange(39), np.full(39, 10**9), 39, 2))
+    found = WorldSummary.of(values, Strata(np.arange(39), np.full(39, 10**9), 39, 2))
     assert (found.mean, found.median, found.low, found.high) == (20, 20, 2, 38)
     assert found.error == pytest.approx(math.sqrt(130 / 39), rel=0.2)  # variance of 1..n is n(n+1)/12

@@ -6,8 +6,8 @@ import pytest
 import sparing
 from sparing.errors import SettingError
 from sparing.log import Log, blocks
-from sparing.planning import planning
-from sparing.planning.planning import plan
+from sparing.planning import plan as planning
+from sparing.planning.plan import plan
 
 
 def made(n=1500):

@@ -8,9 +8,9 @@ import pytest
 
 from sparing import Log, economical
 from sparing.online import pricing
-from sparing.planning.planning import PRICES, TOLERANCES, draw_world, plan
+from sparing.planning.plan import PRICES, TOLERANCES, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log
-from sparing.simulation.loop import play
+from sparing.simulation.simulate import play
 
 BELIEFS = {"noise": 1.0, "prior_scale": 0.8, "prior_mean": np.array([0.3, 0.3, 0.3])}
 QUICK = {"worlds": 19, "workers": 1, "radius_scale": 0.2}
@@ -44,13 +44,13 @@ def test_gain_and_net_are_those_of_the_same_worlds(priced):
     for option in priced.options:
         more = priced.alone.regret[:, -1] - option.regret[:, -1]
         gain, net, spend = priced.gain(option), priced.net(option), priced.spend(option)
-        assert gain.mean == pytest.approx(option.slices.mean(more))
-        assert gain.error == pytest.approx(option.slices.error(more))
+        assert gain.mean == pytest.approx(option.strata.mean(more))
+        assert gain.error == pytest.approx(option.strata.error(more))
         assert spend.mean == pytest.approx(COST * option.calls_at().mean)
         assert spend.high == pytest.approx(COST * option.calls_at().high)
         left = more - COST * option.calls[:, -1]
         assert net.mean == pytest.approx(gain.mean - spend.mean)
-        assert net.error == pytest.approx(option.slices.error(left))
+        assert net.error == pytest.approx(option.strata.error(left))
     asked = priced.options[1]
     apart = math.hypot(asked.regret_at().error, priced.alone.regret_at().error)
     assert priced.gain(asked).error != pytest.approx(apart, rel=1e-3)
@@ -60,7 +60,7 @@ def test_a_plan_plays_economical_as_it_would_go_live(log, priced):
     """The same worlds, drawn and played one by one."""
     start = economical(log, call_cost=COST, horizon=HORIZON, **BELIEFS)
     assert priced.options[1].price == COST
-    for place, number in enumerate(priced.alone.slices.numbers.tolist()):
+    for place, number in enumerate(priced.alone.strata.numbers.tolist()):
         world = draw_world(start, log.contexts, np.random.default_rng([0, 1, number]))
         learner = start.copy()
         learner.reseed([0, 3, number])

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 
 import sparing
-from sparing.service import creating, events
-from sparing.service.book import Book
-from sparing.service.ledger import Decide, Reward
+from sparing.service import events, experiments
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.store import at
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
+from sparing.service.transactions import Decide, Reward
 from sparing.service.writer import Writer
 
 WORLD = sparing.simulation.LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=0)
@@ -43,18 +43,18 @@ class Clock:
 @contextlib.asynccontextmanager
 async def trial(folder, learner="confident", options=None, *, log=LOG, clock=None, store=None, **settings):
     """A writer with one experiment, `trial`."""
-    store = store or at(folder, durability="process")
+    store = store or open_store(folder, durability="process")
     await store.open(create=True)
     store.salt = bytes(range(32))
-    await store.alone(("update store set salt = $1", [(store.salt,)]))
+    await store.exclusive(("update store set salt = $1", [(store.salt,)]))
     LUCK.ids = itertools.count(1 + await store.last_seq())
-    writer = Writer(store, Book(store), clock=clock or events.now, on_lost=_raise)
+    writer = Writer(store, ExperimentRegistry(store), clock=clock or events.now, on_lost=_raise)
     await writer.catch_up()
-    if not list(writer.book):
+    if not list(writer.registry):
         said = {**LEARNERS[learner], **settings}
-        made = creating.make_learner(learner, log, said)
+        made = experiments.make_learner(learner, log, said)
         config = {"learner": learner, "settings": said, "columns": {}}
-        await creating.create(writer, NAME, log, made, options or Options(), config, who="test")
+        await experiments.create(writer, NAME, log, made, options or Options(), config, who="test")
     writer.start()
     try:
         yield writer
@@ -69,9 +69,9 @@ def _raise(error):
 
 async def replayed(writer):
     """The experiment's state as a new start from the store has it."""
-    book = Book(writer.store)
-    await book.catch_up(await writer.store.last_seq())
-    return book.get(NAME).model
+    registry = ExperimentRegistry(writer.store)
+    await registry.catch_up(await writer.store.last_seq())
+    return registry.get(NAME).model
 
 
 def same(one, other):

@@ -15,9 +15,9 @@ from pathlib import Path
 import uvicorn
 
 from service.building import LEARNERS, LOG, NAME
-from sparing.service import creating
+from sparing.service import experiments
 from sparing.service.messages import Options
-from sparing.service.serving import Service, Settings
+from sparing.service.server import ServerSettings, Service
 
 LATER = 0.03
 """Seconds by which a hasty service commits after its answer."""
@@ -45,9 +45,9 @@ def hasten(driver):
 async def prepare(settings, learner):
     service = Service(settings)
     await service.open()
-    if not list(service.book):
+    if not list(service.registry):
         config = {"learner": "confident", "settings": LEARNERS["confident"], "columns": {}}
-        await creating.create(service.writer, NAME, LOG, learner, Options(check=0.1), config, who="test")
+        await experiments.create(service.writer, NAME, LOG, learner, Options(check=0.1), config, who="test")
     await service.store.close()
 
 
@@ -66,8 +66,8 @@ def serve(settings, kind, bound):
 
 
 def main(folder, address=None):
-    settings = Settings(Path(folder), address)
-    learner = creating.make_learner("confident", LOG, LEARNERS["confident"])
+    settings = ServerSettings(Path(folder), address)
+    learner = experiments.make_learner("confident", LOG, LEARNERS["confident"])
     asyncio.run(prepare(settings, learner))
     print("ready", flush=True)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from sparing.service.overview import (
+from sparing.service.messages import (
     Action,
     GapRow,
     Gaps,

@@ -14,11 +14,11 @@ import numpy as np
 import uvicorn
 
 import sparing
-from sparing.service import events, launching
-from sparing.service.http.guard import new_key
-from sparing.service.serving import Service, Settings
-from sparing.service.store import at
-from sparing.service.verifying import verify
+from sparing.service import events, server
+from sparing.service.http.auth import new_key
+from sparing.service.maintenance import verify
+from sparing.service.server import ServerSettings, Service
+from sparing.service.store import open_store
 from sparing.simulation import LinearWorld, draw_log
 
 PATIENCE = 120.0
@@ -56,7 +56,7 @@ def columns_log():
 def made(settings, name="shop", log=None, learner="confident", said=None, **rules):
     """Make an experiment in a store, of `numbers_log` if no other log is given; `rules` are its options. The settings again."""
     table = numbers_log() if log is None else log
-    launching.make(settings, name, table, learner, said or {}, rules, {})
+    server.make_experiment(settings, name, table, learner, said or {}, rules, {})
     return settings
 
 
@@ -66,10 +66,10 @@ def added_key(settings, name, role="write", experiment=None, *, expires=None, re
     row = (digest, name, role, experiment, events.now(), expires, revoked)
 
     async def add():
-        store = at(settings.folder, settings.address)
+        store = open_store(settings.folder, settings.address)
         await store.open(create=True)
         try:
-            await store.alone(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
+            await store.exclusive(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
         finally:
             await store.close()
 
@@ -81,7 +81,7 @@ def faults(known):
     """What a replay of a store finds."""
 
     async def replayed():
-        store = at(known.folder)
+        store = open_store(known.folder)
         await store.open()
         try:
             return [fault for verdict in await verify(store) for fault in verdict.faults]
@@ -117,8 +117,8 @@ def posted(http, raw, path):
 def running(service, **settings):
     """The base URL of a running service: a Service, Settings, or a store's folder with settings. It is ready, and stopped at the end."""
     if isinstance(service, Path):
-        service = Settings(service, **settings)
-    if isinstance(service, Settings):
+        service = ServerSettings(service, **settings)
+    if isinstance(service, ServerSettings):
         service = Service(service)
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sparing.service import page
-from sparing.service.overview import Overview
+from sparing.service.messages import Overview
 
 KEY = "a-key-that-reads"
 ADMIN = "a-key-that-rules"

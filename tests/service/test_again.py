@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from service.serving import PLAIN, RAW, columns_log, made, posted, refused, running
-from sparing.service.serving import Settings
+from sparing.service.server import ServerSettings
 
 JSON = {"Content-Type": "application/json"}
 SHOP, BANNERS = "/v1/shop/decide", "/v1/banners/decide"
@@ -14,7 +14,7 @@ SHOP, BANNERS = "/v1/shop/decide", "/v1/banners/decide"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    settings = Settings(tmp_path_factory.mktemp("http") / "store", durability="process")
+    settings = ServerSettings(tmp_path_factory.mktemp("http") / "store", durability="process")
     with running(made(made(settings), "banners", columns_log())) as address:
         yield address
 

@@ -7,21 +7,21 @@ import pytest
 from scipy import stats
 
 from service.building import LEARNERS, LOG, contexts
-from sparing.service import arms, creating, events
+from sparing.service import events, experiment, experiments
+from sparing.service.experiment import DecisionRequest, ExperimentState
 from sparing.service.messages import Options
-from sparing.service.model import Asked, Model
 
 SALT = bytes(range(32))
 DRAWS = 4000
 
 
 def model_of(learner, options, **settings):
-    made = creating.make_learner(learner, LOG, {**LEARNERS[learner], **settings})
-    return Model(1, made, options, SALT)
+    made = experiments.make_learner(learner, LOG, {**LEARNERS[learner], **settings})
+    return ExperimentState(1, made, options, SALT)
 
 
 def asked(number, x, **settings):
-    return Asked(number.to_bytes(16), 1, x, events.packed(x), **settings)
+    return DecisionRequest(number.to_bytes(16), 1, x, events.pack_context(x), **settings)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,15 @@ def test_a_subject_stays_in_its_arm():
 
 
 def test_luck_is_uniform_and_each_draw_its_own():
-    draws = {tag: [arms.luck(SALT, tag, i.to_bytes(16)) for i in range(DRAWS)] for tag in ("a", "b")}
+    draws = {
+        tag: [experiment.keyed_uniform(SALT, tag, i.to_bytes(16)) for i in range(DRAWS)] for tag in ("a", "b")
+    }
     for values in draws.values():
         assert stats.kstest(values, "uniform").pvalue > 1e-3
     assert abs(np.corrcoef(draws["a"], draws["b"])[0, 1]) < 5 / np.sqrt(DRAWS)
-    assert arms.luck(bytes(32), "a", bytes(16)) != arms.luck(SALT, "a", bytes(16))
+    assert experiment.keyed_uniform(bytes(32), "a", bytes(16)) != experiment.keyed_uniform(
+        SALT, "a", bytes(16)
+    )
 
 
 @pytest.mark.parametrize("mode", ["shadow", "fallback"])
@@ -127,7 +131,7 @@ def test_a_budget_is_never_exceeded(learner, options, most):
             seq += 1
             one.seq = seq
             calls.append(one.needs_reward)
-            spent = model.spent(ts)
+            spent = model.budget_exhausted(ts)
             if spent:
                 assert not one.needs_reward
                 assert one.call_probability == 0

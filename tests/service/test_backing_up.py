@@ -12,28 +12,28 @@ from typer.testing import CliRunner
 from service.building import NAME, contexts, decide, live, ran, replayed, reward, same, trial
 from sparing.cli import app
 from sparing.errors import FileError
-from sparing.service import backing_up, erasing, importing, snapshotting, verifying
-from sparing.service.backing_up import backup
-from sparing.service.book import Book
+from sparing.service import erasure, experiments, maintenance, snapshots
+from sparing.service.maintenance import backup
 from sparing.service.messages import Options
-from sparing.service.store import at
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
 from sparing.service.store.driver import StoreError
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 async def opened(folder):
     """The state in a store, as a start has it, after every decision was recomputed."""
-    store = at(folder)
+    store = open_store(folder)
     await store.open()
     try:
-        (verdict,) = await verifying.verify(store)
+        (verdict,) = await maintenance.verify(store)
         assert not verdict.faults
-        book = Book(store)
-        await book.catch_up(await store.last_seq())
-        return book.get(NAME).model
+        registry = ExperimentRegistry(store)
+        await registry.catch_up(await store.last_seq())
+        return registry.get(NAME).model
     finally:
         await store.close()
 
@@ -43,7 +43,7 @@ def test_a_backup_is_a_store_that_goes_on(tmp_path):
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             await live(writer, 1, 20, late=5, missing=0.2)
             waiting = await decide(writer, contexts(9, 1)[0])
-            await snapshotting.snapshot_here(writer, only(writer))
+            await snapshots.snapshot_here(writer, only(writer))
             await live(writer, 2, 10)
             seq = only(writer).model.seq
             done = await backup(tmp_path / "store", tmp_path / "copy")
@@ -98,12 +98,12 @@ def test_after_an_erasure_and_an_import(tmp_path):
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             answers = await live(writer, 1, 10, missing=0.5)
-            await importing.import_log(writer, NAME, given(OTHER), None, "test")
-            await erasing.erase(writer, NAME, decision_id=answers[3].decision_id, who="test")
+            await experiments.import_log(writer, NAME, given(OTHER), None, "test")
+            await erasure.erase(writer, NAME, decision_id=answers[3].decision_id, who="test")
             await live(writer, 2, 5)
             for _ in range(3):
                 await live(writer, 3, 2)
-                await snapshotting.snapshot_here(writer, only(writer))
+                await snapshots.snapshot_here(writer, only(writer))
             done = await backup(tmp_path / "store", tmp_path / "copy")
             assert done.files == 3  # the first base, the snapshot at the floor, the newest
             same(await opened(tmp_path / "copy"), only(writer).model)
@@ -119,15 +119,15 @@ def test_a_state_that_goes_away_meanwhile_means_another_try(tmp_path, monkeypatc
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             await live(writer, 1, 5, missing=0.5)
-            whole, gone = backing_up._copy, []
+            whole, gone = maintenance._copy, []
 
             def once(folder, part, state):
                 if not gone:
                     gone.append(state)
-                    raise backing_up.GoneError("gone")
+                    raise maintenance.GoneError("gone")
                 return whole(folder, part, state)
 
-            monkeypatch.setattr(backing_up, "_copy", once)
+            monkeypatch.setattr(maintenance, "_copy", once)
             assert (await backup(tmp_path / "store", tmp_path / "copy")).files == 1
             assert gone
 
@@ -215,15 +215,15 @@ def test_of_another_database_the_states_are_copied(tmp_path, monkeypatch):
             return getattr(self._driver, name)
 
     def elsewhere(folder, address=None, **settings):
-        store = at(folder)
+        store = open_store(folder)
         store.driver, store.address = Elsewhere(store.driver), address
         return store
 
     async def run():
         async with trial(tmp_path / "store") as writer:
             await live(writer, 1, 5)
-            await snapshotting.snapshot_here(writer, only(writer))
-            monkeypatch.setattr("sparing.service.store.at", elsewhere)
+            await snapshots.snapshot_here(writer, only(writer))
+            monkeypatch.setattr("sparing.service.store.open_store", elsewhere)
             done = await backup(tmp_path / "store", tmp_path / "copy", address="postgresql://u:secret@h/d")
             assert done.files == 2
             assert "run pg_dump" in done.notes[0]

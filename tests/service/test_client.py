@@ -17,7 +17,7 @@ from service.serving import PLAIN, RAW, added_key, columns_log, made, running
 from sparing.errors import SparingError
 from sparing.service import Client, ServiceProblem, UnreachableError
 from sparing.service.messages import DecideAnswer, DecideRequest, RewardAnswer
-from sparing.service.serving import Settings
+from sparing.service.server import ServerSettings
 
 SLACK = 0.5
 """Seconds that a busy machine may add to a time limit."""
@@ -25,7 +25,7 @@ SLACK = 0.5
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    settings = Settings(tmp_path_factory.mktemp("client") / "store", durability="process")
+    settings = ServerSettings(tmp_path_factory.mktemp("client") / "store", durability="process")
     with running(made(made(settings), "banners", columns_log())) as address:
         yield address
 
@@ -159,7 +159,7 @@ def test_problems_are_errors(url):
 
 
 def test_a_key_is_sent(tmp_path):
-    settings = made(Settings(tmp_path / "store"))
+    settings = made(ServerSettings(tmp_path / "store"))
     key = added_key(settings, "shop")
     with running(settings) as url:
         with client(url, key=key) as speaker:
@@ -202,7 +202,7 @@ def test_nobody_listens():
 
 @pytest.mark.parametrize("given", [None, "mine"])
 def test_a_lost_answer_does_not_decide_twice(tmp_path, given):
-    with running(made(Settings(tmp_path / "store"))) as url:
+    with running(made(ServerSettings(tmp_path / "store"))) as url:
         lossy = Lossy(2)
         with client(url, transport=lossy) as speaker:
             decision = speaker.decide(PLAIN, request_id=given)

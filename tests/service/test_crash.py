@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 
 from service.building import NAME, WORLD, contexts
-from sparing.service import events, verifying
-from sparing.service.store import at
+from sparing.service import events, maintenance
+from sparing.service.store import open_store
 
 KILLS, CONTROL_KILLS = 20, 8
 CLIENTS = 8
@@ -92,7 +92,7 @@ async def loaded(nursery, turn, acknowledged, luck):
 
 async def missing(folder, address, acknowledged):
     """What was acknowledged and is not in the store; and the store's faults."""
-    store = at(folder, address)
+    store = open_store(folder, address)
     await store.open()
     try:
         rows = await store.driver.read(
@@ -108,7 +108,7 @@ async def missing(folder, address, acknowledged):
             or labels[found[named][1]] != action
             or (value is not None and found[named][2] != value)
         ]
-        faults = [fault for verdict in await verifying.verify(store) for fault in verdict.faults]
+        faults = [fault for verdict in await maintenance.verify(store) for fault in verdict.faults]
     finally:
         await store.close()
     return lost, faults

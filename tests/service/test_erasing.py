@@ -20,17 +20,17 @@ from service.building import (
     same,
     trial,
 )
-from sparing.service import erasing, events, importing, snapshotting, verifying
-from sparing.service.book import Book
-from sparing.service.erasing import erase, expire_contexts
+from sparing.service import erasure, events, experiments, maintenance, snapshots
+from sparing.service.erasure import erase, expire_contexts
+from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
-from sparing.service.problems import ServiceError
+from sparing.service.registry import ExperimentRegistry
 
 SECRET = np.array([0.123456789, 0.987654321, 0.5551212])
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 def holding(folder, needle):
@@ -57,7 +57,7 @@ async def ask(writer, **settings):
 async def sound(writer):
     """A new start has the same state, and every decision that still can be is recomputed."""
     same(await replayed(writer), only(writer).model)
-    (verdict,) = await verifying.verify(writer.store)
+    (verdict,) = await maintenance.verify(writer.store)
     assert not verdict.faults
     return verdict
 
@@ -71,9 +71,9 @@ def test_an_open_context_is_nowhere_after_an_erasure(tmp_path, learner):
         async with trial(tmp_path / "store", learner, Options(**settings)) as writer:
             await live(writer, 1, 15, late=4)
             answer = await ask(writer)
-            await importing.import_log(writer, NAME, lambda actions: LOG, None, "test")
+            await experiments.import_log(writer, NAME, lambda actions: LOG, None, "test")
             await live(writer, 2, 5, missing=1.0)
-            await snapshotting.snapshot_here(writer, only(writer))
+            await snapshots.snapshot_here(writer, only(writer))
             needle = SECRET.tobytes()
             assert holding(tmp_path / "store", needle) >= {"bases", "snapshots", "store.sqlite-wal"}
             waiting = len(only(writer).model.open)
@@ -168,7 +168,7 @@ def test_what_cannot_be_erased_is_refused(tmp_path):
 
 
 def test_many_are_erased_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(erasing, "CHUNK", 3)
+    monkeypatch.setattr(erasure, "CHUNK", 3)
 
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
@@ -192,7 +192,7 @@ def test_a_failure_on_the_way_erases_nothing(tmp_path, monkeypatch):
                 raise RuntimeError("on purpose")
 
             with monkeypatch.context() as patched:
-                patched.setattr(erasing.Wanted, "erase_some", broken)
+                patched.setattr(erasure.ErasureTarget, "erase_some", broken)
                 with pytest.raises(ServiceError, match="nothing was changed"):
                     await erase(writer, NAME, decision_id=answer.decision_id, who="test")
             await writer.catch_up()
@@ -208,7 +208,7 @@ def test_another_worker_that_is_behind_begins_at_the_floor(tmp_path):
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:
             await live(writer, 1, 5)
-            behind = Book(writer.store)
+            behind = ExperimentRegistry(writer.store)
             await behind.catch_up(await writer.store.last_seq())
             answer = await ask(writer)
             await erase(writer, NAME, decision_id=answer.decision_id, who="test")
@@ -235,7 +235,7 @@ def test_a_lost_state_at_the_floor_is_said(tmp_path):
 
 
 def test_someone_who_reads_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(erasing, "TRIES", 2)
+    monkeypatch.setattr(erasure, "TRIES", 2)
 
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:

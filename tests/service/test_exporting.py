@@ -13,11 +13,11 @@ from service import raw_columns
 from service.building import NAME, contexts, decide, live, ran, reward, trial
 from sparing.errors import LogError
 from sparing.log.conversion import read_any
-from sparing.service import beside, erasing, events, exporting
+from sparing.service import beside, erasure, events, exporting
+from sparing.service.errors import ServiceError
 from sparing.service.exporting import export
-from sparing.service.ledger import Alter, Decide
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.problems import ServiceError
+from sparing.service.transactions import ChangeSettings, Decide
 
 TOLD = ("call_probability", "reason", "arm", "outcome", "time", "decision_id")
 
@@ -95,7 +95,7 @@ def test_every_format_carries_both_probabilities(shop, tmp_path, monkeypatch, fo
     labels = [str(first.action_names[one.decision.action]) for one in rows]
     assert [str(log.action_names[action]) for action in log.actions] == labels
     plays = [one.decision.play_probability for one in rows]
-    expected = np.array([first.encoder.encode(events.unpacked(one.decision.context)) for one in rows])
+    expected = np.array([first.encoder.encode(events.unpack_context(one.decision.context)) for one in rows])
     np.testing.assert_allclose(log.contexts, expected, rtol=1e-15)
     told = told_in(form, done)
     if form == "river":
@@ -179,7 +179,7 @@ def test_a_single_chance_is_the_whole_support_and_an_untold_one_leaves_it_unknow
 def test_actions_that_come_and_go_and_options_that_change(tmp_path):
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0), spot_check=0.0) as writer:
-            model = lambda: writer.book.get(NAME).model  # noqa: E731
+            model = lambda: writer.registry.get(NAME).model  # noqa: E731
             sizes = []
             for kind, body in [
                 (None, None),
@@ -188,7 +188,7 @@ def test_actions_that_come_and_go_and_options_that_change(tmp_path):
                 (events.OPTIONS, {"explore": 0.0}),
             ]:
                 if kind is not None:
-                    await writer.submit(Alter(NAME, kind, body, "test"))
+                    await writer.submit(ChangeSettings(NAME, kind, body, "test"))
                 for x in contexts(len(sizes), 6):
                     answer = await decide(writer, x)
                     if answer.needs_reward:
@@ -211,12 +211,12 @@ def test_what_is_left_out_is_said(tmp_path):
             with pytest.raises(LogError, match="nothing to export"):
                 await asyncio.to_thread(export, tmp_path / "store", NAME, "csv", tmp_path / "out.csv")
             answers = [await decide(writer, x) for x in contexts(1, 6)]
-            labels = writer.book.get(NAME).model.labels
+            labels = writer.registry.get(NAME).model.labels
             other = next(label for label in labels if label != answers[0].action)
             await reward(writer, answers[0], 1.0, other)
             for answer in answers[1:4]:
                 await reward(writer, answer, 2.0)
-            await erasing.erase(writer, NAME, decision_id=answers[1].decision_id, who="test")
+            await erasure.erase(writer, NAME, decision_id=answers[1].decision_id, who="test")
             return await asyncio.to_thread(export, tmp_path / "store", NAME, "csv", tmp_path / "out.csv")
 
     done = ran(run())

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparing.service import events, headline
-from sparing.service.events import Change
+from sparing.service import comparison, events
+from sparing.service.comparison import HOUR, MAX_BINS, HourlyTotals, TimeBins
+from sparing.service.events import ChangeEvent
 from sparing.service.messages import Options
-from sparing.service.store.sql import Total
-from sparing.service.tally import HOUR, MOST_STEPS, Steps, Tally
+from sparing.service.store.store import HourlyTotal
 
 RUNS, DECISIONS, HOURS = 400, 1500, 5
 CALLED, SKIPPED, ASIDE = 0.2, 0.8, 0.5
@@ -52,13 +52,13 @@ def drawn(world, seed):
         got = reward[mine & come]
         arm = "holdout" if why == "holdout" else "policy"
         numbers = int(mine.sum()), len(got), float(got.sum()), float((got**2).sum())
-        found.append(Total(h, why, arm, why != "confident", *numbers))
+        found.append(HourlyTotal(h, why, arm, why != "confident", *numbers))
     return [total for total in found if total.decisions]
 
 
 def judged(totals, options=OPTIONS, *, since=0, now=HOURS * events.HOUR - 1):
-    tally = Tally.of(totals)
-    return headline.compared(tally, Steps.of(tally, now), options, since=since, now=now, ratio=None)
+    tally = HourlyTotals.of(totals)
+    return comparison.compare(tally, TimeBins.of(tally, now), options, since=since, now=now, ratio=None)
 
 
 def naive(totals):
@@ -90,8 +90,8 @@ def test_intervals_cover_and_values_are_unbiased_though_skipped_decisions_earn_m
 
 def test_the_variance_is_that_of_the_value_over_worlds():
     found = [
-        headline.estimates(headline.counted(tally, Steps.of(tally, 0), 0))[0]
-        for tally in map(Tally.of, map(drawn, [WORLDS[0]] * RUNS, range(RUNS)))
+        comparison.estimates(comparison.counted(tally, TimeBins.of(tally, 0), 0))[0]
+        for tally in map(HourlyTotals.of, map(drawn, [WORLDS[0]] * RUNS, range(RUNS)))
     ]
     seen = np.var([one.value[-1] for one in found], ddof=1)
     told = np.mean([one.variance[-1] for one in found])
@@ -103,9 +103,11 @@ def test_where_all_are_asked_and_rewarded_it_is_the_mean_with_students_interval(
     rng = np.random.default_rng(0)
     rewards = rng.normal(3, 2, 4000)
     calls = np.array_split(rewards, [1500])
-    totals = [Total(0, "explore", "policy", True, 1500, 1500, calls[0].sum(), (calls[0] ** 2).sum())]
-    totals += [Total(0, "check", "policy", True, 2500, 2500, calls[1].sum(), (calls[1] ** 2).sum())]
-    totals += [Total(0, "holdout", "holdout", True, 40, 40, rewards[:40].sum(), (rewards[:40] ** 2).sum())]
+    totals = [HourlyTotal(0, "explore", "policy", True, 1500, 1500, calls[0].sum(), (calls[0] ** 2).sum())]
+    totals += [HourlyTotal(0, "check", "policy", True, 2500, 2500, calls[1].sum(), (calls[1] ** 2).sum())]
+    totals += [
+        HourlyTotal(0, "holdout", "holdout", True, 40, 40, rewards[:40].sum(), (rewards[:40] ** 2).sum())
+    ]
     found = judged(totals)[0]
     assert found.policy.value == pytest.approx(rewards.mean(), rel=1e-12)
     half = 1.959964 * rewards.std() / np.sqrt(4000)
@@ -118,7 +120,7 @@ def test_the_difference_is_welchs():
     rng = np.random.default_rng(1)
     one, other = rng.normal(1, 2, 30), rng.normal(0, 0.5, 12)
     totals = [
-        Total(0, reason, arm, True, len(r), len(r), r.sum(), (r**2).sum())
+        HourlyTotal(0, reason, arm, True, len(r), len(r), r.sum(), (r**2).sum())
         for reason, arm, r in (("explore", "policy", one), ("holdout", "holdout", other))
     ]
     found, known = (
@@ -154,7 +156,9 @@ def test_fewer_than_two_rewards_or_equal_ones_are_no_measurement(reason, rewards
     arm = "holdout" if reason == "holdout" else "policy"
     different = rewards == 3
     rows.append(
-        Total(0, reason, arm, True, 9, rewards, 0.3 * rewards + different, 0.09 * rewards + 2 * different)
+        HourlyTotal(
+            0, reason, arm, True, 9, rewards, 0.3 * rewards + different, 0.09 * rewards + 2 * different
+        )
     )
     found = judged(sorted(rows))[0]
     assert (found.why is None) == different
@@ -176,7 +180,7 @@ def test_rewards_that_nobody_asked_for_and_other_arms_do_not_count():
         t._replace(rewarded=3, reward_sum=900.0, reward_squares=9e5) if t.reason == "confident" else t
         for t in whole
     ]
-    other = Total(0, "fallback", "shadow", True, 50, 50, 500.0, 5000.0)
+    other = HourlyTotal(0, "fallback", "shadow", True, 50, 50, 500.0, 5000.0)
     assert judged([*unasked, other])[0] == judged(whole)[0]
 
 
@@ -184,7 +188,7 @@ def test_hours_in_which_nothing_could_be_asked_are_left_out_of_both_arms():
     whole = drawn(WORLDS[0], 0)
     spent = [t for t in whole if t.hour == 2 and t.reason in ("confident", "holdout")]
     spent = [t._replace(decisions=9 * t.decisions) for t in spent]
-    spent.append(Total(2, "budget", "policy", False, 300, 0, 0.0, 0.0))
+    spent.append(HourlyTotal(2, "budget", "policy", False, 300, 0, 0.0, 0.0))
     rest = [t for t in whole if t.hour != 2]
     assert judged(sorted(rest + spent))[0] == judged(rest)[0]
     alone = judged(spent)[0]
@@ -203,15 +207,15 @@ def test_only_hours_since_the_shares_last_changed_count():
 
 def test_the_last_change_of_the_shares_is_found_among_other_changes():
     def change(seq, **options):
-        return Change(seq, 1, seq, events.OPTIONS, msgspec.json.encode(Options(**options)), "t")
+        return ChangeEvent(seq, 1, seq, events.OPTIONS, msgspec.json.encode(Options(**options)), "t")
 
     history = [change(3, price=2.0), change(5, check=0.1), change(8, check=0.1, price=1.0)]
     began = msgspec.to_builtins(Options())
-    assert headline.changed(history, began).seq == 5
-    assert headline.changed(history[:1], began) is None
-    assert headline.changed([], None) is None
-    assert headline.changed(history[:1], None).seq == 3
-    assert headline.changed([*history, change(9)], began).seq == 9
+    assert comparison.changed(history, began).seq == 5
+    assert comparison.changed(history[:1], began) is None
+    assert comparison.changed([], None) is None
+    assert comparison.changed(history[:1], None).seq == 3
+    assert comparison.changed([*history, change(9)], began).seq == 9
 
 
 def test_so_far_ends_with_the_headline_and_each_is_what_it_was_then():
@@ -229,12 +233,12 @@ def test_so_far_ends_with_the_headline_and_each_is_what_it_was_then():
 )
 def test_a_history_of_any_length_has_few_steps_without_gaps(span, step):
     first = 480_001
-    totals = [Total(first, "explore", "policy", True, 2, 0, 0.0, 0.0)]
-    totals += [Total(first + span - 1, "confident", "policy", False, 5, 0, 0.0, 0.0)]
-    tally = Tally.of(totals)
-    steps = Steps.of(tally, (first + span - 1) * events.HOUR + 7 * events.SECOND)
+    totals = [HourlyTotal(first, "explore", "policy", True, 2, 0, 0.0, 0.0)]
+    totals += [HourlyTotal(first + span - 1, "confident", "policy", False, 5, 0, 0.0, 0.0)]
+    tally = HourlyTotals.of(totals)
+    steps = TimeBins.of(tally, (first + span - 1) * events.HOUR + 7 * events.SECOND)
     hours = steps.by_reason(tally)
-    assert len(hours) <= MOST_STEPS
+    assert len(hours) <= MAX_BINS
     assert steps.hours == step
     assert np.diff([one.start for one in hours]).tolist() == [steps.seconds] * (len(hours) - 1)
     assert hours[0].start <= first * HOUR < hours[0].start + steps.seconds
@@ -248,16 +252,16 @@ def test_the_sample_ratio_is_an_exact_test_that_keeps_its_level_and_sees_a_loss(
     for policy, holdout in ((900, 100), (950, 50), (10, 0), (0, 10), (970, 130)):
         low = stats.binom.cdf(holdout, policy + holdout, 0.1)
         high = stats.binom.sf(holdout - 1, policy + holdout, 0.1)
-        assert headline.sample_ratio(0.1, policy, holdout).p == pytest.approx(
+        assert comparison.sample_ratio(0.1, policy, holdout).p == pytest.approx(
             min(1, 2 * min(low, high)), rel=1e-9
         )
-    assert headline.sample_ratio(0.1, 9000, 1000).p == 1
-    assert headline.sample_ratio(0.1, 9000, 850).p < 1e-4
-    assert headline.sample_ratio(0.0, 100, 0) is None
-    assert headline.sample_ratio(0.1, 0, 0) is None
+    assert comparison.sample_ratio(0.1, 9000, 1000).p == 1
+    assert comparison.sample_ratio(0.1, 9000, 850).p < 1e-4
+    assert comparison.sample_ratio(0.0, 100, 0) is None
+    assert comparison.sample_ratio(0.1, 0, 0) is None
     rng = np.random.default_rng(0)
     drawn_shares = rng.binomial(2000, 0.1, 2000)
-    small = np.mean([headline.sample_ratio(0.1, 2000 - k, int(k)).p < 0.05 for k in drawn_shares.tolist()])
+    small = np.mean([comparison.sample_ratio(0.1, 2000 - k, int(k)).p < 0.05 for k in drawn_shares.tolist()])
     assert small <= 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 2000)
 
 
@@ -266,6 +270,6 @@ def test_large_rewards_with_a_small_spread_are_not_taken_for_equal_ones():
     for scale, size in ((1e5, 200), (1.0, 200)):
         rewards = scale + rng.normal(0, 1, size)
         sums = np.array([size, rewards.sum(), (rewards**2).sum()])
-        assert not headline.alike(*sums)
+        assert not comparison.all_equal(*sums)
         equal = np.full(size, rewards[0])
-        assert headline.alike(np.array(float(size)), equal.sum(), (equal**2).sum())
+        assert comparison.all_equal(np.array(float(size)), equal.sum(), (equal**2).sum())

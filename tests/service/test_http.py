@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from service.serving import PLAIN, RAW, columns_log, made, posted, refused, running
-from sparing.service.http.routing import LARGEST
-from sparing.service.serving import Settings
+from sparing.service.http.endpoint import MAX_BODY
+from sparing.service.server import ServerSettings
 
 JSON = {"Content-Type": "application/json"}
 SHOP, BANNERS = "/v1/shop/decide", "/v1/banners/decide"
@@ -16,7 +16,7 @@ SHOP, BANNERS = "/v1/shop/decide", "/v1/banners/decide"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    settings = Settings(tmp_path_factory.mktemp("http") / "store", durability="process")
+    settings = ServerSettings(tmp_path_factory.mktemp("http") / "store", durability="process")
     with running(made(made(settings), "banners", columns_log())) as address:
         yield address
 
@@ -173,7 +173,7 @@ def test_content_types_with_a_parameter(http):
 
 
 def test_a_body_that_is_too_large(http):
-    large = b" " * (LARGEST + 1)
+    large = b" " * (MAX_BODY + 1)
     refused(decide(http, large), 413, "too_large")
     pieces = (large[: 2**20] for _ in range(17))  # of a length that is not told before
     refused(http.post(SHOP, content=pieces, headers=JSON), 413, "too_large")

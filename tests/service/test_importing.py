@@ -25,17 +25,17 @@ from service.building import (
 )
 from sparing.errors import LogError, SettingError
 from sparing.online.saving import parts
-from sparing.service import creating, erasing, events, importing, states, verifying
-from sparing.service.importing import import_log, rebase
-from sparing.service.ledger import Alter, Decide
+from sparing.service import erasure, events, experiments, maintenance, state_files
+from sparing.service.errors import ServiceError
+from sparing.service.experiments import import_log, rebase
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.problems import ServiceError
+from sparing.service.transactions import ChangeSettings, Decide
 
 OTHER = sparing.simulation.draw_log(WORLD, rows=400, support="never-logged", unsupported=0.2, seed=9)
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 def given(log):
@@ -55,7 +55,7 @@ def table(log):
 
 async def by_hand(writer, log, name, settings, retired=()):
     """The state that an import should give, from what is stored."""
-    learner = creating.make_learner(name, log, settings)
+    learner = experiments.make_learner(name, log, settings)
     old, names, found = only(writer).model, list(log.action_names), []
     for label in retired:
         learner.retire(label)
@@ -68,12 +68,12 @@ async def by_hand(writer, log, name, settings, retired=()):
         if context is None:
             lost += 1
             continue
-        x = learner.context(events.unpacked(context))
+        x = learner.context(events.unpack_context(context))
         learner.finish(action, x, value, learner.begin(action, x))
     predicted = []
     for one in await writer.store.record(1, "d.seq > 0"):
         if one.closed is None and one.decision.needs_reward:
-            x = learner.context(events.unpacked(one.decision.context))
+            x = learner.context(events.unpack_context(one.decision.context))
             predicted.append((one.decision.seq, learner.begin(one.decision.action, x)))
     if learner.weighs:
         learner.set_time(rounds=old.rounds, calls=old.calls)
@@ -95,10 +95,10 @@ def test_the_state_after_is_the_one_computed_by_hand(tmp_path, learner):
         rest = {"allow_mismatch": True, "learn_unasked": True}
         async with trial(tmp_path / "store", learner, Options(explore=1.0, **rest)) as writer:
             await live(writer, 1, 20, late=9, missing=0.3)
-            await writer.submit(Alter(NAME, events.OPTIONS, rest, "test"))
+            await writer.submit(ChangeSettings(NAME, events.OPTIONS, rest, "test"))
             answers = await live(writer, 3, 20)
             retired = only(writer).model.labels[1]
-            await writer.submit(Alter(NAME, events.RETIRE, {"label": retired}, "test"))
+            await writer.submit(ChangeSettings(NAME, events.RETIRE, {"label": retired}, "test"))
             for answer in answers:
                 if not answer.needs_reward:
                     await reward(writer, answer, 0.2)
@@ -119,13 +119,13 @@ def test_the_state_after_is_the_one_computed_by_hand(tmp_path, learner):
             assert len(predicted) > 2
             assert (now.rounds, now.calls, now.mode) == (before.rounds, before.calls, before.mode)
             np.testing.assert_array_equal(now.played, before.played)
-            assert now.seq == now.config_seq == (await writer.book.bases(1))[-1].seq
+            assert now.seq == now.config_seq == (await writer.registry.bases(1))[-1].seq
             assert only(writer).config["settings"] == told
             assert only(writer).config["about"]["rows"] == 400
             same(await replayed(writer), now)
             await live(writer, 2, 20)
             same(await replayed(writer), only(writer).model)
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert not verdict.faults
 
     ran(run())
@@ -162,7 +162,7 @@ def test_the_tail_is_learnt_under_the_lock(tmp_path, monkeypatch):
     async def idle(store, made):
         return
 
-    monkeypatch.setattr(importing, "_go_after", lambda store, made: idle(store, made))
+    monkeypatch.setattr(experiments, "_go_after", lambda store, made: idle(store, made))
 
     async def run():
         async with trial(tmp_path / "store") as writer:
@@ -181,7 +181,7 @@ def test_new_labels_come_behind_and_erased_rewards_are_counted_as_lost(tmp_path)
             answers = await live(writer, 1, 20)
             labels = list(only(writer).model.labels)
             asked = [answer for answer in answers if answer.needs_reward]
-            await erasing.erase(writer, NAME, decision_id=asked[0].decision_id, who="test")
+            await erasure.erase(writer, NAME, decision_id=asked[0].decision_id, who="test")
             columns = table(OTHER)
             columns["action"][5] = -7  # sorted, it would be the first
             done = await import_log(
@@ -265,7 +265,7 @@ def test_a_change_while_the_log_is_read_is_a_conflict(tmp_path):
             loop = asyncio.get_running_loop()
 
             def meddling(actions):
-                change = Alter(NAME, events.ACTION, {"label": "new", "features": None}, "test")
+                change = ChangeSettings(NAME, events.ACTION, {"label": "new", "features": None}, "test")
                 if "new" not in only(writer).model.labels:
                     asyncio.run_coroutine_threadsafe(writer.submit(change), loop).result(60)
                 return given(OTHER)(actions)
@@ -327,14 +327,14 @@ def test_another_engine_begins_anew_from_the_state_as_it_is(tmp_path, monkeypatc
             await live(writer, 1, 20, missing=0.3)
             before = only(writer).model
             assert not await rebase(writer, only(writer))
-            monkeypatch.setattr(states, "engine", lambda: "another")
+            monkeypatch.setattr(state_files, "engine", lambda: "another")
             assert await rebase(writer, only(writer))
             assert not await rebase(writer, only(writer))
             now = only(writer).model
             equal(now.learner, before.learner)
             assert list(now.open) == list(before.open)
-            assert (await writer.book.bases(1))[-1].read()["engine"] == "another"
-            (tmp_path / "store" / (await writer.book.bases(1))[0].read()["path"]).unlink()
+            assert (await writer.registry.bases(1))[-1].read()["engine"] == "another"
+            (tmp_path / "store" / (await writer.registry.bases(1))[0].read()["path"]).unlink()
             same(await replayed(writer), now)
 
     ran(run())

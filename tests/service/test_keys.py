@@ -12,8 +12,8 @@ import pytest
 from service.serving import added_key, columns_log, made, running
 from sparing.errors import SettingError
 from sparing.service import events
-from sparing.service.http.guard import COOKIE, SESSION
-from sparing.service.serving import Service, Settings
+from sparing.service.http.auth import COOKIE, SESSION
+from sparing.service.server import ServerSettings, Service
 
 OWN = "a key of twenty characters and more"
 DECIDE = ("POST", "/v1/shop/decide", '{"context":[0.5,-0.25,1.0]}')
@@ -43,7 +43,7 @@ class Keys:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory):
-    settings = Settings(tmp_path_factory.mktemp("keys") / "store", key=OWN, durability="process")
+    settings = ServerSettings(tmp_path_factory.mktemp("keys") / "store", key=OWN, durability="process")
     made(made(settings), "banners", columns_log())
     keys = {role: added_key(settings, role, role) for role in ("read", "write", "admin")}
     keys |= {
@@ -172,7 +172,7 @@ def test_cookies_expire(locked, monkeypatch):
 
 
 def test_on_loopback_without_keys_none_is_needed(tmp_path):
-    settings = made(Settings(tmp_path / "store"))
+    settings = made(ServerSettings(tmp_path / "store"))
     with running(settings) as url:
         open_to_all = Keys(url, {}, settings)
         for key in (None, "any key at all"):
@@ -181,7 +181,7 @@ def test_on_loopback_without_keys_none_is_needed(tmp_path):
 
 
 def test_names_of_the_host(tmp_path):
-    settings = made(Settings(tmp_path / "store", names=("Shop.example",)))
+    settings = made(ServerSettings(tmp_path / "store", names=("Shop.example",)))
     with running(settings) as url:
         port = url.rpartition(":")[2]
         open_to_all = Keys(url, {}, settings)
@@ -221,7 +221,7 @@ def opened(settings):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "shop.example"])
 def test_nothing_is_served_beyond_this_machine_without_a_key(tmp_path, host):
-    settings = Settings(tmp_path / "store", host=host)
+    settings = ServerSettings(tmp_path / "store", host=host)
     with pytest.raises(SettingError, match="open to everyone"):
         asyncio.run(Service(settings).open())
     assert not settings.folder.exists()
@@ -230,18 +230,18 @@ def test_nothing_is_served_beyond_this_machine_without_a_key(tmp_path, host):
         opened(settings)
     added_key(settings, "good", "admin")
     assert opened(settings).locked
-    assert opened(Settings(tmp_path / "other", host=host, key=OWN)).locked
+    assert opened(ServerSettings(tmp_path / "other", host=host, key=OWN)).locked
 
 
 def test_revoking_the_last_key_opens_no_door(tmp_path):
-    settings = made(Settings(tmp_path / "store"))
+    settings = made(ServerSettings(tmp_path / "store"))
     added_key(settings, "gone", "admin", revoked=1)
     with running(settings) as url:
         assert Keys(url, {}, settings).status(READ) == 401
 
 
 def test_a_new_key_is_known_while_serving(tmp_path):
-    settings = made(Settings(tmp_path / "store"))
+    settings = made(ServerSettings(tmp_path / "store"))
     service = Service(settings)
     with running(service) as url:
         open_to_all = Keys(url, {}, settings)

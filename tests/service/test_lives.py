@@ -8,7 +8,7 @@ import pytest
 
 from service.serving import RAW, columns_log, faults, made, running
 from sparing.service import events
-from sparing.service.serving import Service, Settings
+from sparing.service.server import ServerSettings, Service
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning")  # of numbers far from the log's
 STEPS = 250
@@ -127,7 +127,7 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_whatever_happens_the_store_can_be_replayed(tmp_path, seed):
-    settings = Settings(tmp_path / "store", durability="process")
+    settings = ServerSettings(tmp_path / "store", durability="process")
     made(settings, "life", columns_log(), said={"reward_range": [0, 1]} if seed % 2 else {})
     clock = [events.now()]
     seen = {}

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.service import events, looking, seen, store
-from sparing.service.book import Book
-from sparing.service.creating import create
-from sparing.service.ledger import Alter, Decide, Reward, Sweep
-from sparing.service.measuring import about, overview
-from sparing.service.messages import DecideRequest, Options
-from sparing.service.overview import Overview, SampleRatio
+from sparing.service import dashboard, events, health, store
+from sparing.service.dashboard import about, overview
+from sparing.service.experiments import create
+from sparing.service.messages import DecideRequest, Options, Overview, SampleRatio
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.transactions import ChangeSettings, Decide, ExpirePending, Reward
 from sparing.service.writer import Writer
-from sparing.simulation.logging import draw_log
+from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.worlds import LinearWorld
 
 START = 1_700_000_000 * events.SECOND // events.HOUR * events.HOUR
@@ -35,12 +34,12 @@ def log_of(rows=300, **settings):
 async def serving(folder, options=FULL, *, log=None, learner=None):
     """An experiment on a store, with a clock that only the test moves."""
     log = log_of() if log is None else log
-    disk = store.at(folder / "store", durability="process")
+    disk = store.open_store(folder / "store", durability="process")
     await disk.open(create=True)
     disk.salt = bytes(range(32))
-    await disk.alone(("update store set salt = $1", [(disk.salt,)]))
+    await disk.exclusive(("update store set salt = $1", [(disk.salt,)]))
     here = SimpleNamespace(now=START, rng=np.random.default_rng(0))
-    here.writer = Writer(disk, Book(disk), clock=lambda: here.now)
+    here.writer = Writer(disk, ExperimentRegistry(disk), clock=lambda: here.now)
     here.writer.start()
     made = sparing.confident(log, spot_check=0.0) if learner is None else learner
     here.experiment = await create(here.writer, "shop", log, made, options, {"learner": "confident"}, who="t")
@@ -75,7 +74,7 @@ async def decide(here, number=40, *, rewarded=True, subjects=None):
 
 async def alter(here, **changed):
     options = msgspec.structs.replace(here.experiment.model.options, **changed)
-    await here.writer.submit(Alter("shop", events.OPTIONS, msgspec.to_builtins(options), "t"))
+    await here.writer.submit(ChangeSettings("shop", events.OPTIONS, msgspec.to_builtins(options), "t"))
 
 
 def page(here, **more):
@@ -132,7 +131,7 @@ def test_recent_decisions_have_their_outcomes_newest_first(tmp_path):
         async with serving(tmp_path) as here:
             await decide(here, 30, rewarded=False)
             here.now += events.HOUR + events.SECOND
-            await here.writer.submit(Sweep("shop"))
+            await here.writer.submit(ExpirePending("shop"))
             late = await decide(here, 5)
             return late, await page(here)
 
@@ -161,7 +160,7 @@ def test_actions_tell_what_the_log_taught_and_what_came_since(tmp_path):
     async def run():
         async with serving(tmp_path, log=log) as here:
             await decide(here, 60)
-            await here.writer.submit(Alter("shop", events.RETIRE, {"label": "a4"}, "t"))
+            await here.writer.submit(ChangeSettings("shop", events.RETIRE, {"label": "a4"}, "t"))
             return here.experiment.model, await page(here)
 
     model, found = asyncio.run(run())
@@ -249,7 +248,7 @@ def test_about_is_the_state(tmp_path):
     async def run():
         async with serving(tmp_path) as here:
             answers = await decide(here, 20, rewarded=False)
-            await here.writer.submit(Alter("shop", events.RETIRE, {"label": 2}, "t"))
+            await here.writer.submit(ChangeSettings("shop", events.RETIRE, {"label": 2}, "t"))
             return here.experiment.model, answers, about(here.experiment)
 
     model, answers, told = asyncio.run(run())
@@ -291,7 +290,7 @@ def test_the_comparison_begins_when_its_shares_were_set(tmp_path):
 
 
 def test_the_sample_ratio_counts_subjects_who_are_assigned_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(seen, "WINDOW", 17)
+    monkeypatch.setattr(dashboard, "WINDOW", 17)
 
     async def run():
         async with serving(tmp_path, Options(holdout=0.3)) as here:
@@ -307,7 +306,7 @@ def test_the_sample_ratio_counts_subjects_who_are_assigned_once(tmp_path, monkey
 
 
 def test_subjects_are_forgotten_where_they_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(seen, "MOST_SUBJECTS", 20)
+    monkeypatch.setattr(dashboard, "MAX_SUBJECTS", 20)
 
     async def run():
         async with serving(tmp_path, Options(holdout=0.3)) as here:
@@ -326,11 +325,11 @@ def test_counting_in_pieces_and_with_pauses_is_counting_at_once(tmp_path, monkey
             for _ in range(3):
                 await decide(here, 30, rewarded=False)
                 here.now += events.HOUR + events.SECOND
-                await here.writer.submit(Sweep("shop"))
+                await here.writer.submit(ExpirePending("shop"))
                 await asyncio.gather(page(here), page(here))  # side by side
             slowly = await page(here)
-            monkeypatch.setattr(seen, "_known", {})
-            monkeypatch.setattr(seen, "WINDOW", 7)
+            monkeypatch.setattr(dashboard, "_known", {})
+            monkeypatch.setattr(dashboard, "WINDOW", 7)
             return slowly, await page(here)
 
     slowly, afresh = asyncio.run(run())
@@ -366,7 +365,7 @@ def test_workers_that_disagree_and_a_store_that_fails_are_alarms(tmp_path):
         async with serving(tmp_path) as here:
             rows = [("one", 7, b"a" * 8), ("two", 7, b"b" * 8), ("old", 7, b"c" * 8)]
             times = [here.now, here.now, here.now - 3 * seen_for]
-            await here.writer.store.alone(
+            await here.writer.store.exclusive(
                 (
                     "insert into workers values ($1, $2, $3, $4, $5)",
                     [(name, 1, seq, digest, ts) for (name, seq, digest), ts in zip(rows, times, strict=True)],
@@ -378,9 +377,9 @@ def test_workers_that_disagree_and_a_store_that_fails_are_alarms(tmp_path):
                 ),
             )
             ill = await page(here)
-            here.writer._resting = time.monotonic() + 60
+            here.writer._idle_until = time.monotonic() + 60
             failing = await page(here)
-            here.writer._resting = 0.0
+            here.writer._idle_until = 0.0
             return ill, failing
 
     seen_for = 60 * events.SECOND
@@ -421,13 +420,13 @@ def test_urgent_sentences_come_first_and_name_the_untried(tmp_path):
             return here.experiment.model, await page(here)
 
     model, found = asyncio.run(run())
-    levels = [looking.URGENCY[one.level] for one in found.look]
+    levels = [health.URGENCY[one.level] for one in found.look]
     assert levels == sorted(levels)
     (untried,) = [text for text in texts(found, "warning") if "Never tried" in text]
     assert untried.count("0 live rewards so far") == 3
     assert untried.endswith(" and 1 more")
-    facts = looking.Facts(found.actions, found.spend, SampleRatio(0.1, 0.05, 1e-6), 0, [], 0, [])
-    assert "cannot be trusted" in looking.looks(model, facts)[0].text
+    facts = health.HealthInputs(found.actions, found.spend, SampleRatio(0.1, 0.05, 1e-6), 0, [], 0, [])
+    assert "cannot be trusted" in health.health_checks(model, facts)[0].text
 
 
 def test_a_page_of_a_thousand_actions_and_thirty_days_is_quick(tmp_path):
@@ -446,7 +445,7 @@ def test_a_page_of_a_thousand_actions_and_thirty_days_is_quick(tmp_path):
         async with serving(tmp_path, log=log) as here:
             hours = range(START // events.HOUR - 719, START // events.HOUR + 1)
             rows = [(1, hour, *group, 50, 40, 20.0, 30.0) for hour, group in itertools.product(hours, groups)]
-            await here.writer.store.alone(
+            await here.writer.store.exclusive(
                 ("insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9)", rows)
             )
             await decide(here, 200)

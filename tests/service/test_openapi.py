@@ -20,12 +20,12 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from starlette.routing import Route
 
 from service.serving import PLAIN, RAW, columns_log, faults, made, running
-from sparing.service.http import openapi
-from sparing.service.http.routes import ENDPOINTS, routes
-from sparing.service.serving import Settings
+from sparing.service.http.app import ENDPOINTS, routes
+from sparing.service.http.endpoint import openapi_document
+from sparing.service.server import ServerSettings
 
 SERVED = [route for route in routes() if isinstance(route, Route)]
-DOCUMENT = json.loads(openapi.document(ENDPOINTS))
+DOCUMENT = json.loads(openapi_document(ENDPOINTS))
 UNDOCUMENTED = {"/healthz", "/readyz", "/openapi.json", "/{path:any}"}
 """Served beside the API, with the files of the page."""
 
@@ -57,7 +57,9 @@ EXPERIMENTS = st.sampled_from(["shop", "shop", "banners", None])
 @pytest.fixture(scope="module")
 def services(tmp_path_factory):
     """A service with two experiments, and one with one, for routes that name none."""
-    two, one = (Settings(tmp_path_factory.mktemp("fuzz") / "store", durability="process") for _ in range(2))
+    two, one = (
+        ServerSettings(tmp_path_factory.mktemp("fuzz") / "store", durability="process") for _ in range(2)
+    )
     made(made(two), "banners", columns_log())
     made(one, "banners", columns_log())
     with running(two) as several, running(one) as single:

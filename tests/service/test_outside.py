@@ -9,16 +9,16 @@ from service import raw_columns
 from service.building import LOG, NAME, trial
 from sparing.errors import UnitWarning
 from sparing.service import events
-from sparing.service.ledger import Decide
-from sparing.service.measuring import overview
+from sparing.service.dashboard import overview
 from sparing.service.messages import DecideRequest
+from sparing.service.transactions import Decide
 
 
 async def page(folder, log, contexts):
     async with trial(folder / "store", "confident", log=log) as writer:
         for context in contexts:
             await writer.submit(Decide(NAME, DecideRequest(context=context), events.new_id()))
-        found = await overview(writer, writer.book.get(NAME), now=events.now())
+        found = await overview(writer, writer.registry.get(NAME), now=events.now())
     return {one.level: one.text for one in found.look if "deviations" in one.text}
 
 

@@ -15,7 +15,7 @@ from msrest.exceptions import HttpOperationError
 
 from service.serving import added_key, columns_log, made, numbers_log, running
 from sparing.service import events
-from sparing.service.serving import Service, Settings
+from sparing.service.server import ServerSettings, Service
 
 BANNERS = ("red", "green", "blue")
 NESTED = [{"user": {"age": 31}}, {"device": "phone"}]
@@ -82,7 +82,7 @@ CLIENTS = pytest.mark.parametrize("client", [Old, New])
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """A store with one experiment over raw columns."""
-    settings = Settings(tmp_path_factory.mktemp("banners") / "store", durability="process")
+    settings = ServerSettings(tmp_path_factory.mktemp("banners") / "store", durability="process")
     with running(made(settings, "banners", columns_log())) as address:
         yield address
 
@@ -148,10 +148,10 @@ def test_excluded_actions_are_ranked_last_and_never_chosen(client, url):
 
 @CLIENTS
 def test_a_deferred_event_counts_once_it_is_activated(client, tmp_path):
-    settings = made(Settings(tmp_path / "store"), "banners", columns_log())
+    settings = made(ServerSettings(tmp_path / "store"), "banners", columns_log())
     service = Service(settings)
     with running(service) as url:
-        speaker, model = client(url), service.book.get("banners").model
+        speaker, model = client(url), service.registry.get("banners").model
         shown, never = (speaker.rank(deferred=True)["eventId"] for _ in range(2))
         before = model.learner.sets.digest
         for event in (shown, shown, never):  # a reward that is sent again counts once here too
@@ -170,7 +170,7 @@ def test_a_deferred_event_counts_once_it_is_activated(client, tmp_path):
 def test_a_deferred_event_that_is_never_activated_ends_void(client, tmp_path):
     now = [events.now()]
     settings = made(
-        Settings(tmp_path / "store"), "banners", columns_log(), reward_window=60.0, default_reward=0.0
+        ServerSettings(tmp_path / "store"), "banners", columns_log(), reward_window=60.0, default_reward=0.0
     )
     with running(Service(settings, clock=lambda: now[0])) as url:
         speaker = client(url)
@@ -196,7 +196,7 @@ def outcomes(url):
 
 @CLIENTS
 def test_rewards_add_up_where_the_experiment_says_so(client, tmp_path):
-    settings = Settings(tmp_path / "store")
+    settings = ServerSettings(tmp_path / "store")
     made(settings, "banners", columns_log(), aggregate="sum", reward_window=60.0)
     service = Service(settings)
     with running(service) as url:
@@ -204,7 +204,7 @@ def test_rewards_add_up_where_the_experiment_says_so(client, tmp_path):
         event = next(one["eventId"] for one in (speaker.rank() for _ in range(50)) if asked_about(url, one))
         for value in (0.25, 0.5):
             speaker.reward(event, value)
-        (parts,) = {one.parts for one in service.book.get("banners").model.open.values() if one.added}
+        (parts,) = {one.parts for one in service.registry.get("banners").model.open.values() if one.added}
         assert parts == 0.75
 
 
@@ -267,7 +267,7 @@ def test_unknown_events(client, url):
 
 @CLIENTS
 def test_the_key_says_which_experiment(client, tmp_path):
-    settings = made(made(Settings(tmp_path / "store")), "banners", columns_log())
+    settings = made(made(ServerSettings(tmp_path / "store")), "banners", columns_log())
     keys = {name: added_key(settings, name, experiment=name) for name in ("shop", "banners")}
     every, reader = added_key(settings, "every"), added_key(settings, "reader", "read")
     lost = added_key(settings, "lost", revoked=1)
@@ -285,7 +285,7 @@ def test_the_key_says_which_experiment(client, tmp_path):
 
 
 def test_a_store_without_an_experiment(tmp_path):
-    with running(Settings(tmp_path / "store")) as url:
+    with running(ServerSettings(tmp_path / "store")) as url:
         assert refused(New, New(url).rank)[:3] == (404, "ResourceNotFound", "unknown_experiment")
 
 

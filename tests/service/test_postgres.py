@@ -11,13 +11,13 @@ from service.clusters import PASSWORD, SHARED, USER
 from service.workers import Place, decide, digests, make, opened, replayed, reward, working
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.service import events
-from sparing.service.events import Decided, Outcome
-from sparing.service.ledger import Reward
+from sparing.service.errors import ServiceError
+from sparing.service.events import DecisionEvent, OutcomeEvent
 from sparing.service.messages import DecideAnswer, DecideRequest, RewardAnswer
-from sparing.service.problems import ServiceError
-from sparing.service.store import migrating, postgres
+from sparing.service.store import driver, postgres
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.store.postgres import translated
+from sparing.service.transactions import Reward
 
 
 @contextlib.asynccontextmanager
@@ -35,7 +35,7 @@ async def settled(place, *writers):
         await writer.catch_up()
     again, found = await replayed(place)
     for writer in writers:
-        assert digests(writer.book) == again
+        assert digests(writer.registry) == again
     assert [one.seq for one in found] == list(range(1, len(found) + 1))
     return found
 
@@ -64,7 +64,7 @@ def hurried(*stores):
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch):
-    monkeypatch.setattr("sparing.service.writer.REST", 0.02)
+    monkeypatch.setattr("sparing.service.writer.IDLE_SECONDS", 0.02)
 
 
 # Two workers.
@@ -95,7 +95,7 @@ def test_two_writers_leave_no_gap_and_agree(on_postgres):
             assert min(one.groups, two.groups) > 10
             found = await settled(on_postgres, one, two)
             assert followed == [event.seq for event in found]
-            assert sum(type(event) is Decided for event in found) == 300
+            assert sum(type(event) is DecisionEvent for event in found) == 300
 
     asyncio.run(run())
 
@@ -128,7 +128,9 @@ def test_a_reward_that_two_workers_get_at_once_counts_once(on_postgres):
             assert conflicts == len(asked) - duplicates
             found = await settled(on_postgres, one, two)
             closing = [
-                each.decision_seq for each in found if type(each) is Outcome and each.kind in events.CLOSING
+                each.decision_seq
+                for each in found
+                if type(each) is OutcomeEvent and each.kind in events.CLOSING
             ]
             assert len(closing) == len(set(closing)) == len(asked)
 
@@ -215,7 +217,7 @@ def test_a_connection_lost_within_a_group_undoes_it(cluster, on_postgres, monkey
             answer = await stubborn(one, decide(1, request_id="a"), until=until)
             assert answer == await stubborn(two, decide(1, request_id="a"), until=until)
             found = await settled(on_postgres, one, two)
-            stored = {events.id_text(each.decision_id) for each in found if type(each) is Decided}
+            stored = {events.id_text(each.decision_id) for each in found if type(each) is DecisionEvent}
             assert stored == {each.decision_id for each in (*kept, answer)} | {
                 events.id_text(found[11].decision_id)
             }
@@ -254,7 +256,7 @@ def test_what_was_answered_is_there_whatever_is_cut(cluster, on_postgres):
             for writer in (one, two):
                 await stubborn(writer, decide(0), until=until)
             found = await settled(on_postgres, one, two)
-            stored = [events.id_text(each.decision_id) for each in found if type(each) is Decided]
+            stored = [events.id_text(each.decision_id) for each in found if type(each) is DecisionEvent]
             assert len(stored) == len(answered) + 2 == 74
             assert {each.decision_id for each in answered} <= set(stored)
 
@@ -551,7 +553,9 @@ def test_writing_can_be_cancelled_at_any_point(on_postgres):
     async def run():
         async with opened(on_postgres) as store:
             for steps in range(40):
-                writing = asyncio.create_task(store.alone(("update store set last_backup = $1", [(steps,)])))
+                writing = asyncio.create_task(
+                    store.exclusive(("update store set last_backup = $1", [(steps,)]))
+                )
                 for _ in range(steps):
                     await asyncio.sleep(0)
                 await asyncio.sleep(0.0002 * (steps % 20))
@@ -559,7 +563,7 @@ def test_writing_can_be_cancelled_at_any_point(on_postgres):
                 done, _ = await asyncio.wait([writing], timeout=10)
                 assert done, f"it goes on after a cancellation at step {steps}"
                 async with asyncio.timeout(10):
-                    await store.alone(("update store set last_backup = $1", [(-steps,)]))
+                    await store.exclusive(("update store set last_backup = $1", [(-steps,)]))
                 assert await store.driver.read("select last_backup from store") == [(-steps,)]
 
     asyncio.run(run())
@@ -600,7 +604,7 @@ def test_no_text_of_a_request_fails_its_group(on_postgres):
 
 
 def test_every_word_of_sqlite_is_translated():
-    for text in [migrating.LEDGER, *migrating.scripts().values(), postgres.LIFE]:
+    for text in [driver.MIGRATIONS_TABLE, *driver.scripts().values(), postgres.LIFE]:
         for word in ("strict", "rowid", "blob", "integer", "real ", " length("):
             assert word not in translated(text)
     kept = "create table strictly(blobs text, realm text);"

@@ -4,8 +4,8 @@ import pytest
 
 from service.building import NAME, contexts, decide, ran, replayed, reward, same, trial
 from sparing.service import events, writer
-from sparing.service.ledger import Alter
-from sparing.service.problems import ServiceError
+from sparing.service.errors import ServiceError
+from sparing.service.transactions import ChangeSettings
 
 ALWAYS = {"learner": "linucb"}
 """It asks about everything."""
@@ -34,17 +34,17 @@ def test_the_store_is_asked_only_for_what_is_not_at_hand(tmp_path):
             with pytest.raises(ServiceError, match="first one counts"):
                 await reward(owner, one, 2.0)
             assert asked == [events.id_bytes(one.decision_id)] * 2, "what is closed is in the store"
-            await owner.submit(Alter(NAME, events.MODE, {"mode": "shadow"}, "test"))
+            await owner.submit(ChangeSettings(NAME, events.MODE, {"mode": "shadow"}, "test"))
             assert (await reward(owner, two, 1.0)).status == "taken"
             assert asked[2:] == [events.id_bytes(two.decision_id)], "a change may have touched anything"
             assert (await reward(owner, three, 0.5)).status == "taken"
-            same(await replayed(owner), owner.book.get(NAME).model)
+            same(await replayed(owner), owner.registry.get(NAME).model)
 
     ran(tell())
 
 
 def test_only_so_many_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "RECENT", 2)
+    monkeypatch.setattr(writer, "MAX_RECENT", 2)
 
     async def tell():
         async with trial(tmp_path, **ALWAYS) as owner:
@@ -53,7 +53,7 @@ def test_only_so_many_are_kept(tmp_path, monkeypatch):
             for answer in answers:
                 assert (await reward(owner, answer, 1.0)).status == "taken"
             assert asked == [events.id_bytes(answer.decision_id) for answer in answers[:3]]
-            same(await replayed(owner), owner.book.get(NAME).model)
+            same(await replayed(owner), owner.registry.get(NAME).model)
 
     ran(tell())
 
@@ -70,6 +70,6 @@ def test_what_another_worker_wrote_is_read_from_the_store(tmp_path):
             await owner.catch_up()
             assert (await reward(owner, three, 1.0)).status == "taken"
             assert asked == [events.id_bytes(answer.decision_id) for answer in (one, three)]
-            same(await replayed(owner), owner.book.get(NAME).model)
+            same(await replayed(owner), owner.registry.get(NAME).model)
 
     ran(tell())

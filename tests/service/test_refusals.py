@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from sparing.cli import app, terminal
 from sparing.errors import SettingError
-from sparing.service import launching
-from sparing.service.http.routing import _decoded
+from sparing.service import server
+from sparing.service.errors import ServiceError
+from sparing.service.http.endpoint import _decoded
 from sparing.service.messages import CreateRequest, DecideRequest, ModeRequest, Options, RewardRequest
-from sparing.service.problems import ServiceError
 
 RULES = {
     "holdut": ("0.1", "--rule holdut: there is no such rule; the rules are reward_window, "),
@@ -41,20 +41,20 @@ def test_a_wrong_rule(tmp_path, name):
     value, said = RULES[name]
     done = serve(tmp_path, "--rule", f"{name}={value}")
     assert isinstance(done.exception, SettingError)
-    told = terminal.in_options(str(done.exception), ["serve"])
+    told = terminal.as_cli_options(str(done.exception), ["serve"])
     assert told.startswith(said)
     assert "`" not in told
     assert not (tmp_path / "store").exists()
 
 
 def test_a_rule_without_a_value_is_told_as_one(tmp_path):
-    told = terminal.in_options(str(serve(tmp_path, "--rule", "holdout").exception), ["serve"])
+    told = terminal.as_cli_options(str(serve(tmp_path, "--rule", "holdout").exception), ["serve"])
     assert told == "--rule holdout: expected NAME=VALUE, such as --rule holdout=0.05"
 
 
 @pytest.mark.parametrize("word", ["true", "1"])
 def test_a_truth_value_is_a_rule_on_the_command_line(word):
-    assert launching._options({"learn_unasked": word}) == Options(learn_unasked=True)
+    assert server._options({"learn_unasked": word}) == Options(learn_unasked=True)
 
 
 def test_a_port_in_use_changes_nothing(tmp_path):
@@ -177,7 +177,7 @@ def test_an_option_that_does_not_fit(tmp_path, words, said):
 
 def test_serving_says_whether_a_key_is_needed(tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(launching, "run", lambda *given, locked, say: told.append(locked))
+    monkeypatch.setattr(server, "run", lambda *given, locked, say: told.append(locked))
     for words in (["serve"], ["keys", "add", "web"], ["serve"]):
         command, *rest = words
         done = run(
@@ -188,7 +188,7 @@ def test_serving_says_whether_a_key_is_needed(tmp_path, monkeypatch):
 
 
 def test_words_that_are_features_are_told_before_they_are_served(tmp_path, monkeypatch):
-    monkeypatch.setattr(launching, "run", lambda *given, locked, say: None)
+    monkeypatch.setattr(server, "run", lambda *given, locked, say: None)
     log = tmp_path / "log.jsonl"
     rows = [
         {"context": {"country": ["NZ", "CH"][i % 2]}, "action": "ab"[i % 3 % 2], "reward": i % 2}

@@ -20,11 +20,11 @@ from service.building import (
     same,
     trial,
 )
-from sparing.service import events, states, verifying
-from sparing.service.book import Book
-from sparing.service.ledger import Activate, Alter, Sweep
+from sparing.service import events, maintenance, state_files
+from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
-from sparing.service.problems import ServiceError
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.transactions import Activate, ChangeSettings, ExpirePending
 
 GROWING = {"certified", "warm_started", "moful"}
 GROWS = {"economical", "confident", "certified", "warm_started", "moful", "linucb", "lints"}
@@ -33,7 +33,7 @@ OPTIONS = Options(reward_window=60.0, holdout=0.1, check=0.1, explore=0.05)
 
 async def eventful(writer, clock, learner):
     """Everything that can happen to an experiment."""
-    model = writer.book.get(NAME).model
+    model = writer.registry.get(NAME).model
     await live(writer, 1, 60, late=7, missing=0.2)
     clock.seconds += 30
     deferred = [asking(x)._replace(active=False) for x in contexts(2, 6)]
@@ -43,10 +43,10 @@ async def eventful(writer, clock, learner):
     for answer in answers[:3]:
         await writer.submit(Activate(NAME, answer.decision_id))
     clock.seconds += 45  # the first ones expire, the deferred do not
-    assert await writer.submit(Sweep(NAME)) > 0
-    await writer.submit(Alter(NAME, events.MODE, {"mode": "shadow"}, "test"))
+    assert await writer.submit(ExpirePending(NAME)) > 0
+    await writer.submit(ChangeSettings(NAME, events.MODE, {"mode": "shadow"}, "test"))
     await live(writer, 3, 15, late=2)
-    await writer.submit(Alter(NAME, events.MODE, {"mode": "live"}, "test"))
+    await writer.submit(ChangeSettings(NAME, events.MODE, {"mode": "live"}, "test"))
     changed = msgspec.structs.replace(
         OPTIONS,
         learn_unasked=True,
@@ -55,18 +55,18 @@ async def eventful(writer, clock, learner):
         aggregate="first",
         most_open=40,
     )
-    await writer.submit(Alter(NAME, events.OPTIONS, msgspec.to_builtins(changed), "test"))
+    await writer.submit(ChangeSettings(NAME, events.OPTIONS, msgspec.to_builtins(changed), "test"))
     for x in contexts(4, 40):
         answer = await decide(writer, x, eligible=list(model.labels[:4]))
         if np.sum(x) > 1.5:
             played = None if answer.action == model.labels[1] else model.labels[1]
             await reward(writer, answer, float(x[0]), played)
     if learner in GROWS:
-        await writer.submit(Alter(NAME, events.ACTION, {"label": 99, "features": None}, "test"))
-    await writer.submit(Alter(NAME, events.RETIRE, {"label": model.labels[0]}, "test"))
+        await writer.submit(ChangeSettings(NAME, events.ACTION, {"label": 99, "features": None}, "test"))
+    await writer.submit(ChangeSettings(NAME, events.RETIRE, {"label": model.labels[0]}, "test"))
     await live(writer, 5, 40, late=3, missing=0.3)
     clock.seconds += 120
-    await writer.submit(Sweep(NAME))
+    await writer.submit(ExpirePending(NAME))
     await live(writer, 6, 30, late=5)
     for x in contexts(8, 2):
         await writer.submit(asking(x)._replace(active=False))
@@ -79,15 +79,15 @@ def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
         growing = {"growing": True} if learner in GROWING else {}
         async with trial(tmp_path, learner, OPTIONS, clock=clock, **growing) as writer:
             await eventful(writer, clock, learner)
-            model = writer.book.get(NAME).model
+            model = writer.registry.get(NAME).model
             assert model.open, "some calls are open"
             counts = await writer.store.outcomes(1)
-            assert {events.REWARD, events.EXPIRED, events.DEFAULT, events.PART, events.ACTIVATED} <= set(
+            assert {events.REWARD, events.EXPIRED, events.DEFAULT, events.PARTIAL, events.ACTIVATED} <= set(
                 counts
             )
             same(await replayed(writer), model)
-            states.save(model, tmp_path / "middle.state")
-            twin = states.load(tmp_path / "middle.state", 1, writer.store.salt)
+            state_files.save(model, tmp_path / "middle.state")
+            twin = state_files.load(tmp_path / "middle.state", 1, writer.store.salt)
             same(twin, model)
             before = model.seq
             await live(writer, 7, 40, late=2, missing=0.1)
@@ -95,7 +95,7 @@ def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
                 for event in some:
                     twin.apply(event)
             same(twin, model)
-            (verdict,) = await verifying.verify(writer.store)
+            (verdict,) = await maintenance.verify(writer.store)
             assert not verdict.faults
             assert verdict.recomputed == verdict.decisions > 200
             assert verdict.digest == model.digest.hex()
@@ -106,8 +106,8 @@ def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
 def test_another_order_gives_another_state(tmp_path):
     async def story():
         async with trial(tmp_path) as writer:
-            model = writer.book.get(NAME).model
-            states.save(model, tmp_path / "before.state")
+            model = writer.registry.get(NAME).model
+            state_files.save(model, tmp_path / "before.state")
             since = model.seq
             answers = [await decide(writer, x) for x in contexts(1, 30)]
             for place, answer in enumerate(one for one in answers if one.needs_reward):
@@ -115,8 +115,8 @@ def test_another_order_gives_another_state(tmp_path):
             found = []
             async for some in writer.store.events(1, since, await writer.store.last_seq()):
                 found += some
-            twins = [states.load(tmp_path / "before.state", 1, writer.store.salt) for _ in range(2)]
-            rewards = [place for place, event in enumerate(found) if isinstance(event, events.Outcome)]
+            twins = [state_files.load(tmp_path / "before.state", 1, writer.store.salt) for _ in range(2)]
+            rewards = [place for place, event in enumerate(found) if isinstance(event, events.OutcomeEvent)]
             swapped = list(found)
             first, last = rewards[0], rewards[-1]
             swapped[first], swapped[last] = swapped[last], swapped[first]
@@ -134,9 +134,11 @@ def test_verify_finds_a_decision_that_was_changed(tmp_path):
     async def story():
         async with trial(tmp_path) as writer:
             await live(writer, 1, 30)
-            await writer.store.alone(("update decisions set value = value + 1e-9 where seq = $1", [(10,)]))
-            await writer.store.alone(("update totals set decisions = decisions + 1", [()]))
-            (verdict,) = await verifying.verify(writer.store)
+            await writer.store.exclusive(
+                ("update decisions set value = value + 1e-9 where seq = $1", [(10,)])
+            )
+            await writer.store.exclusive(("update totals set decisions = decisions + 1", [()]))
+            (verdict,) = await maintenance.verify(writer.store)
             assert any("decision 10: value" in fault for fault in verdict.faults)
             assert any("totals" in fault for fault in verdict.faults)
 
@@ -148,8 +150,8 @@ def test_verify_finds_a_gap(tmp_path):
         async with trial(tmp_path) as writer:
             answers = await live(writer, 1, 10)
             unasked = next(one.model_seq + 1 for one in answers if not one.needs_reward)
-            await writer.store.alone(("delete from decisions where seq = $1", [(unasked,)]))
-            (verdict,) = await verifying.verify(writer.store)
+            await writer.store.exclusive(("delete from decisions where seq = $1", [(unasked,)]))
+            (verdict,) = await maintenance.verify(writer.store)
             assert any("events with numbers" in fault for fault in verdict.faults)
 
     ran(story())
@@ -190,8 +192,8 @@ def test_groups_that_fail_leave_no_trace_in_the_state(tmp_path):
             driver._writer.pragma("max_page_count", 2**30)
             await asyncio.sleep(1.1)
             await live(writer, 4, 20)
-            same(await replayed(writer), writer.book.get(NAME).model)
-            (verdict,) = await verifying.verify(writer.store)
+            same(await replayed(writer), writer.registry.get(NAME).model)
+            (verdict,) = await maintenance.verify(writer.store)
             assert not verdict.faults
 
     ran(story())
@@ -212,7 +214,7 @@ def test_a_mistake_in_the_writer_is_answered_and_forgotten(tmp_path, monkeypatch
             assert caught.value.status == 503
             monkeypatch.setattr(writer.store, "write", write)
             await live(writer, 3, 10)
-            same(await replayed(writer), writer.book.get(NAME).model)
+            same(await replayed(writer), writer.registry.get(NAME).model)
 
     ran(story())
 
@@ -240,7 +242,7 @@ def test_a_base_that_was_changed_is_refused(tmp_path):
             (base,) = (tmp_path / "bases").iterdir()
             base.write_bytes(base.read_bytes()[:-1] + b"x")
             with pytest.raises(Exception, match="changed or damaged"):
-                await Book(writer.store).catch_up(await writer.store.last_seq())
+                await ExperimentRegistry(writer.store).catch_up(await writer.store.last_seq())
 
     ran(story())
 

@@ -4,9 +4,9 @@ import pytest
 
 from service.building import NAME, Clock, asking, contexts, decide, ran, replayed, reward, same, trial
 from sparing.service import events
-from sparing.service.ledger import Activate, Alter, Sweep
+from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
-from sparing.service.problems import ServiceError
+from sparing.service.transactions import Activate, ChangeSettings, ExpirePending
 
 X = contexts(3, 1)[0]
 ALWAYS = {"learner": "warm_started"}
@@ -18,8 +18,8 @@ def story(folder, options, tell, **settings):
     async def whole():
         clock = Clock()
         async with trial(folder, options=options, clock=clock, **{**ALWAYS, **settings}) as writer:
-            await tell(writer, clock, writer.book.get(NAME).model)
-            same(await replayed(writer), writer.book.get(NAME).model)
+            await tell(writer, clock, writer.registry.get(NAME).model)
+            same(await replayed(writer), writer.registry.get(NAME).model)
 
     ran(whole())
 
@@ -38,7 +38,7 @@ def test_a_reward_inside_its_window_counts_and_one_outside_does_not(tmp_path):
         assert (await reward(writer, early, 1.0)).status == "taken"
         clock.seconds += 0.001
         assert await refused(reward(writer, late, 1.0)) == (409, "expired")
-        assert await writer.submit(Sweep(NAME)) == 1
+        assert await writer.submit(ExpirePending(NAME)) == 1
         assert await refused(reward(writer, late, 1.0)) == (409, "expired")
         assert model.learner.sets.live.sum() == 1
         assert not model.open
@@ -64,7 +64,7 @@ def test_the_first_reward_counts_and_the_same_again_is_a_duplicate(tmp_path):
 
 def test_two_rewards_of_one_decision_in_one_group(tmp_path):
     async def tell(writer, clock, model):
-        from sparing.service.ledger import Reward
+        from sparing.service.transactions import Reward
 
         one = await decide(writer, X)
         works = [Reward(NAME, one.decision_id, value) for value in (0.5, 0.5, 0.75)]
@@ -82,7 +82,7 @@ def test_several_rewards_add_up_until_the_window_closes(tmp_path):
             clock.seconds += 10
             assert (await reward(writer, one, value)).status == "part"
         clock.seconds += 60
-        assert await writer.submit(Sweep(NAME)) == 2
+        assert await writer.submit(ExpirePending(NAME)) == 2
         found = await writer.store.record(1, "d.needs_reward = 1")
         assert [(each.closed.kind, each.closed.value) for each in found] == [
             ("reward", 1.25),
@@ -111,7 +111,7 @@ def test_a_reward_before_its_activation_waits_for_it(tmp_path):
         await writer.submit(Activate(NAME, silent.decision_id))
         assert len(model.learner.open_calls()) == 1
         clock.seconds += 61
-        await writer.submit(Sweep(NAME))
+        await writer.submit(ExpirePending(NAME))
         assert await writer.store.outcomes(1) == {
             "part": 2,
             "activated": 2,
@@ -131,7 +131,7 @@ def test_a_reward_for_another_action_is_refused_unless_allowed(tmp_path):
         assert await refused(reward(writer, one, 1.0, other)) == (409, "action_mismatch")
         assert await refused(reward(writer, one, 1.0, "nobody")) == (422, "unknown_action")
         allowing = {**model_options(model), "allow_mismatch": True}
-        await writer.submit(Alter(NAME, events.OPTIONS, allowing, "test"))
+        await writer.submit(ChangeSettings(NAME, events.OPTIONS, allowing, "test"))
         assert (await reward(writer, one, 1.0, other)).status == "taken"
         live = model.learner.sets.live
         assert live[model.numbers[other]] == 1
@@ -170,10 +170,10 @@ def test_a_window_that_closed_while_the_service_was_down_is_closed_at_the_next_s
     async def after():
         clock = Clock(5000.0)
         async with trial(tmp_path, clock=clock) as writer:
-            model = writer.book.get(NAME).model
+            model = writer.registry.get(NAME).model
             assert len(model.open) == 3
-            assert model.overdue(clock())
-            assert await writer.submit(Sweep(NAME)) == 3
+            assert model.has_expired(clock())
+            assert await writer.submit(ExpirePending(NAME)) == 3
             same(await replayed(writer), model)
 
     ran(before())
@@ -181,18 +181,18 @@ def test_a_window_that_closed_while_the_service_was_down_is_closed_at_the_next_s
 
 
 def test_a_reward_joins_its_decision_across_a_snapshot_and_a_start(tmp_path):
-    from sparing.service import snapshotting
+    from sparing.service import snapshots
 
     async def before():
         async with trial(tmp_path, options=Options(reward_window=60.0), clock=Clock(), **ALWAYS) as writer:
             answers = [await decide(writer, x) for x in contexts(4, 3)]
-            await snapshotting.snapshot_here(writer, writer.book.get(NAME))
+            await snapshots.snapshot_here(writer, writer.registry.get(NAME))
             await reward(writer, answers[0], 1.0)
             return answers
 
     async def after(answers):
         async with trial(tmp_path, clock=Clock(1030.0)) as writer:
-            model = writer.book.get(NAME).model
+            model = writer.registry.get(NAME).model
             assert len(model.open) == 2
             assert (await reward(writer, answers[0], 1.0)).status == "duplicate"
             assert (await reward(writer, answers[1], 0.5)).status == "taken"
@@ -222,7 +222,7 @@ def test_a_retry_gets_the_stored_answer_and_another_payload_is_refused(tmp_path)
 def test_a_paused_experiment_answers_not_now(tmp_path):
     async def tell(writer, clock, model):
         one = await decide(writer, X)
-        await writer.submit(Alter(NAME, events.MODE, {"mode": "paused"}, "test"))
+        await writer.submit(ChangeSettings(NAME, events.MODE, {"mode": "paused"}, "test"))
         assert await refused(decide(writer, X)) == (503, "paused")
         assert (await reward(writer, one, 1.0)).status == "taken", "rewards are still taken"
 
@@ -232,8 +232,10 @@ def test_a_paused_experiment_answers_not_now(tmp_path):
 def test_a_change_is_refused_where_something_else_changed_since(tmp_path):
     async def tell(writer, clock, model):
         seen = model.config_seq
-        await writer.submit(Alter(NAME, events.MODE, {"mode": "shadow"}, "test", seen))
-        assert await refused(writer.submit(Alter(NAME, events.MODE, {"mode": "live"}, "test", seen))) == (
+        await writer.submit(ChangeSettings(NAME, events.MODE, {"mode": "shadow"}, "test", seen))
+        assert await refused(
+            writer.submit(ChangeSettings(NAME, events.MODE, {"mode": "live"}, "test", seen))
+        ) == (
             412,
             "changed",
         )

@@ -6,20 +6,20 @@ import pytest
 
 from service.building import NAME, Clock, asking, decide, live, ran, replayed, reward, same, trial
 from sparing.errors import FileError
-from sparing.service import erasing, snapshotting, states
-from sparing.service.book import Book
+from sparing.service import erasure, snapshots, state_files
 from sparing.service.messages import Options
-from sparing.service.snapshotting import MismatchError, snapshot_by_child, snapshot_here
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.snapshots import MismatchError, snapshot_by_child, snapshot_here
 
 
 def only(writer):
-    return writer.book.get(NAME)
+    return writer.registry.get(NAME)
 
 
 async def in_process(store, number, seq, patience):
     """What the child does, without a process of its own."""
-    model = await snapshotting.replayed(store.folder, number, seq)
-    return snapshotting.write(store.folder, model)
+    model = await snapshots.replayed(store.folder, number, seq)
+    return snapshots.write(store.folder, model)
 
 
 async def files(writer):
@@ -44,14 +44,14 @@ def test_a_start_from_a_snapshot_is_a_replay_from_the_base(tmp_path, learner):
                     await reward(writer, answer, 0.25)
             quick = await replayed(writer)
             same(quick, only(writer).model)
-            _, since = await Book(writer.store).start(1, await writer.store.last_seq())
+            _, since = await ExperimentRegistry(writer.store).start(1, await writer.store.last_seq())
             assert since == found.seq
             (tmp_path / "store" / found.path).rename(tmp_path / "aside")
             slow = await replayed(writer)
             same(slow, quick)
             paths = [tmp_path / name for name in ("live", "quick", "slow")]
             for path, model in zip(paths, (only(writer).model, quick, slow), strict=True):
-                states.save(model, path)
+                state_files.save(model, path)
             assert len({path.read_bytes() for path in paths}) == 1
 
     ran(run())
@@ -66,7 +66,7 @@ def test_sums_on_the_way_and_deferred_decisions_are_kept(tmp_path):
             await reward(writer, answer, 0.25)
             await writer.submit(asking([0.3, 0.2, 0.1])._replace(active=False))
             found = await snapshot_here(writer, only(writer))
-            _, since = await Book(writer.store).start(1, await writer.store.last_seq())
+            _, since = await ExperimentRegistry(writer.store).start(1, await writer.store.last_seq())
             assert since == found.seq
             assert [one.parts for one in only(writer).model.open.values()] == [0.75, 0.0]
             same(await replayed(writer), only(writer).model)
@@ -78,7 +78,7 @@ def test_a_child_writes_the_same_file_while_the_service_goes_on(tmp_path):
     async def run():
         async with trial(tmp_path / "store", "economical") as writer:
             await live(writer, 1, 40, late=5, missing=0.2)
-            states.save(only(writer).model, tmp_path / "here")
+            state_files.save(only(writer).model, tmp_path / "here")
             seq = only(writer).model.seq
             child = asyncio.create_task(snapshot_by_child(writer, only(writer)))
             await asyncio.sleep(0)
@@ -93,14 +93,14 @@ def test_a_child_writes_the_same_file_while_the_service_goes_on(tmp_path):
 
 
 def test_a_child_goes_on_from_the_last_snapshot(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshotting, "_child", in_process)
+    monkeypatch.setattr(snapshots, "_child", in_process)
 
     async def run():
         async with trial(tmp_path / "store") as writer:
             await live(writer, 1, 20, late=5)
             await snapshot_here(writer, only(writer))
             await live(writer, 2, 20)
-            first = tmp_path / "store" / (await writer.book.bases(1))[0].read()["path"]
+            first = tmp_path / "store" / (await writer.registry.bases(1))[0].read()["path"]
             first.rename(tmp_path / "aside")
             assert await snapshot_by_child(writer, only(writer)) is not None
             (tmp_path / "aside").rename(first)
@@ -109,7 +109,7 @@ def test_a_child_goes_on_from_the_last_snapshot(tmp_path, monkeypatch):
 
 
 def test_another_state_than_the_childs_is_an_alarm(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshotting, "_child", in_process)
+    monkeypatch.setattr(snapshots, "_child", in_process)
 
     async def run():
         async with trial(tmp_path / "store") as writer:
@@ -125,7 +125,7 @@ def test_another_state_than_the_childs_is_an_alarm(tmp_path, monkeypatch):
 def test_a_child_that_fails_says_why(tmp_path):
     async def run():
         async with trial(tmp_path / "store") as writer:
-            (tmp_path / "store" / (await writer.book.bases(1))[0].read()["path"]).unlink()
+            (tmp_path / "store" / (await writer.registry.bases(1))[0].read()["path"]).unlink()
             with pytest.raises(
                 FileError, match=r"was not written: sparing: .* is missing; the store needs it"
             ):
@@ -149,7 +149,7 @@ def test_the_newest_two_stay_and_nothing_happened_means_no_new_one(tmp_path):
             assert stored == there
             (tmp_path / "store" / "bases" / "draft-1-9.state").write_bytes(b"left by a killed process")
             (tmp_path / "store" / "snapshots" / "1-9.state").write_bytes(b"the same")
-            await snapshotting.tidy(writer, only(writer))
+            await snapshots.delete_old_snapshots(writer, only(writer))
             assert (await files(writer))[1] == stored
             assert len(list((tmp_path / "store" / "bases").iterdir())) == 1
 
@@ -164,7 +164,7 @@ def test_a_damaged_snapshot_is_passed_over_and_written_again(tmp_path):
             (tmp_path / "store" / found.path).write_bytes(b"damaged")
             same(await replayed(writer), only(writer).model)
             assert (await snapshot_here(writer, only(writer))).sha256 == found.sha256
-            assert states.file_hash(tmp_path / "store" / found.path) == found.sha256
+            assert state_files.file_hash(tmp_path / "store" / found.path) == found.sha256
 
     ran(run())
 
@@ -178,14 +178,14 @@ def test_an_erasure_meanwhile_makes_the_childs_snapshot_worthless(tmp_path, monk
 
             async def slow(*arguments):
                 said = await in_process(*arguments)
-                await erasing.erase(writer, NAME, decision_id=answers[0].decision_id, who="test")
-                await asyncio.to_thread(snapshotting.write, tmp_path / "store", before)
+                await erasure.erase(writer, NAME, decision_id=answers[0].decision_id, who="test")
+                await asyncio.to_thread(snapshots.write, tmp_path / "store", before)
                 return said
 
             before = await replayed(writer)
-            monkeypatch.setattr(snapshotting, "_child", slow)
+            monkeypatch.setattr(snapshots, "_child", slow)
             assert await snapshot_by_child(writer, only(writer)) is None
             stored, there = await files(writer)
-            assert stored == there == {str(snapshotting.path_of(1, only(writer).floor))}
+            assert stored == there == {str(snapshots.path_of(1, only(writer).floor))}
 
     ran(run())

@@ -13,11 +13,11 @@ import sparing
 from service.workers import CONTEXTS, decide, digests, make, opened, replayed, small_log, working
 from sparing.errors import FileError
 from sparing.service import events
-from sparing.service.events import Change, Decided, Outcome
-from sparing.service.ledger import Activate, Alter, Reward, Sweep
-from sparing.service.problems import ServiceError
-from sparing.service.store import migrating
+from sparing.service.errors import ServiceError
+from sparing.service.events import ChangeEvent, DecisionEvent, OutcomeEvent
+from sparing.service.store import driver
 from sparing.service.store.driver import StoreError
+from sparing.service.transactions import Activate, ChangeSettings, ExpirePending, Reward
 
 REFUSED = (apsw.ConstraintError, asyncpg.IntegrityConstraintViolationError, OverflowError, ValueError)
 """What the databases say of rows that contradict others, or do not fit."""
@@ -25,18 +25,18 @@ REFUSED = (apsw.ConstraintError, asyncpg.IntegrityConstraintViolationError, Over
 LONG = "ключ-鍵-🔑-" * 20
 TINY, THIRD, LARGE = 5e-324, 1 / 3, 1.7976931348623157e308
 
-FULL = Decided(
+FULL = DecisionEvent(
     2, 1, 1_700_000_000_123_456, bytes(range(16)), LONG, bytes(range(32)), b"\0\xff", '"\\u0000"', b"v\0\0\xff",
     b"\x80", "policy", 5, True, "unsure", THIRD, math.nextafter(THIRD, 1), TINY, -LARGE, LARGE, -THIRD, 1, False, 2**62,
 )  # fmt: skip
-BARE = Decided(
+BARE = DecisionEvent(
     3, 1, 1_700_000_000_123_457, b"\xff" * 16, None, None, None, None, None,
     None, "holdout", 0, False, "known", 1.0, 0.0, 0.0, -1.5, 1.5, None, 2, True, None,
 )  # fmt: skip
-CLOSED = Outcome(4, 1, 1_700_000_000_123_458, 2, events.REWARD, math.nextafter(0.1, 1), 3)
-PART = Outcome(5, 1, 1_700_000_000_123_459, 3, events.PART, -TINY)
-LEARNT = Outcome(6, 1, 1_700_000_000_123_460, 3, events.LEARNT, LARGE, None)
-BASE = Change(1, 1, 1_700_000_000_000_000, events.BASE, b'{"path":"\xc3\xa9"}', "clé")
+CLOSED = OutcomeEvent(4, 1, 1_700_000_000_123_458, 2, events.REWARD, math.nextafter(0.1, 1), 3)
+PART = OutcomeEvent(5, 1, 1_700_000_000_123_459, 3, events.PARTIAL, -TINY)
+LEARNT = OutcomeEvent(6, 1, 1_700_000_000_123_460, 3, events.IMPORTED, LARGE, None)
+BASE = ChangeEvent(1, 1, 1_700_000_000_000_000, events.BASE, b'{"path":"\xc3\xa9"}', "clé")
 
 
 def bits(event):
@@ -53,7 +53,7 @@ async def put(store, *found, config="{}"):
     for one in found:
         rows.events.append(one)
         rows.last_seq, rows.last_ts = one.seq, one.ts
-        if type(one) is Decided:
+        if type(one) is DecisionEvent:
             rows.count(one, decided=1, rewarded=1, value=THIRD)
     try:
         await store.write(rows)
@@ -133,7 +133,7 @@ def test_totals_add_up(stores):
         msgspec.structs.replace(BARE, seq=4, decision_id=b"short"),
         msgspec.structs.replace(BARE, seq=4, decision_id=bytes(16), experiment=7),
         msgspec.structs.replace(BARE, seq=4, decision_id=bytes(16), expires=2**63),
-        Outcome(4, 1, BARE.ts, 99, events.REWARD, 1.0),  # of no decision
+        OutcomeEvent(4, 1, BARE.ts, 99, events.REWARD, 1.0),  # of no decision
     ],
 )
 def test_a_group_is_written_whole_or_not_at_all(stores, bad):
@@ -158,11 +158,11 @@ def test_one_outcome_closes_a_decision(stores):
         async with opened(stores) as store:
             await put(store, BASE, FULL, CLOSED)
             with pytest.raises(REFUSED):
-                await put(store, Outcome(5, 1, CLOSED.ts, 2, events.EXPIRED))
+                await put(store, OutcomeEvent(5, 1, CLOSED.ts, 2, events.EXPIRED))
             await put(
                 store,
-                Outcome(5, 1, CLOSED.ts, 2, events.PART, 1.0),
-                Outcome(6, 1, CLOSED.ts, 2, events.PART, 1.0),
+                OutcomeEvent(5, 1, CLOSED.ts, 2, events.PARTIAL, 1.0),
+                OutcomeEvent(6, 1, CLOSED.ts, 2, events.PARTIAL, 1.0),
             )
 
     asyncio.run(run())
@@ -204,7 +204,7 @@ async def migrations(store):
 def test_newer_tables_are_refused(stores):
     async def run():
         async with opened(stores) as store:
-            await store.alone(("insert into schema_migrations values ($1, $2, $3)", [(9999, b"x", 1)]))
+            await store.exclusive(("insert into schema_migrations values ($1, $2, $3)", [(9999, b"x", 1)]))
         with pytest.raises(FileError, match=r"version 9999.*Install a newer sparing"):
             async with opened(stores):
                 pass
@@ -216,8 +216,8 @@ def test_tables_of_another_script_are_refused(stores, monkeypatch):
     async def run():
         async with opened(stores):
             pass
-        changed = {number: text + "\n" for number, text in migrating.scripts().items()}
-        monkeypatch.setattr(migrating, "scripts", lambda: changed)
+        changed = {number: text + "\n" for number, text in driver.scripts().items()}
+        monkeypatch.setattr(driver, "scripts", lambda: changed)
         with pytest.raises(FileError, match="another script"):
             async with opened(stores):
                 pass
@@ -229,17 +229,17 @@ def test_a_script_that_fails_leaves_nothing(stores, monkeypatch):
     async def run():
         async with opened(stores):
             pass
-        known = migrating.scripts()
+        known = driver.scripts()
         bad = known | {
             max(known) + 1: "create table extra(one integer) strict; create table extra(one integer) strict;"
         }
         with monkeypatch.context() as patched:
-            patched.setattr(migrating, "scripts", lambda: bad)
+            patched.setattr(driver, "scripts", lambda: bad)
             with pytest.raises((FileError, apsw.SQLError)):
                 async with opened(stores):
                     pass
         good = known | {max(known) + 1: "create table extra(one integer) strict;"}
-        monkeypatch.setattr(migrating, "scripts", lambda: good)
+        monkeypatch.setattr(driver, "scripts", lambda: good)
         async with opened(stores) as store:
             assert len(await migrations(store)) == len(good)
 
@@ -298,16 +298,16 @@ def test_a_life_with_all_kinds_of_events_is_replayed(stores):
                 ]
                 await writer.submit_all([*rewards, *rewards])
                 await writer.submit_all([Activate(name, one.decision_id) for one in waiting[:2]])
-                await writer.submit(Alter(name, events.MODE, {"mode": "shadow"}, "test"))
+                await writer.submit(ChangeSettings(name, events.MODE, {"mode": "shadow"}, "test"))
                 await writer.submit_all([decide(i, name=name, eligible=[label]) for i in range(5)])
                 now[0] += 61 * events.SECOND
-                await writer.submit(Sweep(name))
-            live = digests(writer.book)
+                await writer.submit(ExpirePending(name))
+            live = digests(writer.registry)
         again, found = await replayed(stores)
         assert live == again
         assert [one.seq for one in found] == list(range(1, len(found) + 1))
         assert {"base", "mode", "reward", "part", "default", "expired", "void", "activated"} <= {
-            one.kind for one in found if type(one) is not Decided
+            one.kind for one in found if type(one) is not DecisionEvent
         }
 
     asyncio.run(run())
@@ -333,22 +333,22 @@ def test_what_was_not_committed_is_forgotten(stores, monkeypatch, capsys):
         async with working(stores) as writer:
             await make(writer)
             await writer.submit_all([decide(i) for i in range(10)])
-            before = digests(writer.book)
+            before = digests(writer.registry)
             with monkeypatch.context() as patched:
                 patched.setattr(writer.store.driver, "commit", failing)
                 with pytest.raises(ServiceError) as problem:
                     await writer.submit(decide(1))
                 assert (problem.value.status, problem.value.code) == (503, "store")
-                monkeypatch.setattr(writer, "_resting", 0.0)
+                monkeypatch.setattr(writer, "_idle_until", 0.0)
                 with pytest.raises(ServiceError):
                     await make(writer, "second")
-            monkeypatch.setattr(writer, "_resting", 0.0)
+            monkeypatch.setattr(writer, "_idle_until", 0.0)
             async with working(stores) as other:  # takes the number that the failed one had
                 await make(other, "third")
                 await other.submit(decide(2, name="third"))
             await writer.submit_all([decide(i) for i in range(5)])
-            assert sorted(one.name for one in writer.book) == ["shop", "third"]
-            live = digests(writer.book)
+            assert sorted(one.name for one in writer.registry) == ["shop", "third"]
+            live = digests(writer.registry)
             assert live["shop"] != before["shop"]
         again, _ = await replayed(stores)
         assert live == again
@@ -379,7 +379,7 @@ def test_a_catch_up_that_fails_half_way_takes_nothing_in_twice(stores, monkeypat
                 with pytest.raises(StoreError):
                     await two.catch_up()
             await two.catch_up()
-            assert digests(two.book) == digests(one.book)
+            assert digests(two.registry) == digests(one.registry)
 
     asyncio.run(run())
 
@@ -405,7 +405,7 @@ def test_contexts_keep_their_bits(stores):
             await make(writer)
             await writer.submit_all([decide(i) for i in range(len(CONTEXTS))])
         _, found = await replayed(stores)
-        kept = [events.unpacked(one.context) for one in found if type(one) is Decided]
+        kept = [events.unpack_context(one.context) for one in found if type(one) is DecisionEvent]
         assert [one.tobytes() for one in kept] == [struct.pack("<3d", *context) for context in CONTEXTS]
 
     asyncio.run(run())

@@ -5,11 +5,11 @@ import functools
 import hashlib
 
 import sparing
-from sparing.service import creating, events
-from sparing.service.book import Book
-from sparing.service.ledger import Decide, Reward
+from sparing.service import events, experiments
 from sparing.service.messages import DecideRequest, Options
-from sparing.service.store import at
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
+from sparing.service.transactions import Decide, Reward
 from sparing.service.writer import Writer
 from sparing.simulation import LinearWorld, draw_log
 
@@ -23,7 +23,7 @@ class Place:
         self.folder, self.address = folder, address
 
     def __call__(self, **settings):
-        return at(self.folder, self.address, **settings)
+        return open_store(self.folder, self.address, **settings)
 
 
 @functools.cache
@@ -48,7 +48,7 @@ async def opened(place, **settings):
 async def working(place, **how):
     """A worker's writer, at work; `how` is told to it."""
     async with opened(place) as store:
-        writer = Writer(store, Book(store), **how)
+        writer = Writer(store, ExperimentRegistry(store), **how)
         await writer.catch_up()
         writer.start()
         try:
@@ -62,7 +62,9 @@ async def make(writer, name="shop", learner=None, **options):
     learner = sparing.confident(small_log()) if learner is None else learner
     learner.warm_up()  # nothing may be compiled while the others wait for the lock
     config = {"learner": "confident", "settings": {}, "columns": {}}
-    return await creating.create(writer, name, small_log(), learner, Options(**options), config, who="test")
+    return await experiments.create(
+        writer, name, small_log(), learner, Options(**options), config, who="test"
+    )
 
 
 def decide(number=0, *, request_id=None, name="shop", **said):
@@ -77,19 +79,19 @@ def reward(answer, value=1.0, *, name="shop", **said):
     return Reward(name, answer.decision_id, value, **said)
 
 
-def digests(book):
+def digests(registry):
     """What tells states from any others: every experiment's last event and digest."""
-    return {one.name: (one.model.seq, one.model.digest) for one in book}
+    return {one.name: (one.model.seq, one.model.digest) for one in registry}
 
 
 async def replayed(place):
     """The digests of a fresh replay, and every event in its order."""
     async with opened(place) as store:
         last = await store.last_seq()
-        book = Book(store)
-        await book.catch_up(last)
+        registry = ExperimentRegistry(store)
+        await registry.catch_up(last)
         found = []
-        for experiment in book:
+        for experiment in registry:
             async for some in store.events(experiment.number, 0, last):
                 found += some
-        return digests(book), sorted(found, key=lambda one: one.seq)
+        return digests(registry), sorted(found, key=lambda one: one.seq)

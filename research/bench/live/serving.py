@@ -24,9 +24,9 @@ Ready = Callable[[], bool]
 
 
 def _ours(folder: Path) -> tuple[Any, Ready]:
-    from sparing.service.serving import Service, Settings
+    from sparing.service.server import ServerSettings, Service
 
-    service = Service(Settings(folder))
+    service = Service(ServerSettings(folder))
     return service.app(), lambda: service.ready
 
 
@@ -34,7 +34,7 @@ def _single(folder: Path) -> tuple[Any, Ready]:
     """Ours, but every request is a group of its own."""
     from sparing.service import writer
 
-    writer.GROUP = 1
+    writer.MAX_GROUP = 1
     return _ours(folder)
 
 

@@ -11,7 +11,7 @@ from research.paper.experiment import Record
 from sparing.log import Log
 from sparing.online.learner import Learner
 from sparing.simulation import Stream
-from sparing.simulation.loop import play
+from sparing.simulation.simulate import play
 
 OUTSIDE = 6
 """The random stream of an outsider's own luck."""

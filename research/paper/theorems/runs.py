@@ -17,7 +17,7 @@ from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.policies.pi_plus import pi_plus
 from sparing.simulation import LinearWorld, Stream, draw_log
-from sparing.simulation.loop import Trace, play
+from sparing.simulation.simulate import Trace, play
 
 POINTS = 41
 """Points of a curve, evenly spaced in log t from T/100 to T."""

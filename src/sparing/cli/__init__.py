@@ -1,46 +1,32 @@
-"""The command line: one command, one file, one library call."""
+"""The command line: one function per command, one library call each."""
 
 from functools import partial
 
 import typer
 
-from sparing.cli import (
-    audit,
-    backup,
-    convert,
-    demo,
-    evaluate,
-    keys,
-    learn,
-    plan,
-    serve,
-    terminal,
-    verify,
-    warm_up,
-)
+from sparing.cli import convert, demo, offline, service, terminal
 
 app = typer.Typer(
     name="sparing",
     cls=terminal.InOrder,
-    help="Learn the best action for each context from a log that never tried everything, and ask for a live "
-    "reward only where the log is blind.",
+    help="Learn the best action for each context from a log, and pay for a live reward only where the log has "
+    "no data.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(terminal.version)
-app.command("demo", short_help="See what each reward buys, in money, on a made-up desk.")(demo.demo)
-app.command("audit")(audit.audit)
-app.command("learn")(learn.learn)
-app.command("evaluate")(evaluate.evaluate)
-app.command("plan")(plan.plan)
-app.command("serve")(serve.serve)
+app.command("demo", short_help="Compare learners on a simulated support desk.")(demo.demo)
+app.command("audit")(offline.audit)
+app.command("learn")(offline.learn)
+app.command("evaluate")(offline.evaluate)
+app.command("plan")(offline.plan)
+app.command("serve")(service.serve)
 app.command("convert")(convert.convert)
-app.command("verify")(verify.verify)
-app.command("backup")(backup.backup)
-app.add_typer(keys.app)
-app.command("warm-up")(warm_up.warm_up)
+app.command("verify")(service.verify)
+app.command("backup")(service.backup)
+app.add_typer(service.keys)
+app.command("warm-up")(service.warm_up)
 
-main = partial(terminal.run, app)
-"""Run the command line."""
+main = partial(terminal.run, app)  # run the command line

@@ -57,11 +57,11 @@ def convert(
             }
         )
         return
-    terminal.tell(f"Log({repr(log).partition('(')[2]}")
+    terminal.print_text(f"Log({repr(log).partition('(')[2]}")
     for sentence in assumed:
-        terminal.tell(f"assumed: {sentence}")
+        terminal.print_text(f"assumed: {sentence}")
     for sentence in lost:
-        terminal.tell(f"not carried: {sentence}")
-    terminal.tell(f"Written: {target}", whole=True)
+        terminal.print_text(f"not carried: {sentence}")
+    terminal.print_text(f"Written: {target}", whole=True)
     if is_table(target) and target_format in ("", "table"):
-        terminal.tell_next("what it tried, and what it could not", ["audit", shlex.quote(str(target))])
+        terminal.print_next_step("what it tried, and what it could not", ["audit", shlex.quote(str(target))])

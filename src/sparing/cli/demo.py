@@ -1,4 +1,4 @@
-"""`sparing demo`: see the point in under a minute, in money, on a made-up log; or on a real data set."""
+"""`sparing demo`: compare learners on a simulated support desk, or on a real data set."""
 
 import textwrap
 from pathlib import Path
@@ -12,31 +12,33 @@ from sparing.errors import SettingError
 
 def demo(
     data: Annotated[
-        str, typer.Option(help="A real data set instead: pendigits, satimage, letter, digits, …")
+        str, typer.Option(help="Use a real data set: pendigits, satimage, letter, digits, …")
     ] = "",
     never: Annotated[
         str,
-        typer.Option(help="With --data: classes the log never tries, with commas; default: the last three."),
+        typer.Option(
+            help="With --data: classes that are never logged, separated by commas; default: the last three."
+        ),
     ] = "",
     call_cost: Annotated[
         float | None,
-        typer.Option(help="What a reward costs; default: 0.80 EUR, with --data 0.05 of a right answer."),
+        typer.Option(help="Cost of a reward call; default: 0.80 EUR, with --data 0.05 of a right answer."),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Loss a skipped round may have, for confident; default: its own, with --data 0.1."),
+        typer.Option(help="Tolerance of confident; default: its own, with --data 0.1."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeded runs to average; default: 10, with --data 3.")
+        int | None, typer.Option(min=1, help="Number of runs to average; default: 10, with --data 3.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the log, the figure and the page.")] = Path(
         "sparing-demo"
     ),
     as_json: reading.AsJson = False,
 ) -> None:
-    """See what it is worth to ask for a reward only where a log is blind, against asking every time.
+    """Compare learners that pay for few rewards with those that pay for all, on a simulated support desk.
 
-    A made-up support desk, from its raw table to money; no network. With --data, a real data set with classes the log never tried.
+    Results are in euros; no network is needed. With --data it uses a real data set with classes that were never logged.
 
     Example: sparing demo --call-cost 0.40 --seeds 3
     """
@@ -54,54 +56,57 @@ def demo(
 
 
 def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
-    """The made-up desk: its log, where that is blind, and what learners make of it in euros."""
     from sparing import archive
-    from sparing.demo import desk, money, showing
+    from sparing.demo import support_desk as desk
+    from sparing.demo import support_desk_page as page
 
     def tell(text: str) -> None:
         if not as_json:
-            terminal.tell(text)
+            terminal.print_text(text)
 
-    setting = money.DeskSetting(**settings)
-    table, log = money.first_table(setting), out / "tickets.csv"
+    setting = desk.DeskSetting(**settings)
+    table, log = desk.first_table(setting), out / "tickets.csv"
     archive.folder(out)
-    money.write_table(table, log)
-    seen = showing.aligned(list(table), showing.sample(table), numbers=("months", desk.REWARD))
-    tell(f"{showing.filled(showing.opening(setting))}\n\n{seen}\n")
-    begun = money.begin(setting, table)
-    tell("{}\n".format("\n  ".join(showing.blind(begun))))
+    desk.write_table(table, log)
+    seen = page.aligned(list(table), page.sample(table), numbers=("months", desk.REWARD))
+    tell(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
+    begun = desk.begin(setting, table)
+    tell("{}\n".format("\n  ".join(page.audit_text(begun))))
     with terminal.progress_bar("learning live") as progress:
-        result = money.go_live(begun, progress=progress)
-    after = [f"{terminal.program()} {command}" for command in showing.commands(setting, log)]
-    written = terminal.drawn(lambda: showing.write(result, out, after))
+        result = desk.go_live(begun, progress=progress)
+    after = [f"{terminal.program()} {command}" for command in page.commands(setting, log)]
+    written = terminal.drawn(lambda: page.write(result, out, after))
     if as_json:
-        terminal.print_json({**result.to_dict(), "verdict": showing.verdict(result), "next": after})
-        terminal.say(f"Log:    {log}\n{written}")
+        terminal.print_json({**result.to_dict(), "verdict": page.verdict(result), "next": after})
+        terminal.print_status(f"Log:    {log}\n{written}")
         return
-    terminal.print_table(showing.title(result), showing.HEADER, showing.rows(result))
-    for text in (showing.verdict(result), showing.method(result), f"The truth: {desk.TRUTH}"):
-        tell(f"{showing.filled(text)}\n")
+    terminal.print_table(page.title(result), page.HEADER, page.rows(result))
+    for text in (
+        page.verdict(result),
+        page.method(result),
+        f"The truth: {desk.TRUTH_TEXT}",
+    ):
+        tell(f"{page.filled(text)}\n")
     tell(f"Log:    {log}\n{written}\n\nNext:")
-    terminal.tell("\n".join(f"  {command}" for command in after), whole=True)
+    terminal.print_text("\n".join(f"  {command}" for command in after), whole=True)
 
 
 def _classes(
     data: str, never: tuple[str, ...], settings: dict[str, Any], out: Path, *, as_json: bool
 ) -> None:
-    """A real data set, fetched once: classes are actions, and some of them the log never tried."""
-    from sparing.demo import classes as report
+    from sparing.demo import classification as report
     from sparing.simulation import datasets
 
-    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.say)
+    dataset = datasets.load(data, fallback=data == "pendigits", say=terminal.print_status)
     setting = report.DemoSetting(data, never, **settings)
     with terminal.progress_bar("learning live") as progress:
         result = report.demonstrate(setting, dataset, progress=progress)
     written = terminal.drawn(lambda: report.write(result, out))
     if as_json:
         terminal.print_json(result.to_dict())
-        terminal.say(written)
+        terminal.print_status(written)
         return
     audit = textwrap.indent(str(result.audit), "  ")
-    terminal.tell(f"A log of {result.dataset}, its first seed:\n{audit}\n")
+    terminal.print_text(f"A log of {result.dataset}, its first seed:\n{audit}\n")
     terminal.print_table("Going live", report.HEADER, report.rows(result))
-    terminal.tell(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")
+    terminal.print_text(f"{report.headline(result)}\n\n{report.provenance(result)}\n\n{written}")

@@ -96,7 +96,7 @@ class GivenLog:
             _say_what_was_read(rows)
             if part:
                 taken = rows.sample(part)
-                terminal.say(f"sparing: a random {taken.n_rows:,} of {rows.n_rows:,} rows")
+                terminal.print_status(f"sparing: a random {taken.n_rows:,} of {rows.n_rows:,} rows")
                 return taken
         return rows
 
@@ -113,7 +113,7 @@ class GivenLog:
             return log
         from sparing.auditing import estimate_support
 
-        terminal.say(
+        terminal.print_status(
             "sparing: support was not logged; it is estimated, and so is everything that rests on it"
         )
         return estimate_support(log)[0]
@@ -136,11 +136,11 @@ def _say_what_was_read(log: "AnyLog") -> None:
     from sparing.log.labels import alike, brief
 
     if not log.encoder.is_raw:
-        terminal.say(f"sparing: features: {log.encoder.described()}")
+        terminal.print_status(f"sparing: features: {log.encoder.described()}")
     if twins := alike(log.action_names):
         shown = f"{brief(twins[0])} and {brief(twins[1])}"
         more = f", and {len(twins) // 2 - 1:,} more," if len(twins) > 2 else ""
-        terminal.say(
+        terminal.print_status(
             f"sparing: the actions {shown}{more} differ only in case or spaces, and are taken for two; write them alike if they are one"
         )
 

@@ -1,7 +1,7 @@
-"""Tables and progress bars for people; machines get JSON.
+"""Tables and progress bars for people; JSON for programs.
 
-Labels, paths and messages hold what others wrote. Here is the one place where text leaves for a terminal:
-what would steer it, or what it cannot show, is written as an escape such as \\x1b.
+Labels, paths and messages contain text of others. This is the only place where text is written to a terminal: control
+characters, and characters that the terminal cannot show, are written as escapes such as \\x1b.
 """
 
 import contextlib
@@ -25,55 +25,48 @@ from sparing.errors import MissingExtraError, SparingError, StoppedError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sparing.simulation.loop import Progress
+    from sparing.simulation.simulate import Progress
 
-GATE_SHUT = 3
-"""The exit code when a condition holds on which a command was told to fail."""
-
+EXIT_GATE_FAILED = 3
+# A setting and its value in messages of the library.
 SETTING = re.compile(r"\b([a-z_]+)=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\.\.\.|[^\s,;:()]*[^\s,;:.()])")
-"""A setting and its value, as messages of the library name them."""
 
-NARROWEST = 40
-"""Columns that a terminal is taken to have at least."""
-
-NAME_WIDTH = 16
-"""Columns that are left for names in a table before numbers are wrapped too."""
-
-COMMAND_WIDTH = 74
-"""Letters of a command to copy that stand on a line."""
-
-INTERRUPTED = 130
-"""The exit code of a command that was interrupted."""
+NARROWEST = 40  # least assumed width of a terminal
+NAME_WIDTH = 16  # least width of names in a table before numbers are wrapped too
+COMMAND_WIDTH = 74  # characters of a command per line
+EXIT_INTERRUPTED = 130
 
 
 def run(app: Callable[[], None]) -> None:
-    """Run a command line; our errors become one line and exit code 2."""
+    """Run a command line; errors of the library become one line and exit code 2."""
     _forgive_characters()
     os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
         app()
     except SparingError as error:
-        say(f"sparing: {in_options(str(error), sys.argv[1:])}")
-        sys.exit(INTERRUPTED if isinstance(error, StoppedError) else 2)
+        print_status(f"sparing: {as_cli_options(str(error), sys.argv[1:])}")
+        sys.exit(EXIT_INTERRUPTED if isinstance(error, StoppedError) else 2)
     except OSError as error:
-        say(f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}")
+        print_status(
+            f"sparing: {error}" if error.filename is None else f"sparing: {error.filename}: {error.strerror}"
+        )
         sys.exit(2)
     except SystemExit as left:
-        if left.code == INTERRUPTED:
-            say("sparing: interrupted; nothing half-written is left behind")
+        if left.code == EXIT_INTERRUPTED:
+            print_status("sparing: interrupted; nothing half-written is left behind")
         raise
 
 
+# Allowed values by the type of the parser's error.
 WANTED = {
     "float_parsing": "a number with a decimal point, such as 0.05",
     "int_parsing": "a whole number, such as 1000",
     "int_from_float": "a whole number, such as 1000",
 }
-"""What an option must be, by the kind of the error that its parser has."""
 
 
-def of_value(error: typer.BadParameter) -> str:
-    """What is wrong with an option's value, in our words, with the value that was given."""
+def validation_message(error: typer.BadParameter) -> str:
+    """Return what is wrong with the value of an option, with the value."""
     cause: Any = error.__cause__
     if not hasattr(cause, "errors"):
         return error.message
@@ -84,33 +77,30 @@ def of_value(error: typer.BadParameter) -> str:
 
 
 class InOrder(TyperGroup):
-    """Lists the commands in the order in which a newcomer needs them; groups such as `keys` would come last."""
+    """Lists commands in the order in which a newcomer needs them, `warm-up` last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands; the least needed one last."""
         return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an option that does not fit is refused with what it was."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = of_value(error)
+            error.message = validation_message(error)
             raise
 
 
-UNNAMED = {"calls"}
-"""Settings that messages name and that only --option gives."""
+UNNAMED = {"calls"}  # settings in messages that only --option can set
 
 RENAMED = {"training_rows": "taught"}
 """Settings whose option has another name."""
 
 
-def in_options(message: str, words: Sequence[str] = ()) -> str:
-    """A message of the library in the words of the command line: action=NAME is --action NAME here.
+def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
+    """Rewrite settings in a message of the library as options: action=NAME becomes --action NAME.
 
-    Only what is an option of the command among the `words` (of any, if none is) is put so; where it takes settings by --option,
-    other commands' options are --option action=NAME. A label such as country=NZ stays as it is.
+    Only options of the command among the `words` (of any command, if there is none) are rewritten; where the command takes
+    settings by --option, options of other commands become --option action=NAME. A label such as country=NZ stays.
     """
     import typer.main
 
@@ -132,7 +122,6 @@ def in_options(message: str, words: Sequence[str] = ()) -> str:
 
 
 def _options(command: Any, words: list[str]) -> set[str]:
-    """The options of a command, or of those of its commands that the words name; of all where they name none."""
     inside = getattr(command, "commands", {})
     place = next((place for place, word in enumerate(words) if word in inside), None)
     some = inside.values() if place is None else [inside[words[place]]]
@@ -146,7 +135,6 @@ def _as_option(name: str, value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """A value as it is typed; in quotes where it has spaces."""
     plain = value.strip("'\"")
     if plain[:1] in "([":
         plain = plain[1:-1].replace(", ", ",").replace("'", "")
@@ -154,7 +142,6 @@ def _plain(value: str) -> str:
 
 
 def version(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
-    """Show the version, or go on to a command."""
     if version:
         from sparing import __version__
 
@@ -163,33 +150,29 @@ def version(version: bool = typer.Option(False, "--version", help="Print the ver
 
 
 def _forgive_characters() -> None:
-    """Let no character that the terminal lacks stop a command; help texts have some too."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def shown(value: object) -> str:
-    """Foreign text on one line: what is not printable, a line's end included, as an escape."""
+    """Return text on one line, with escapes for characters that are not printable."""
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
-def tell(text: str, *, whole: bool = False) -> None:
-    """Print lines for people, wrapped between words where the terminal is narrower, unless a line must stay `whole`.
-
-    In a pipe they always do.
-    """
+def print_text(text: str, *, whole: bool = False) -> None:
+    """Print lines for people, wrapped to the terminal unless `whole`; never wrapped in a pipe."""
     for line in map(shown, text.split("\n")):
         print(line if whole else _wrapped(line))
 
 
-def say(text: str) -> None:
-    """Tell people something without disturbing what is piped on; never wrapped: there may be a command to copy."""
+def print_status(text: str) -> None:
+    """Print to standard error, so that piped output is unaffected; never wrapped, since it may contain a command to copy."""
     print("\n".join(map(shown, text.split("\n"))), file=sys.stderr)
 
 
-def tell_next(why: str, words: Sequence[str]) -> None:
-    """Say which command to run next; where it is long, on several lines as a shell reads them."""
+def print_next_step(why: str, words: Sequence[str]) -> None:
+    """Print the command to run next, on several lines if it is long."""
     lines = [f"  {program()}"]
     for word in words:
         if len(lines[-1]) + len(word) > COMMAND_WIDTH and lines[-1].strip():
@@ -200,7 +183,7 @@ def tell_next(why: str, words: Sequence[str]) -> None:
 
 
 def program() -> str:
-    """How this program is called from here: `sparing`, unless it was started in a way that only a path repeats."""
+    """Return how to call this program: `sparing`, unless only a path finds it."""
     started = Path(sys.argv[0])
     as_module = started.parts[-2:] == ("sparing", "__main__.py")
     if shutil.which("sparing") or not (as_module or started.stem == "sparing"):
@@ -225,7 +208,7 @@ def _wrapped(line: str) -> str:
 def print_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False
 ) -> None:
-    """Print a table; the first column is names, the others numbers unless all are words."""
+    """Print a table; the first column has names, the others numbers unless all are `words`."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -255,14 +238,13 @@ def print_table(
 
 
 def _cell(text: str) -> "Text":
-    """Text that rich prints as it stands: in a plain string it would look for markup."""
     from rich.text import Text
 
     return Text(shown(text))
 
 
 def drawn(write: Callable[[], tuple[Path, Path]]) -> str:
-    """Write a figure and a page, and say where; where nothing can be drawn, say what to install for it, which is no failure."""
+    """Write a figure and a page, and return where; without matplotlib, return what to install."""
     try:
         return "Figure: {}\nPage:   {}".format(*write())
     except MissingExtraError as error:
@@ -271,7 +253,7 @@ def drawn(write: Callable[[], tuple[Path, Path]]) -> str:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> "Iterator[Progress]":
-    """A bar on the terminal's error stream, its total 0 until it is known; silent where that is not a terminal."""
+    """Show a progress bar on standard error; silent if that is not a terminal."""
     from rich import progress as rich
     from rich.console import Console
 
@@ -288,7 +270,7 @@ def progress_bar(title: str) -> "Iterator[Progress]":
 
 
 def print_json(value: Any) -> None:
-    """Print a value as strict JSON; what a terminal must not get is escaped as JSON escapes it."""
+    """Print a value as strict JSON with control characters escaped."""
     from sparing.archive import strict_json
 
     lines = strict_json(value, indent=2).split("\n")
@@ -296,7 +278,7 @@ def print_json(value: Any) -> None:
 
 
 def _escaped(text: str, escape: Callable[[str], str]) -> str:
-    """The text with every character escaped that is not printable or that the output cannot encode."""
+    """Escape every character that is not printable or cannot be encoded."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if text.isprintable() and _encodes(text, encoding):
         return text

@@ -1,1 +1,1 @@
-"""The demonstrations: a made-up support desk in money, and real data sets with classes the log never tried."""
+"""Demonstrations: a simulated support desk, and classification sets with classes that were never logged."""

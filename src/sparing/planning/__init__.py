@@ -1,1 +1,1 @@
-"""What going live costs."""
+"""Planning: how many reward calls going live would need, and what they gain and cost."""

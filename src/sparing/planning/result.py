@@ -1,21 +1,23 @@
-"""What a plan says: calls, regret and gain of each learner over the worlds, and what follows from them."""
+"""The result of planning: calls, regret and gain of each option over the worlds, as text and tables."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.planning import wording
-from sparing.planning.slices import Slices
+from sparing.auditing.wording import counted
+from sparing.planning.strata import Strata
 from sparing.report import notebook
 
 if TYPE_CHECKING:
     import pandas
 
+CLEAR = 3.0  # standard errors by which another learner must net more, since several are compared
+
 
 @dataclass(frozen=True)
-class Summary:
-    """A number over worlds: mean and its standard error, median, and the prediction interval."""
+class WorldSummary:
+    """A number over worlds: mean, its standard error, median, and prediction interval."""
 
     mean: float
     error: float
@@ -24,26 +26,25 @@ class Summary:
     high: float
 
     @classmethod
-    def of(cls, values: np.ndarray, slices: Slices) -> "Summary":
-        """Summarise values (n,), one of each slice."""
+    def of(cls, values: np.ndarray, strata: Strata) -> "WorldSummary":
+        """Summarise values (n,), one per stratum."""
         values = values.astype(float)
-        found = slices.mean(values), slices.error(values), slices.median(values)
-        return cls(*found, *slices.limits(values))
+        found = strata.mean(values), strata.error(values), strata.median(values)
+        return cls(*found, *strata.limits(values))
 
     @property
     def between(self) -> str:
-        """The interval, for people."""
-        return f"{wording.number(self.low)}–{wording.number(self.high)}"
+        return f"{number(self.low)}–{number(self.high)}"
 
     def __str__(self) -> str:
-        return f"{wording.number(self.mean)} ± {wording.number(self.error)}"
+        return f"{number(self.mean)} ± {number(self.error)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """One learner with its price or tolerance, if it has one: calls and regret (n, C) in each world at each checkpoint.
+    """One learner with its price or tolerance, if any: calls and regret (n, C) in each world at each checkpoint.
 
-    `price` is what `economical` takes a reward to cost.
+    `price` is the cost of a reward call that `economical` assumes.
     """
 
     name: str
@@ -52,36 +53,34 @@ class Option:
     detail: str
     calls: np.ndarray
     regret: np.ndarray
-    slices: Slices
+    strata: Strata
 
     @property
     def setting(self) -> str:
-        """What tells it from other options with the same learner."""
         if self.price is not None:
-            return f"at {wording.price(self.price)}"
+            return f"at {price(self.price)}"
         return f"τ {self.tolerance:g}" if self.tolerance is not None else self.detail
 
     @property
     def label(self) -> str:
-        """The option's name for people."""
         between = " " if self.price is not None else ", "
         return f"{self.name}{between}{self.setting}" if self.setting else self.name
 
-    def calls_at(self, checkpoint: int = -1) -> Summary:
-        """Reward calls up to a checkpoint; the horizon is the last."""
-        return Summary.of(self.calls[:, checkpoint], self.slices)
+    def calls_at(self, checkpoint: int = -1) -> WorldSummary:
+        """Summarise the calls up to a checkpoint; the horizon is the last."""
+        return WorldSummary.of(self.calls[:, checkpoint], self.strata)
 
-    def regret_at(self, checkpoint: int = -1) -> Summary:
-        """Regret up to a checkpoint; the horizon is the last."""
-        return Summary.of(self.regret[:, checkpoint], self.slices)
+    def regret_at(self, checkpoint: int = -1) -> WorldSummary:
+        """Summarise the regret up to a checkpoint; the horizon is the last."""
+        return WorldSummary.of(self.regret[:, checkpoint], self.strata)
 
     def numbers(self, checkpoint: int = -1) -> dict[str, dict[str, float]]:
-        """Calls and regret up to a checkpoint as values that JSON can carry."""
+        """Return calls and regret up to a checkpoint as JSON values."""
         return {"calls": asdict(self.calls_at(checkpoint)), "regret": asdict(self.regret_at(checkpoint))}
 
     def __str__(self) -> str:
         calls, regret = self.calls_at(), self.regret_at()
-        means = wording.number(calls.mean), wording.number(regret.mean)
+        means = number(calls.mean), number(regret.mean)
         return (
             f"{self.label} with {means[0]} calls ({calls.between}) and regret {means[1]} ({regret.between})"
         )
@@ -89,11 +88,26 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What each learner is predicted to ask for, to lose and to gain; `print` it for people, `to_dict` for machines.
+    """Predicted calls, regret and gain of each option.
 
-    The first of the `options` is the log alone, which never asks. `checkpoints` (C,) are rounds, the horizon last. `coverage` is the
-    least probability with which a further world of this kind falls into one interval. `call_cost`, `budget` and `regret`
-    are what was said and asked for.
+    Print it for a text report; see `to_dict`, `to_frame` and `chosen`.
+
+    Attributes
+    ----------
+    horizon, worlds : int
+        Number of live rounds and of strata.
+    confidence, coverage : float
+        Requested and actual least probability with which a further world falls into one interval.
+    checkpoints : tuple of int
+        Rounds at which calls and regret are recorded, the horizon last, (C,).
+    options : tuple of Option
+        The first one is the log alone, which makes no calls.
+    noise, prior_scale : float
+        Standard deviations of a reward around its mean, and of a parameter between actions.
+    assumptions : tuple of str
+        What the plan assumes, a sentence each.
+    call_cost, budget, regret : float, int, float or None
+        As given.
     """
 
     horizon: int
@@ -112,14 +126,14 @@ class Plan:
 
     @property
     def alone(self) -> Option:
-        """The log alone: the best mean of the posterior in every round, and no calls."""
+        """The option that plays the best mean of the posterior and makes no calls."""
         return self.options[0]
 
     @property
     def chosen(self) -> Option | None:
-        """`economical` where its mean gain exceeds what its calls cost, else the log alone.
+        """`economical` if its mean gain exceeds the cost of its calls, else the log alone.
 
-        None where neither a price nor a budget was said, or `economical` was not compared.
+        None if neither a price nor a budget was given, or `economical` was not compared.
         """
         offered = [option for option in self.options if option.price is not None]
         if not offered or (self.call_cost is None and self.budget is None):
@@ -127,37 +141,36 @@ class Plan:
         net = self.net(offered[0]) or self.gain(offered[0])
         return offered[0] if net.mean > 0 else self.alone
 
-    def gain(self, option: Option) -> Summary:
-        """What an option earns more than the log alone in the same world: regret(log alone) − regret(option)."""
-        return Summary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.slices)
+    def gain(self, option: Option) -> WorldSummary:
+        """Return regret(log alone) − regret(option), world by world."""
+        return WorldSummary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.strata)
 
     def cost(self, option: Option) -> float | None:
-        """What each of its calls costs: as was said; else, unless a budget was, the price it is tried at; or it is unknown."""
+        """Return the cost of a call: as given; else, without a budget, the option's price; else None."""
         if self.call_cost is not None or self.budget is not None:
             return self.call_cost
         return 0.0 if option is self.alone else option.price
 
-    def spend(self, option: Option) -> Summary | None:
-        """Cost × calls; None where the cost is unknown."""
+    def spend(self, option: Option) -> WorldSummary | None:
+        """Return cost × calls; None if the cost is unknown."""
         cost = self.cost(option)
-        return None if cost is None else Summary.of(cost * option.calls[:, -1], option.slices)
+        return None if cost is None else WorldSummary.of(cost * option.calls[:, -1], option.strata)
 
-    def net(self, option: Option) -> Summary | None:
-        """Gain less spend, world by world; None where the cost is unknown."""
+    def net(self, option: Option) -> WorldSummary | None:
+        """Return gain − spend, world by world; None if the cost is unknown."""
         cost = self.cost(option)
         if cost is None:
             return None
         earned = self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
-        return Summary.of(earned, option.slices)
+        return WorldSummary.of(earned, option.strata)
 
     @property
     def by_calls(self) -> list[Option]:
-        """The options by growing mean calls, then mean regret."""
         return sorted(self.options, key=lambda option: (option.calls_at().mean, option.regret_at().mean))
 
     @property
     def frontier(self) -> tuple[Option, ...]:
-        """Options that no other beats in mean calls and mean regret at once, by growing calls."""
+        """Options that no other beats in both mean calls and mean regret, by increasing calls."""
         best, found = np.inf, []
         for option in self.by_calls:
             if option.regret_at().mean < best:
@@ -166,9 +179,9 @@ class Plan:
         return tuple(found)
 
     def cheapest(self, regret: float, *, surely: bool = False) -> Option | None:
-        """The option with the fewest mean calls whose mean regret is at most `regret`, or None.
+        """Return the option with the fewest mean calls whose mean regret is at most `regret`, or None.
 
-        `surely`: the upper limit of its regret's interval is at most `regret` too.
+        With `surely`, the upper limit of its regret must be at most `regret` too.
         """
         for option in self.by_calls:
             found = option.regret_at()
@@ -177,22 +190,21 @@ class Plan:
         return None
 
     def best_within(self, budget: float) -> Option | None:
-        """The option with the least mean regret whose calls' upper limit is at most `budget`, or None."""
+        """Return the option with the least mean regret whose upper limit of calls is at most `budget`, or None."""
         affordable = [option for option in self.by_calls if option.calls_at().high <= budget]
         return min(affordable, key=lambda option: option.regret_at().mean, default=None)
 
     @property
     def sentence(self) -> str:
-        """The plan in a sentence: how many rewards to ask for, and what that gains and costs."""
-        return wording.sentence(self)
+        """The advice in one sentence: how many calls, what they gain and cost."""
+        return sentence(self)
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What else follows: for the regret and the budget that were asked for, and if another learner nets more."""
-        return wording.answers(self)
+        """Sentences on the given regret and budget, and on a learner that nets clearly more."""
+        return answers(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as values that JSON can carry."""
         plain = ("horizon", "call_cost", "budget", "worlds", "confidence", "coverage", "seed", "noise")
         return {
             "sentence": self.sentence,
@@ -221,7 +233,7 @@ class Plan:
         }
 
     def _asked(self) -> dict[str, Any]:
-        """The labels of the options that answer what was asked for, None where none does."""
+        """Return the labels of the options for the given regret and budget."""
         asked: dict[str, Any] = {}
         if self.regret is not None:
             mean, sure = self.cheapest(self.regret), self.cheapest(self.regret, surely=True)
@@ -233,10 +245,10 @@ class Plan:
         return asked
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The options at the horizon as a pandas frame, a row each, the log alone first.
+        """Return the options at the horizon as a pandas frame, one row each, the log alone first.
 
-        `option`, `learner`, `price`, `tolerance`, `frontier`; means of `calls`, `regret`, `gain`, `spend` and `net`, each with its prediction
-        interval (`calls_low`, `calls_high`, …) and the mean's standard error (`calls_error`, …); spend and net are missing
+        Columns: `option`, `learner`, `price`, `tolerance`, `frontier`; means of `calls`, `regret`, `gain`, `spend` and `net`, each with
+        its prediction interval (`calls_low`, `calls_high`, …) and standard error (`calls_error`, …). Spend and net are missing
         where the price is unknown.
         """
         return notebook.frame(notebook.records([self._flat(option) for option in self.options]))
@@ -266,17 +278,159 @@ class Plan:
         return f"Plan({self.horizon:,} rounds, {len(self.options)} options in {self.worlds} worlds; print it for the rest)"
 
     def _repr_html_(self) -> str:
-        about = wording.table(self)[0]
+        about = table(self)[0]
         said = [self.sentence, *self.answers]
         return notebook.card(
             f"Plan: {about}",
             said=said,
-            header=wording.header(self),
-            rows=wording.rows(self),
+            header=header(self),
+            rows=rows(self),
             notes=self.assumptions,
         )
 
     def __str__(self) -> str:
         basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]
-        parts = [self.sentence, "", *wording.table(self), "", *self.answers, *basis]
+        parts = [self.sentence, "", *table(self), "", *self.answers, *basis]
         return "\n".join(parts)
+
+
+def number(value: float) -> str:
+    if value.is_integer() or abs(value) >= 9.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
+
+
+def n_worlds_text(plan: "Plan") -> str:
+    strata = plan.alone.strata
+    return f"{len(strata.numbers):,} of {strata.drawn:,} worlds of the log's posterior"
+
+
+def price(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def sentence(plan: "Plan") -> str:
+    offered = [option for option in plan.options if option.price is not None]
+    if not offered:
+        return f"On the frontier, by mean calls and mean regret: {'; '.join(o.label for o in plan.frontier)}."
+    if plan.chosen is None:
+        offers = "; ".join(_at_price(plan, option) for option in offered)
+        return f"How many rewards to ask for, and the expected gain over the log alone, by what a reward costs: {offers}."
+    option, calls, gain = offered[0], offered[0].calls_at(), plan.gain(offered[0])
+    if plan.chosen is plan.alone:
+        return f"Ask for none: {_why_none(plan, option)}."
+    of_budget = "" if plan.budget is None else f" of at most {plan.budget:,}"
+    parts = [
+        f"Ask for about {number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}",
+        f"expected regret {number(option.regret_at().mean)} against {number(plan.alone.regret_at().mean)} with the log alone, "
+        f"a gain of {gain}",
+    ]
+    spend, net = plan.spend(option), plan.net(option)
+    if spend is not None and net is not None:
+        parts += [f"expected spend {number(spend.mean)}", f"net {net}"]
+    else:
+        parts += [
+            f"priced {option.setting} each, the budget lasts",
+            f"worth it while a reward costs less than {number(gain.mean / calls.mean)}",
+        ]
+    return "; ".join(parts) + "."
+
+
+def _at_price(plan: "Plan", option: "Option") -> str:
+    net = plan.net(option)
+    if net is None or net.mean <= 0:
+        return f"{option.setting} each, none"
+    return f"{option.setting} each, about {number(option.calls_at().mean)} for {plan.gain(option)}"
+
+
+def _why_none(plan: "Plan", option: "Option") -> str:
+    calls, spend = option.calls_at().mean, plan.spend(option)
+    if plan.budget == 0:
+        return "the budget is 0 calls"
+    terms = f"{option.setting} each" if plan.call_cost is not None else "whatever they cost"
+    if not calls:
+        return f"{terms}, no reward is expected to repay itself in {counted(plan.horizon, 'round')}"
+    cost = "" if spend is None else f", and to cost {number(spend.mean)}"
+    return f"the {number(calls)} that would be asked for, {terms}, are expected to gain {plan.gain(option)} over the log alone{cost}"
+
+
+def answers(plan: "Plan") -> tuple[str, ...]:
+    return (*_for_regret(plan), *_for_budget(plan), *_better(plan))
+
+
+def _for_regret(plan: "Plan") -> list[str]:
+    if plan.regret is None:
+        return []
+    wanted = f"Regret of at most {plan.regret:,g}"
+    mean, sure = plan.cheapest(plan.regret), plan.cheapest(plan.regret, surely=True)
+    if mean is None:
+        least = min(plan.options, key=lambda option: option.regret_at().mean)
+        return [f"{wanted}: none of these reaches it, even on average. Least regret: {least}."]
+    if sure is mean:
+        return [f"{wanted}, on average and at the upper limit: cheapest is {mean}."]
+    upper = "none of these reaches it" if sure is None else f"cheapest is {sure}"
+    return [
+        f"{wanted} on average: cheapest is {mean}.",
+        f"{wanted} at the upper limit too: {upper}.",
+    ]
+
+
+def _for_budget(plan: "Plan") -> list[str]:
+    if plan.budget is None:
+        return []
+    best = plan.best_within(plan.budget)
+    return (
+        [f"At most {counted(plan.budget, 'call')} at the upper limit: least regret has {best}."]
+        if best
+        else []
+    )
+
+
+def _better(plan: "Plan") -> list[str]:
+    """Name a learner that nets clearly more than the advised option in the same worlds."""
+    best = plan.chosen
+    if best is None or plan.call_cost is None:
+        return []
+    found = []
+    for option in plan.options:
+        ahead = best.regret[:, -1] - option.regret[:, -1]
+        ahead = ahead + plan.call_cost * (best.calls[:, -1] - option.calls[:, -1])
+        more, error = best.strata.mean(ahead), best.strata.error(ahead)
+        if more > CLEAR * error and (plan.budget is None or option.calls_at().high <= plan.budget):
+            found.append((more, error, option.label))
+    if not found:
+        return []
+    more, error, label = max(found)
+    return [f"In these worlds {label} nets {number(more)} ± {number(error)} more."]
+
+
+def header(plan: "Plan") -> tuple[str, ...]:
+    """Return the columns: means with intervals; gain over the log alone ± standard error; net gain."""
+    priced = ("net",) if plan.net(plan.alone) is not None else ()
+    return ("learner, * frontier", "calls", "interval", "regret", "interval", "gain", *priced)
+
+
+def rows(plan: "Plan") -> list[tuple[str, ...]]:
+    """Return the cells; options on the frontier have a star."""
+    stars, priced = {option: " *" for option in plan.frontier}, len(header(plan)) == 7
+    found = []
+    for option in plan.options:
+        calls, regret, net = option.calls_at(), option.regret_at(), plan.net(option)
+        cells = [option.label + stars.get(option, "")]
+        cells += [number(calls.mean), calls.between, number(regret.mean), regret.between]
+        cells += ["" if option is plan.alone else str(plan.gain(option))]
+        cells += ["" if net is None or option is plan.alone else number(net.mean)] if priced else []
+        found.append(tuple(cells))
+    return found
+
+
+def table(plan: "Plan") -> list[str]:
+    """Return the lines of the table for a terminal, with a title."""
+    cells = [header(plan), *rows(plan)]
+    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
+    title = f"{counted(plan.horizon, 'round')} in {n_worlds_text(plan)}; {plan.coverage:.0%} intervals"
+    lines = []
+    for name, *row in cells:
+        numbers = (f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))
+        lines.append("  ".join([f"{name:{first}}", *numbers]).rstrip())
+    return [title, "", *lines]

@@ -1,4 +1,4 @@
-"""The live service: decisions over HTTP, durable, learning from rewards that come later, watched on one page."""
+"""A durable HTTP service for decisions and delayed rewards, with a dashboard."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ __all__ = ["Client", "ServiceProblem", "UnreachableError"]
 
 
 def __getattr__(name: str) -> Any:
-    """The client is loaded when it is asked for: who serves needs no httpx."""
     if name not in __all__:
         raise AttributeError(f"module 'sparing.service' has no attribute {name!r}")
     return getattr(importlib.import_module("sparing.service.client"), name)

@@ -1,4 +1,4 @@
-"""A client of the service: typed, safe to try again, and with an answer of its own where the service has none in time."""
+"""A typed client of the service: retries are safe, and a fallback action answers when the service does not."""
 
 import time
 import uuid
@@ -9,8 +9,9 @@ from urllib.parse import quote
 import msgspec
 
 from sparing.errors import SparingError, require
+from sparing.service.errors import ServiceError
 from sparing.service.messages import (
-    MOST,
+    MAX_BATCH,
     About,
     DecideAnswer,
     DecideBatch,
@@ -25,47 +26,61 @@ from sparing.service.messages import (
     RewardItems,
     RewardRequest,
 )
-from sparing.service.problems import ServiceError
 
 if TYPE_CHECKING:
     import httpx
 
-AGAIN = frozenset({429, 502, 503, 504})
-"""Answers after which the same request may succeed."""
-
-PATIENCE = 10.0
-"""Seconds that a try may take where nobody waits for a decision."""
-
-PAUSE = 0.02
-"""Seconds before the second try; twice as long before each one more."""
-
-SHORTEST = 0.001
-"""Seconds of a try, at least."""
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
+DEFAULT_TIMEOUT = 10.0  # seconds of a try, except for single decisions
+PAUSE = 0.02  # seconds before the second try, doubled before each further one
+MIN_TIMEOUT = 0.001
 
 Context = Mapping[str, Any] | Sequence[float]
 Answer = TypeVar("Answer")
 
 
 class ServiceProblem(ServiceError):  # noqa: N818 - RFC 9457 calls it a problem
-    """What the service refused: `status`, a stable `code`, `detail`, and the `field` at fault."""
+    """A refusal of the service: `status`, a stable `code`, `detail`, and the `field` at fault."""
 
 
 class UnreachableError(SparingError):
-    """The service did not answer in time, however often it was asked."""
+    """The service did not answer in time, after all retries."""
 
 
-def own_choice(action: Label) -> DecideAnswer:
-    """The decision for a fallback: nothing is known of it, and nothing is asked."""
+def fallback_answer(action: Label) -> DecideAnswer:
+    """Return the answer of the client's own fallback: no id, no estimate, no reward call."""
     nan, who = float("nan"), "fallback"
     return DecideAnswer("", action, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
 
 
 class Client:
-    """Decides and rewards in one experiment; may be used by many threads, which share its connections.
+    """A client of one experiment; threads may share it and its connections.
 
-    A decision is tried 1 + `retries` times under one request_id, so that it is made once however many answers are lost. A try
-    takes at most `timeout` seconds to connect and to answer, and none is begun after `timeout` times the number of tries; then
-    `fallback` is the answer, or an error without one. Everything else is as patient as PATIENCE.
+    A decision is tried 1 + `retries` times under one request_id, so it is made once even if answers are lost.
+
+    Parameters
+    ----------
+    url : str
+        Address of the service, such as http://127.0.0.1:8321.
+    experiment : str
+        Name of the experiment.
+    key : str, optional
+        API key with the role `write`.
+    timeout : float
+        Seconds that one try of a decision may take; no try starts after `timeout` times the number of tries.
+    fallback : label, optional
+        Action to play if the service does not answer in time; without one, an error is raised.
+    retries : int
+        Further tries after the first one.
+    transport : httpx.BaseTransport, optional
+        Transport of the HTTP client, for tests.
+
+    Examples
+    --------
+    >>> with Client("http://127.0.0.1:8321", "banners", fallback="plain") as client:
+    ...     answer = client.decide({"country": "NZ", "age": 31})
+    ...     if answer.needs_reward:
+    ...         client.reward(answer, 1.0)
     """
 
     def __init__(
@@ -95,7 +110,6 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def decide(
@@ -109,21 +123,48 @@ class Client:
         timeout: float | None = None,
         fallback: Label | None = None,
     ) -> DecideAnswer:
-        """What to do in a context: raw columns by name, or numbers."""
+        """Decide in one context.
+
+        Parameters
+        ----------
+        context : mapping or sequence of float
+            Raw columns by name, or the numbers of an encoded context.
+        eligible : sequence of labels, optional
+            Actions to choose from; by default all active ones.
+        context_id : str or int, optional
+            Id of a context that occurs again.
+        subject : str, optional
+            Who is served: a subject stays in the holdout or out of it.
+        request_id : str, optional
+            Repeating one returns the stored decision; by default a new one.
+        timeout, fallback : optional
+            Override those of the client.
+
+        Returns
+        -------
+        DecideAnswer
+
+        Raises
+        ------
+        ServiceProblem
+            If the service refuses the request.
+        UnreachableError
+            If it does not answer in time and there is no fallback.
+        """
         asked = _request(context, eligible, context_id, subject, request_id)
         within = self.timeout if timeout is None else timeout
         own = self.fallback if fallback is None else fallback
         try:
             return self._call("POST", "/decide", asked, DecideAnswer, within)
         except (UnreachableError, ServiceProblem) as error:
-            if own is None or (isinstance(error, ServiceProblem) and error.status not in AGAIN):
+            if own is None or (isinstance(error, ServiceProblem) and error.status not in RETRY_STATUSES):
                 raise
-            return own_choice(own)
+            return fallback_answer(own)
 
     def decide_many(
-        self, requests: Iterable[Context | DecideRequest], *, timeout: float = PATIENCE
+        self, requests: Iterable[Context | DecideRequest], *, timeout: float = DEFAULT_TIMEOUT
     ) -> list[DecideAnswer | ServiceProblem]:
-        """What to do in many contexts, in order; a problem stands in the place of an answer."""
+        """Decide in many contexts, in order; a refused one has a ServiceProblem in its place."""
         asked = [
             _request(one.context, one.eligible, one.context_id, one.subject, one.request_id)
             if isinstance(one, DecideRequest)
@@ -131,8 +172,8 @@ class Client:
             for one in requests
         ]
         found: list[DecideAnswer | ServiceProblem] = []
-        for start in range(0, len(asked), MOST):
-            some = DecideBatch(asked[start : start + MOST])
+        for start in range(0, len(asked), MAX_BATCH):
+            some = DecideBatch(asked[start : start + MAX_BATCH])
             items = self._call("POST", "/decide/batch", some, DecideItems, timeout).items
             found += [one.answer or _problem(one.status, one.problem) for one in items]
         return found
@@ -140,7 +181,10 @@ class Client:
     def reward(
         self, decision: DecideAnswer | str, value: float, action: Label | None = None
     ) -> RewardAnswer | None:
-        """The reward of a decision, named by itself, its decision_id or its request_id; None for the client's own fallback."""
+        """Send the reward of a decision, given as the answer, its decision_id or its request_id.
+
+        Return None for an answer of the client's own fallback, which has no reward.
+        """
         named = decision if isinstance(decision, str) else decision.decision_id
         if not named and not isinstance(decision, str):
             return None
@@ -150,12 +194,12 @@ class Client:
     def reward_many(
         self, rewards: Iterable[tuple[DecideAnswer | str, float]]
     ) -> list[RewardAnswer | ServiceProblem | None]:
-        """Rewards of many decisions, in order; a problem stands in the place of an answer, None for the client's own fallbacks."""
+        """Send rewards of many decisions, in order; a refused one has a ServiceProblem in its place, a fallback None."""
         listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
         sent = [(place, Rewarded(named, value)) for place, (named, value) in enumerate(listed) if named]
         found: list[RewardAnswer | ServiceProblem | None] = [None] * len(listed)
-        for start in range(0, len(sent), MOST):
-            some = sent[start : start + MOST]
+        for start in range(0, len(sent), MAX_BATCH):
+            some = sent[start : start + MAX_BATCH]
             batch = RewardBatch([one for _, one in some])
             items = self._call("POST", "/rewards/batch", batch, RewardItems).items
             for (place, _), item in zip(some, items, strict=True):
@@ -163,28 +207,28 @@ class Client:
         return found
 
     def about(self) -> About:
-        """The experiment as it is now."""
+        """Return the experiment as it is now."""
         return self._call("GET", "", None, About)
 
     def decisions(self, after: int = 0) -> Iterator[Record]:
-        """Stored decisions in their order, and what became of them."""
+        """Yield stored decisions in order, with their outcomes, after the event `after`."""
         more: int | None = after
         while more is not None:
-            page = self._call("GET", f"/decisions?after={more}&limit={MOST}", None, Records)
+            page = self._call("GET", f"/decisions?after={more}&limit={MAX_BATCH}", None, Records)
             yield from page.decisions
             more = page.next
 
     def _call(
-        self, method: str, path: str, body: Any, kind: type[Answer], timeout: float = PATIENCE
+        self, method: str, path: str, body: Any, kind: type[Answer], timeout: float = DEFAULT_TIMEOUT
     ) -> Answer:
-        """The answer to a request, tried again while that may help and there is time."""
+        """Send a request, and retry while that may help and there is time."""
         content = None if body is None else msgspec.json.encode(body, enc_hook=_plain)
         end = time.monotonic() + timeout * self.tries
         for number in range(self.tries):
-            within = max(min(timeout, end - time.monotonic()), SHORTEST)
+            within = max(min(timeout, end - time.monotonic()), MIN_TIMEOUT)
             try:
                 response = self._http.request(method, self._base + path, content=content, timeout=within)
-                if response.status_code not in AGAIN:
+                if response.status_code not in RETRY_STATUSES:
                     return _read(response, kind)
                 error: SparingError = _refused(response)
             except self._failed as failure:
@@ -208,14 +252,13 @@ def _request(
     subject: str | None = None,
     request_id: str | None = None,
 ) -> DecideRequest:
-    """A request under an id of its own, whatever becomes of its answers."""
     named = str(uuid.uuid4()) if request_id is None else request_id
     listed = None if eligible is None else list(eligible)
     return DecideRequest(context, listed, context_id, subject, named)
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's values, and mappings of any kind, as JSON can say them."""
+    """Convert values of NumPy, and any mapping, for JSON."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -224,7 +267,6 @@ def _plain(value: Any) -> Any:
 
 
 def _quoted(named: str) -> str:
-    """A name as one step of a path, whatever it holds."""
     return quote(named, safe="").replace(".", "%2E")
 
 

@@ -1,4 +1,4 @@
-"""What happens in an experiment, as it is stored: decisions, what became of them, and changes, in one order."""
+"""Stored events of an experiment: decisions, outcomes and changes, in one order."""
 
 import os
 import re
@@ -10,19 +10,17 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-SECOND = 1_000_000
-"""Times are whole microseconds since 1970."""
-
+SECOND = 1_000_000  # times are whole microseconds since 1970
 HOUR = 3600 * SECOND
 
 ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 Arm = Literal["policy", "holdout", "shadow", "fallback"]
 
+# Reasons that the service adds to the learner's.
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
-"""Reasons of the service's own, beside the library's."""
 
-REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT = (
+REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
     "reward",
     "default",
     "expired",
@@ -33,20 +31,17 @@ REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT = (
 """Outcomes that close a decision: its reward came; a default took its place; none came; it was withdrawn; one came that nobody asked
 for, and is kept, or kept and learnt."""
 
-PART, ACTIVATED = "part", "activated"
-"""Outcomes that do not: a part of a sum; a deferred decision counts from now on."""
+# Outcomes that do not close a decision: a partial reward; activation of a deferred decision.
+PARTIAL, ACTIVATED = "part", "activated"
 
-CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNASKED, LEARNT})
+CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED})
 
-REWARDED = frozenset({REWARD, DEFAULT, UNASKED, LEARNT})
-"""Those with a reward to count."""
-
+REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})  # kinds with a reward
 BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
-"""Kinds of changes."""
 
 
-class Decided(Struct, gc=False):
-    """A decision: what was asked, what was answered, and the state (`model_seq`) it follows from."""
+class DecisionEvent(Struct, gc=False):
+    """A decision: the request, the answer, and the state (`model_seq`) it was computed from."""
 
     seq: int
     experiment: int
@@ -58,7 +53,7 @@ class Decided(Struct, gc=False):
     context_id: str | None
     """As JSON."""
     context: bytes | None
-    """As `packed` makes it; nothing once it is erased."""
+    """As `pack_context` makes it; nothing once it is erased."""
     eligible: bytes | None
     """Packed bits over the actions' numbers; nothing for all that were active."""
     arm: str
@@ -76,8 +71,8 @@ class Decided(Struct, gc=False):
     expires: int | None
 
 
-class Outcome(Struct, gc=False):
-    """What became of a decision; of one that is learnt though nobody asked, also its action and context."""
+class OutcomeEvent(Struct, gc=False):
+    """The outcome of a decision. An unsolicited reward that is learnt also has the action and context."""
 
     seq: int
     experiment: int
@@ -91,8 +86,8 @@ class Outcome(Struct, gc=False):
     context: bytes | None = None
 
 
-class Change(Struct, gc=False):
-    """A change of the experiment itself: its kind, its body as JSON, and the name of the key that made it."""
+class ChangeEvent(Struct, gc=False):
+    """A change of the experiment: its kind, its body as JSON, and the name of the key that made it."""
 
     seq: int
     experiment: int
@@ -102,23 +97,21 @@ class Change(Struct, gc=False):
     who: str
 
     def read(self) -> dict[str, Any]:
-        """The body."""
         found: dict[str, Any] = msgspec.json.decode(self.body)
         return found
 
 
-Event = Decided | Outcome | Change
+Event = DecisionEvent | OutcomeEvent | ChangeEvent
 
 
-def packed(context: Any) -> bytes:
-    """A context as it is stored: raw columns as JSON, numbers as they are (a database would lose −0.0)."""
+def pack_context(context: Any) -> bytes:
+    """Encode a context for storage: raw columns as JSON, numbers as bytes (a database would lose −0.0)."""
     if isinstance(context, dict):
         return b"j" + msgspec.json.encode(context)
     return b"v" + np.asarray(context, dtype="<f8").tobytes()
 
 
-def unpacked(stored: bytes) -> dict[str, Any] | np.ndarray:
-    """The context that was stored."""
+def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
     if stored[:1] == b"j":
         columns: dict[str, Any] = msgspec.json.decode(stored[1:])
         return columns
@@ -126,31 +119,28 @@ def unpacked(stored: bytes) -> dict[str, Any] | np.ndarray:
 
 
 def new_id() -> bytes:
-    """Sixteen bytes that sort by time and cannot be guessed (UUID version 7)."""
+    """Return sixteen bytes that sort by time and cannot be guessed (UUID version 7)."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     number = number & ~(0xF << 76) | 7 << 76
     return (number & ~(3 << 62) | 2 << 62).to_bytes(16)
 
 
 def id_text(stored: bytes) -> str:
-    """A decision's id as it is shown."""
     text = stored.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def id_bytes(text: str) -> bytes | None:
-    """A decision's id from how it is shown; None for any other text."""
+    """Parse a decision's id; None for any other text."""
     if ID.fullmatch(text) is None:
         return None
     return bytes.fromhex(text.replace("-", ""))
 
 
 def now() -> int:
-    """The time."""
     return time.time_ns() // 1000
 
 
 def time_text(ts: int) -> str:
-    """A time as it is shown."""
     whole = datetime.fromtimestamp(ts // SECOND, UTC)
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{ts % SECOND:06d}Z"

@@ -19,13 +19,13 @@ from sparing.log.labels import as_text, brief, identifiers, plain
 from sparing.log.log import Log
 from sparing.log.paths import KINDS
 from sparing.log.support import SupportBuilder
-from sparing.service import arms, beside, events
+from sparing.service import beside, events, experiment
 from sparing.service import store as stores
-from sparing.service.book import Book
-from sparing.service.events import Change
+from sparing.service.errors import not_found
+from sparing.service.events import ChangeEvent
+from sparing.service.experiment import ExperimentState
 from sparing.service.messages import Options
-from sparing.service.model import Model
-from sparing.service.problems import not_found
+from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import Store
 
 MOST = 5_000_000
@@ -82,7 +82,7 @@ def export(
     target = Path(path)
     if format in beside.TABLES and KINDS.get(target.suffix.lower()) != format:
         raise LogError(f"{target}: the name of a {format} file must end in {beside.ending(format)}")
-    log, more, notes = asyncio.run(_read(stores.at(Path(folder), address), experiment))
+    log, more, notes = asyncio.run(_read(stores.open_store(Path(folder), address), experiment))
     lost, second = beside.write(log, target, format, more)
     return Exported(target, second, log.n_rows, [*notes, *lost])
 
@@ -107,7 +107,7 @@ async def rewarded(store: Store, name: str) -> tuple[Log, beside.Beside, list[st
         raise LogError(
             f"{count:,} rewarded decisions; an export has at most {MOST:,} rows. Read the store's tables"
         )
-    model, since = await Book(store).start(number, upto)
+    model, since = await ExperimentRegistry(store).start(number, upto)
     began = msgspec.convert(config["options"], Options)
     history = await _history(store, model, began, since, upto)
     rows, after = _Rows(model, history, count), 0
@@ -127,7 +127,7 @@ class _History:
     """The actions, and who could be served with which options, at one event after another."""
 
     def __init__(
-        self, names: Sequence[Hashable], first: int, options: Options, changes: list[Change]
+        self, names: Sequence[Hashable], first: int, options: Options, changes: list[ChangeEvent]
     ) -> None:
         self.names, self.options = tuple(names), options
         self._index = {label: number for number, label in enumerate(self.names)}
@@ -140,7 +140,7 @@ class _History:
             self._take(self._changes[self._next])
             self._next += 1
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ChangeEvent) -> None:
         body = change.read()
         if change.kind == events.OPTIONS:
             self.options = msgspec.convert(body, Options)
@@ -162,23 +162,23 @@ class _History:
         """Whether every action that was allowed had a chance."""
         options = self.options
         if row.arm in ("shadow", "fallback"):
-            return options.fallback == arms.ANYONE
+            return options.fallback == experiment.UNIFORM
         explored = options.explore > 0 and row.call > 0  # nothing is explored once the budget is spent
-        return explored or (options.holdout > 0 and options.holdout_policy == arms.ANYONE)
+        return explored or (options.holdout > 0 and options.holdout_policy == experiment.UNIFORM)
 
 
-def added(change: Change) -> int:
+def added(change: ChangeEvent) -> int:
     """How many actions a change brought."""
     return 1 if change.kind == events.ACTION else int(change.read().get("new", 0))
 
 
-async def _history(store: Store, model: Model, options: Options, since: int, upto: int) -> _History:
+async def _history(store: Store, model: ExperimentState, options: Options, since: int, upto: int) -> _History:
     found = await store.driver.read(
         "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and seq <= $2 order by seq",
         model.experiment,
         upto,
     )
-    changes = [Change(*row) for row in found]
+    changes = [ChangeEvent(*row) for row in found]
     new = [plain(one.read()["label"]) for one in changes if one.kind == events.ACTION and one.seq > since]
     names = (*model.learner.action_names, *new)
     first = len(names) - sum(added(one) for one in changes if one.kind in (events.ACTION, events.BASE))
@@ -188,7 +188,7 @@ async def _history(store: Store, model: Model, options: Options, since: int, upt
 class _Rows:
     """The rows so far."""
 
-    def __init__(self, model: Model, history: _History, count: int) -> None:
+    def __init__(self, model: ExperimentState, history: _History, count: int) -> None:
         self.model, self.history, self.kept = model, history, 0
         self.contexts = np.empty((count, model.learner.n_features))
         self.rows: list[tuple[Any, ...]] = []

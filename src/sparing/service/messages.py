@@ -1,26 +1,20 @@
-"""What is asked and answered over HTTP: one type a message, from which decoding and OpenAPI are made."""
+"""Messages of the HTTP API: decoding and the OpenAPI document are made from these types."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
-Label = bool | int | float | str
-"""An action's label, as JSON can say it."""
-
+Label = bool | int | float | str  # of an action
 Share = Annotated[float, Meta(ge=0, le=1)]
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
-RESERVED = ("experiments",)
-"""Names that paths need for themselves."""
-
+RESERVED = ("experiments",)  # used in paths
 Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
-"""An id of the caller's; databases know no text with a NUL in it."""
-
+# An id of the caller; databases have no text with NUL.
+RequestKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
-MOST = 1000
-"""Items in a batch."""
+MAX_BATCH = 1000
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True):
@@ -28,13 +22,13 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
 
     context: dict[str, Any] | list[float]
     eligible: Annotated[list[Label], Meta(min_length=1)] | None = None
-    context_id: Key | int | None = None
-    subject: Key | None = None
-    request_id: Key | None = None
+    context_id: RequestKey | int | None = None
+    subject: RequestKey | None = None
+    request_id: RequestKey | None = None
 
 
 class DecideAnswer(Struct):
-    """What to do, whether its reward is wanted, why, and how likely that was."""
+    """The action to play, whether its reward is needed, why, and with which probabilities."""
 
     decision_id: str
     action: Label
@@ -52,19 +46,19 @@ class DecideAnswer(Struct):
 
     @property
     def is_fallback(self) -> bool:
-        """Whether it is the client's own, because the service did not answer in time: it has no id, and its reward goes nowhere."""
+        """Whether it is the client's own fallback: it has no id and takes no reward."""
         return not self.decision_id
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
-    """The reward of a decision; `action` is what was played, where that may be another one."""
+    """The reward of a decision; `action` is the one played, if the experiment allows another than the decided one."""
 
     value: float
     action: Label | None = None
 
 
 class RewardAnswer(Struct):
-    """What became of a reward."""
+    """How a reward was taken."""
 
     status: Literal["taken", "duplicate", "part", "unasked"]
     seq: int
@@ -73,7 +67,7 @@ class RewardAnswer(Struct):
 class Rewarded(Struct, forbid_unknown_fields=True):
     """One reward of a batch."""
 
-    decision_id: Key
+    decision_id: RequestKey
     value: float
     action: Label | None = None
 
@@ -81,13 +75,13 @@ class Rewarded(Struct, forbid_unknown_fields=True):
 class DecideBatch(Struct, forbid_unknown_fields=True):
     """Contexts to decide in."""
 
-    decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MOST)]
+    decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class RewardBatch(Struct, forbid_unknown_fields=True):
     """Rewards of many decisions."""
 
-    rewards: Annotated[list[Rewarded], Meta(min_length=1, max_length=MOST)]
+    rewards: Annotated[list[Rewarded], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class DecideItem(Struct, omit_defaults=True):
@@ -107,24 +101,24 @@ class RewardItem(Struct, omit_defaults=True):
 
 
 class DecideItems(Struct):
-    """Decisions in the order asked."""
+    """Decisions in the order of the request."""
 
     items: list[DecideItem]
 
 
 class RewardItems(Struct):
-    """What became of rewards, in the order sent."""
+    """Results of the rewards, in the order of the request."""
 
     items: list[RewardItem]
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
-    """How an experiment serves: what an operator may change while it runs."""
+    """How an experiment serves; an operator can change it at any time."""
 
     reward_window: Seconds | None = None
     """Seconds within which a reward counts."""
     default_reward: float | None = None
-    """Learnt where none came within the window; without one nothing is learnt."""
+    """Learnt if no reward came within the window; without one nothing is learnt."""
     aggregate: Literal["first", "sum"] = "first"
     learn_unasked: bool = False
     allow_mismatch: bool = False
@@ -139,7 +133,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     fallback: str = "logged"
     """Who serves in the modes shadow and fallback, as `holdout_policy`."""
     price: Annotated[float, Meta(ge=0)] | None = None
-    """What a reward call costs, for the page; the learner's own call_cost if it is not said."""
+    """Cost of a reward call on the dashboard; by default the learner's call_cost."""
     unit: Annotated[str, Meta(max_length=16)] = ""
     retention: Annotated[float, Meta(gt=0)] | None = None
     """Seconds after which a decision's context is erased."""
@@ -157,17 +151,17 @@ class LogUpload(Struct, forbid_unknown_fields=True):
     """A log as a file, and how to read it, as `read_log` does."""
 
     content: str
-    """The file in base64: Parquet, CSV, Arrow or a peer's format."""
+    """The file in base64: Parquet, CSV, Arrow or another tool's format."""
     filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
-    """Its ending tells the format of a table."""
+    """Its ending determines the format of a table."""
     columns: dict[str, str | list[str]] = {}
     """Which column plays which role: action, reward, propensity, distribution, eligible, context_id, contexts."""
     features: str | dict[str, Any] | None = None
     actions: list[Label] | None = None
     items: list[dict[str, Any]] | None = None
-    """A row an action: its features, and its label under the action column's name."""
+    """One row per action: its features, and its label under the action column's name."""
     delimiter: str | None = None
-    """What parts the cells of a text file, if not what its header line tells (comma, semicolon or tab)."""
+    """Delimiter of a text file, if it cannot be inferred from the header (comma, semicolon or tab)."""
     decimal: str | None = None
     """"," if its numbers have a decimal comma."""
 
@@ -183,14 +177,14 @@ class CreateRequest(Struct, forbid_unknown_fields=True):
 
 
 class ImportRequest(Struct, forbid_unknown_fields=True):
-    """A log to begin again from, perhaps with other settings of the learner; live rewards so far are learnt on top of it."""
+    """A log to restart from, optionally with other settings; live rewards so far are learnt again on top of it."""
 
     log: LogUpload
     settings: dict[str, Any] | None = None
 
 
 class ImportAnswer(Struct):
-    """What an import taught: the log's rows, live rewards learnt again, and those whose contexts were erased."""
+    """Rows of the log, live rewards learnt again, and those lost because their contexts were erased."""
 
     rows: int
     live_rewards: int
@@ -198,13 +192,13 @@ class ImportAnswer(Struct):
 
 
 class ModeRequest(Struct, forbid_unknown_fields=True):
-    """How to serve from now on."""
+    """The mode to serve in."""
 
     mode: Mode
 
 
 class ActionRequest(Struct, forbid_unknown_fields=True):
-    """An action to add (with its item's features, where the learner has items) or to retire: one of both."""
+    """An action to add (with its item's features, if the learner has items), or one to retire."""
 
     add: Label | None = None
     features: dict[str, Any] | list[float] | None = None
@@ -212,11 +206,11 @@ class ActionRequest(Struct, forbid_unknown_fields=True):
 
 
 class EraseRequest(Struct, forbid_unknown_fields=True):
-    """Whose contexts to erase: one of the three."""
+    """Whose contexts to erase: exactly one of the three."""
 
-    decision_id: Key | None = None
-    context_id: Key | int | None = None
-    subject: Key | None = None
+    decision_id: RequestKey | None = None
+    context_id: RequestKey | int | None = None
+    subject: RequestKey | None = None
 
 
 class Erased(Struct):
@@ -246,7 +240,7 @@ class About(Struct):
 
 
 class Record(Struct):
-    """One stored decision and what became of it."""
+    """A stored decision and its outcome."""
 
     decision_id: str
     seq: int
@@ -262,10 +256,10 @@ class Record(Struct):
     high: float
     model_seq: int
     request_id: str | None
-    context_id: Key | int | None
+    context_id: RequestKey | int | None
     reward: float | None
     outcome: str | None
-    """`reward`, `default`, `expired`, `void`, or nothing while it is open or was never asked for."""
+    """`reward`, `default`, `expired`, `void`; null while it is pending or if no reward was needed."""
 
 
 class Records(Struct):
@@ -289,6 +283,190 @@ class Experiments(Struct):
 
 
 class SessionRequest(Struct, forbid_unknown_fields=True):
-    """A key to be swapped for a cookie."""
+    """A key to exchange for a session cookie."""
 
-    key: Key
+    key: RequestKey
+
+
+class Measured(Struct, frozen=True):
+    """An estimate with its 95 % interval, and the number of rewards behind it."""
+
+    value: float
+    low: float
+    high: float
+    rewards: int
+
+
+class SampleRatio(Struct, frozen=True):
+    """Share of the holdout: configured (`asked`), observed (`seen`), and the p-value of the difference."""
+
+    asked: float
+    seen: float
+    p: float
+
+
+class Headline(Struct, frozen=True):
+    """Mean reward per decision of policy and holdout; if it cannot be measured, `why` explains what is missing."""
+
+    why: str | None
+    policy: Measured | None
+    holdout: Measured | None
+    difference: Measured | None
+    checks: int
+    sample_ratio: SampleRatio | None
+
+
+class Reasons(Struct, frozen=True):
+    """Decisions of one reason and variant."""
+
+    reason: str
+    arm: str
+    asked: bool
+    decisions: int
+    rewarded: int
+    mean: float | None
+
+
+class Spend(Struct, frozen=True):
+    """Cost of reward calls. `price` and what depends on it are null if no price is set; the period is that of the budget."""
+
+    calls: int
+    price: float | None
+    unit: str
+    spent: float | None
+    not_spent: float | None
+    budget_calls: int | None
+    period_calls: int
+    period_ends: str | None
+    runs_out: str | None
+    """When the period's budget will be exhausted at the last day's rate; null if it will last."""
+    open: int
+    most_open: int | None
+
+
+class Hour(Struct, frozen=True):
+    """Decisions by reason in one bin of time, from `start` (epoch seconds)."""
+
+    start: int
+    decisions: dict[str, int]
+
+
+class SoFar(Struct, frozen=True):
+    """Mean rewards of policy and holdout up to a time; null if not measured."""
+
+    end: int
+    policy: Measured | None
+    holdout: Measured | None
+
+
+class Action(Struct, frozen=True):
+    """One action: rows in the log, live rewards, decisions, and its estimate in the log's mean context."""
+
+    label: Label
+    logged: int
+    live: int
+    decisions: int
+    share: float
+    learnt: Literal["yes", "partly", "never tried"]
+    retired: bool
+    value: float
+    low: float
+    high: float
+
+
+class Look(Struct, frozen=True):
+    """A health check: a sentence, and how serious it is."""
+
+    level: Literal["good", "warning", "alarm"]
+    text: str
+
+
+class GapRow(Struct, frozen=True):
+    """A segment of contexts: logged rows and live calls of each action, in the order of `Gaps.actions`; `never` marks actions never logged there."""
+
+    where: str
+    logged: list[int]
+    live: list[int]
+    never: list[bool]
+
+
+class Gaps(Struct, frozen=True):
+    """The gap map: actions with most gaps first, at most 16; `left_out` is the number of further ones."""
+
+    actions: list[Label]
+    rows: list[GapRow]
+    left_out: int
+
+
+class Recent(Struct, frozen=True):
+    """A recent decision."""
+
+    time: str
+    action: Label
+    needs_reward: bool
+    reason: str
+    arm: str
+    reward: float | None
+    outcome: str | None
+
+
+class WorkerState(Struct, frozen=True):
+    """What a worker has applied; equal `seq` must mean equal `digest`."""
+
+    worker: str
+    seq: int
+    digest: str
+
+
+class Snapshot(Struct, frozen=True):
+    """The newest snapshot."""
+
+    seq: int
+    time: str
+
+
+class Health(Struct, frozen=True):
+    """Status of the service."""
+
+    status: Literal["healthy", "degraded"]
+    store: str
+    store_bytes: int
+    model_seq: int
+    digest: str
+    workers: list[WorkerState]
+    snapshot: Snapshot | None
+    last_backup: str | None
+    decide_ms: tuple[float, float] | None
+    """Median and 99th percentile of recent decisions of this worker, from request to commit."""
+    started: str
+    version: str
+
+
+class Overview(Struct, frozen=True):
+    """All data of the dashboard."""
+
+    name: str
+    time: str
+    mode: str
+    learner: str
+    guarantee: str
+    log_rows: int
+    decisions: int
+    asked: int
+    skipped: int
+    saved: float | None
+    """Share of decisions that were answered without a reward call; null before the first."""
+    rewarded: int
+    expired: int
+    reasons: list[Reasons]
+    headline: Headline
+    spend: Spend
+    step: int
+    """Seconds per bin in `hours`."""
+    hours: list[Hour]
+    so_far: list[SoFar]
+    actions: list[Action]
+    look: list[Look]
+    gaps: Gaps | None
+    recent: list[Recent]
+    health: Health

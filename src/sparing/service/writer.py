@@ -1,4 +1,4 @@
-"""Group commit: whatever has come while the disk was busy is written at once, and answered when it is on the disk."""
+"""Group commit: requests that arrive during a commit are written together in the next one, and answered once they are durable."""
 
 import asyncio
 import itertools
@@ -11,56 +11,46 @@ from typing import Any, TypeVar
 
 from sparing.errors import SparingError
 from sparing.service import events
-from sparing.service.book import Book
-from sparing.service.events import Change, Decided, Event
-from sparing.service.ledger import Activate, Decide, Ledger, Reward, Sweep, Work
-from sparing.service.problems import ServiceError, unavailable
-from sparing.service.store import Found, Rows, Store
+from sparing.service.errors import ServiceError, unavailable
+from sparing.service.events import ChangeEvent, DecisionEvent, Event
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import Store, StoredDecision, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
+from sparing.service.transactions import Activate, Decide, ExpirePending, Request, Reward, TransactionHandler
 
-GROUP = 128
-"""Requests in a group, at most: those who wait behind it should not wait long."""
-
-REST = 1.0
-"""Seconds without a try after the store failed."""
-
-SWEPT = 1000
-"""Decisions closed at once, at most."""
-
-RECENT = 4096
-"""Decisions kept at hand for their rewards, at most."""
-
-DISK_LOST = 74
-"""The exit code where the disk no longer says what is on it."""
-
+MAX_GROUP = 128  # requests per commit: bounds the wait of those behind it
+IDLE_SECONDS = 1.0  # after the store failed
+MAX_EXPIRED = 1000  # decisions closed in one transaction
+MAX_RECENT = 4096  # decisions kept in memory for their rewards
+EXIT_STORAGE_FAILED = 74
 Result = TypeVar("Result")
-Pending = tuple[Work, "asyncio.Future[Any]", float]
+QueuedRequest = tuple[Request, "asyncio.Future[Any]", float]
 
 
-def leave(error: BaseException) -> None:
-    """End the process: what is on the disk is the truth, and only a new start reads it."""
+def exit_process(error: BaseException) -> None:
+    """End the process; only a restart can tell what is on the disk."""
     print(f"sparing: the store is lost, stopping: {error}", file=sys.stderr, flush=True)
-    os._exit(DISK_LOST)
+    os._exit(EXIT_STORAGE_FAILED)
 
 
 class Writer:
-    """The one who writes, for this process."""
+    """The writer of this process."""
 
     def __init__(
         self,
         store: Store,
-        book: Book,
+        registry: ExperimentRegistry,
         *,
         clock: Callable[[], int] = events.now,
-        on_lost: Callable[[BaseException], None] = leave,
+        on_lost: Callable[[BaseException], None] = exit_process,
     ) -> None:
-        self.store, self.book, self.clock, self._on_lost = store, book, clock, on_lost
-        self._queue: deque[Pending] = deque()
+        self.store, self.registry, self.clock, self._on_lost = store, registry, clock, on_lost
+        self._queue: deque[QueuedRequest] = deque()
         self._come = asyncio.Event()
-        self._alone = asyncio.Lock()
-        self._resting = 0.0
+        self._exclusive = asyncio.Lock()
+        self._idle_until = 0.0
         self._spoilt: set[int] = set()
-        self._recent: dict[bytes, Decided] = {}
+        self._recent: dict[bytes, DecisionEvent] = {}
         self._task: asyncio.Task[None] | None = None
         self.groups = self.decided = 0
         self.decided_seconds = 0.0
@@ -68,31 +58,29 @@ class Writer:
         """Seconds from a decision's request to its commit, of the last ones."""
 
     def start(self) -> None:
-        """Begin to take requests."""
         self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
-        """Finish what has come, and take no more."""
         while self._queue:
             await asyncio.sleep(0.01)
-        async with self._alone:
+        async with self._exclusive:
             if self._task is not None:
                 self._task.cancel()
 
     @property
-    def resting(self) -> bool:
-        """Whether the store has just failed, and is not written to for a moment."""
-        return time.monotonic() < self._resting
+    def idle(self) -> bool:
+        """Whether the store has just failed and is not written to for a moment."""
+        return time.monotonic() < self._idle_until
 
-    async def submit(self, work: Work) -> Any:
-        """The answer to a request, once what it changed is on the disk."""
+    async def submit(self, work: Request) -> Any:
+        """Return the answer to a request once its changes are durable."""
         future = asyncio.get_running_loop().create_future()
         self._queue.append((work, future, time.monotonic()))
         self._come.set()
         return await future
 
-    async def submit_all(self, works: Sequence[Work]) -> list[Any]:
-        """The answers to requests, in their order; a problem in the place of an answer."""
+    async def submit_all(self, works: Sequence[Request]) -> list[Any]:
+        """Return the answers in order, with an error in the place of a failed one."""
         loop, began = asyncio.get_running_loop(), time.monotonic()
         futures = [loop.create_future() for _ in works]
         self._queue.extend((work, future, began) for work, future in zip(works, futures, strict=True))
@@ -104,23 +92,22 @@ class Writer:
             if not self._queue:
                 self._come.clear()
                 await self._come.wait()
-            group = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
-            async with self._alone:
+            group = [self._queue.popleft() for _ in range(min(MAX_GROUP, len(self._queue)))]
+            async with self._exclusive:
                 await self._serve(group)
 
-    async def _serve(self, group: list[Pending]) -> None:
-        """Perform a group, and answer it once it is on the disk."""
+    async def _serve(self, group: list[QueuedRequest]) -> None:
         answers: list[Any]
 
-        async def perform(ledger: Ledger) -> list[Any]:
-            await self._look(ledger, [work for work, _, _ in group])
-            return [_tried(ledger, work) for work, _, _ in group]
+        async def perform(transaction: TransactionHandler) -> list[Any]:
+            await self._load_decisions(transaction, [work for work, _, _ in group])
+            return [_result_or_error(transaction, work) for work, _, _ in group]
 
         try:
             answers = await self._write(perform)
         except ServiceError as problem:
             answers = [problem] * len(group)
-        except SparingError as problem:  # such as a state that is missing
+        except SparingError as problem:  # such as a missing state file
             print(f"sparing: a group was not performed: {problem}", file=sys.stderr, flush=True)
             answers = [unavailable("failed", "the store cannot be read; nothing was changed")] * len(group)
         done = time.monotonic()
@@ -136,8 +123,7 @@ class Writer:
             else:
                 future.set_result(given)
 
-    async def _look(self, ledger: Ledger, works: Sequence[Work]) -> None:
-        """Find the stored decisions that a group speaks of."""
+    async def _load_decisions(self, transaction: TransactionHandler, works: Sequence[Request]) -> None:
         ids: dict[bytes, list[tuple[str, str]]] = {}
         requests: dict[str, list[str]] = {}
         for work in works:
@@ -147,108 +133,103 @@ class Writer:
             elif isinstance(work, Reward | Activate):
                 identity = events.id_bytes(work.named)
                 recent = self._recent.get(identity or b"")
-                if recent is not None and recent.seq in self.book.numbered(recent.experiment).model.open:
-                    ledger.know([Found(recent, None)])
+                if recent is not None and recent.seq in self.registry.by_id(recent.experiment).model.open:
+                    transaction.load([StoredDecision(recent, None)])
                 elif identity is not None:
                     ids.setdefault(identity, []).append((work.experiment, work.named))
                 else:
                     requests.setdefault(work.experiment, []).append(work.named)
-            elif isinstance(work, Sweep):
-                due = self.book.get(work.experiment).model.due(ledger.ts)[:SWEPT]
-                ledger.know(await self.store.find_seqs(due))
+            elif isinstance(work, ExpirePending):
+                due = self.registry.get(work.experiment).model.expired_pending(transaction.ts)[:MAX_EXPIRED]
+                transaction.load(await self.store.find_seqs(due))
         if ids:
             found = await self.store.find(list(ids))
-            ledger.know(found)
+            transaction.load(found)
             for missing in ids.keys() - {one.decision.decision_id for one in found}:
-                for name, named in ids[missing]:  # a request's id may look like a decision's
+                for name, named in ids[missing]:  # a request id may look like a decision id
                     requests.setdefault(name, []).append(named)
         for name, some in requests.items():
             try:
-                number = self.book.get(name).number
+                number = self.registry.get(name).number
             except ServiceError:
                 continue
-            ledger.know(await self.store.find_requests(number, some))
+            transaction.load(await self.store.find_requests(number, some))
 
-    async def alone(self, operation: Callable[[Ledger], Awaitable[Result]]) -> Result:
-        """Run an operation as a group of its own."""
-        async with self._alone:
+    async def exclusive(self, operation: Callable[[TransactionHandler], Awaitable[Result]]) -> Result:
+        async with self._exclusive:
             return await self._write(operation)
 
     async def between(self, act: Callable[[], Result]) -> Result:
-        """Run something between two groups, in a thread."""
-        async with self._alone:
+        """Run a function in a thread between two transactions."""
+        async with self._exclusive:
             return await asyncio.to_thread(act)
 
     async def catch_up(self) -> None:
-        """Take in what other workers have committed."""
-        async with self._alone:
+        async with self._exclusive:
             if not self._spoilt:
-                await self._take_in(await self.store.last_seq())
+                await self._apply_committed(await self.store.last_seq())
 
-    async def _take_in(self, upto: int) -> None:
-        """Take in what others have committed up to an event; they may have changed what is stored of the decisions at hand."""
-        if upto != self.book.seq:
+    async def _apply_committed(self, upto: int) -> None:
+        if upto != self.registry.seq:
             self._recent.clear()
-        await self.book.catch_up(upto)
+        await self.registry.catch_up(upto)
 
-    async def _write(self, operation: Callable[[Ledger], Awaitable[Result]]) -> Result:
-        """Lock, catch up, perform, write, commit; on failure nothing has happened."""
-        if self.resting:
+    async def _write(self, operation: Callable[[TransactionHandler], Awaitable[Result]]) -> Result:
+        """Lock, catch up, run, write, commit; after a failure nothing has changed."""
+        if self.idle:
             raise unavailable("store", "the store cannot be written to at the moment; try again")
-        rows: Rows | None = None
-        ledger: Ledger | None = None
+        rows: WriteBatch | None = None
+        transaction: TransactionHandler | None = None
         try:
             rows = await self.store.begin()
-            await self.book.reread(self._spoilt)
+            await self.registry.reread(self._spoilt)
             self._spoilt = set()
-            await self._take_in(rows.last_seq)
-            ledger = Ledger(self.book, rows, self.clock())
-            result = await operation(ledger)
+            await self._apply_committed(rows.last_seq)
+            transaction = TransactionHandler(self.registry, rows, self.clock())
+            result = await operation(transaction)
             await self.store.write(rows)
             await self.store.commit()
         except LostError as error:
             self._on_lost(error)
-            await self._undo(rows, ledger)
+            await self._undo(rows, transaction)
             raise unavailable("store", "the store is lost; the service stops") from error
         except BaseException as error:
-            await self._undo(rows, ledger)
+            await self._undo(rows, transaction)
             if isinstance(error, StoreError):
-                self._resting = time.monotonic() + REST
+                self._idle_until = time.monotonic() + IDLE_SECONDS
                 raise unavailable("store", f"the store could not be written: {error}") from error
             if isinstance(error, SparingError) or not isinstance(error, Exception):
                 raise
             print(f"sparing: a group was not written: {error!r}", file=sys.stderr, flush=True)
             raise unavailable("failed", "the request could not be performed; nothing was changed") from error
-        self.book.seq = rows.last_seq
+        self.registry.seq = rows.last_seq
         self.groups += 1
         self._remember(rows.events)
         return result
 
     def _remember(self, written: Sequence[Event]) -> None:
-        """Keep the newest decisions at hand: rewards come soon. Where anything else changed, read all anew."""
+        """Keep recent decisions, whose rewards come soon; drop them all after any change of the experiment."""
         for event in written:
-            if type(event) is Decided:
+            if type(event) is DecisionEvent:
                 self._recent[event.decision_id] = event
-            elif type(event) is Change:
+            elif type(event) is ChangeEvent:
                 self._recent.clear()
-        for old in list(itertools.islice(self._recent, max(0, len(self._recent) - RECENT))):
+        for old in list(itertools.islice(self._recent, max(0, len(self._recent) - MAX_RECENT))):
             del self._recent[old]
 
-    async def _undo(self, rows: Rows | None, ledger: Ledger | None) -> None:
-        """Forget what was not committed, if anything was begun."""
+    async def _undo(self, rows: WriteBatch | None, transaction: TransactionHandler | None) -> None:
         if rows is None:
             return
-        if ledger is not None:
-            self._spoilt |= ledger.touched
+        if transaction is not None:
+            self._spoilt |= transaction.touched
         try:
             await self.store.rollback()
         except StoreError as error:
             print(f"sparing: the store could not undo: {error}", file=sys.stderr, flush=True)
 
 
-def _tried(ledger: Ledger, work: Work) -> Any:
-    """The answer, or the problem; one bad request never fails its group."""
+def _result_or_error(transaction: TransactionHandler, work: Request) -> Any:
     try:
-        return ledger.perform(work)
+        return transaction.run(work)
     except SparingError as problem:
         return problem

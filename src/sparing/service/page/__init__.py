@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
+# A path of the service → the file and its content type.
 FILES: dict[str, tuple[str, str]] = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
 } | {
     f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-    for name in ("page", "access", "headline", "charts", "axes", "actions", "panels", "words", "dom")
+    for name in ("page", "access", "charts", "actions", "panels", "text")
 }
-"""A path of the service → the file and its content type."""
 
+# What every file is sent with.
 HEADERS: dict[str, str] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -20,7 +21,6 @@ HEADERS: dict[str, str] = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-"""What every file is sent with."""
 
 
 def read(path: str) -> tuple[bytes, str]:

@@ -1,6 +1,6 @@
 // Asking the service: errors as it words them, the key form, and the dialog that changes the mode.
 
-import { byId, write } from "./dom.js";
+import { byId, write } from "./text.js";
 
 export class Refused extends Error {
   constructor(status, problem) {

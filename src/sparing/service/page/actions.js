@@ -1,8 +1,7 @@
 // The table of actions: the most played and the never tried first, all on demand, by name on request.
 
-import { niceTicks, padded, scale, stepOf, tickText } from "./axes.js";
-import { byId, el, place, write } from "./dom.js";
-import { NONE, label, number, percent, plural, precision } from "./words.js";
+import { niceTicks, stepOf, tickText, padded, scale } from "./charts.js";
+import { NONE, byId, el, label, number, percent, place, plural, precision, write } from "./text.js";
 
 const FIRST = 12;
 const UNTRIED = 12;

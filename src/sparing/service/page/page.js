@@ -1,12 +1,10 @@
 // The page asks for the overview every five seconds and draws it; what it cannot refresh it greys.
 
-import { Refused, ask, setUpKeyForm, setUpModes, showKeyForm } from "./access.js";
+import { Refused, setUpKeyForm, setUpModes, showKeyForm, ask } from "./access.js";
 import { renderActions, setUpActions } from "./actions.js";
 import { Bands, Stacked, stepName } from "./charts.js";
-import { byId, el, fill, write } from "./dom.js";
-import { renderHeadline } from "./headline.js";
-import { renderGaps, renderLook, renderRecent } from "./panels.js";
-import { duration, exact, number, plural, setClock, tick } from "./words.js";
+import { renderGaps, renderHeadline, renderLook, renderRecent } from "./panels.js";
+import { byId, setClock, duration, el, exact, fill, number, plural, tick, write } from "./text.js";
 
 const EVERY = 5_000;
 const LIST_EVERY = 60_000;

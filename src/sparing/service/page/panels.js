@@ -1,7 +1,129 @@
-// What needs a look, health, the gap map, and the last decisions.
+// Calls saved, reward against the holdout and spend; health checks, the gap map, and the last decisions.
 
-import { byId, el, fill, write } from "./dom.js";
-import { NONE, bytes, inWords, label, number, plainly, plural, significant, time } from "./words.js";
+import { niceTicks, stepOf, tickText, padded, scale } from "./charts.js";
+import { NONE, byId, inWords, bytes, decimals, duration, el, fill, grouped, label, money, now, number, percent, place, plainly, plural, precision, signed, significant, time, write } from "./text.js";
+
+const bold = (text) => el("b", null, text);
+
+export function renderHeadline(overview) {
+  renderSaved(overview);
+  renderGain(overview.headline);
+  renderSpend(overview.spend);
+}
+
+// Groups of the decisions that cost no call, then of those that did, so that the first part of the bar is what was saved.
+function parts(reasons) {
+  const counts = (asked) => reasons.filter((row) => row.asked === asked).map((row) => [row.reason, row.decisions]);
+  const free = grouped(counts(false)).map((group) => ({ ...group, name: group.name.replace(/^called: /, "no call: ") }));
+  const paid = grouped(counts(true)).map((group) => (group.name.startsWith("called: ") ? group : { ...group, name: `called: ${group.name.replace(/^no call: /, "")}` }));
+  return [...free, ...paid];
+}
+
+function renderSaved({ decisions, asked, skipped, saved, reasons, name }) {
+  byId("saved").className = `big ${decisions ? "accent" : "unmeasured"}`;
+  write(byId("saved"), decisions ? percent(saved) : "no decision yet");
+  const bar = byId("saved-bar");
+  bar.classList.toggle("nothing", !decisions);
+  if (!decisions) {
+    fill(byId("saved-text"), "Ask for the first one with ", el("code", null, `POST /v1/${name}/decide`), ".");
+    fill(byId("saved-legend"));
+    bar.setAttribute("aria-label", "No decision yet");
+    bar.replaceChildren();
+    return;
+  }
+  fill(byId("saved-text"), bold(number(skipped)), ` of ${plural(decisions, "decision")} were answered without a reward call; `, bold(number(asked)), ` ${asked === 1 ? "call was" : "calls were"} made.`);
+  const groups = parts(reasons);
+  bar.setAttribute("aria-label", groups.map((group) => `${group.name} ${number(group.decisions)}`).join(", "));
+  if (bar.children.length !== groups.length) bar.replaceChildren(...groups.map(() => el("i")));
+  groups.forEach((group, index) => {
+    const piece = bar.children[index];
+    piece.className = group.key;
+    piece.title = `${group.name}: ${number(group.decisions)} (${group.reasons.join(", ")})`;
+    place(piece, "--size", group.decisions / decisions);
+  });
+  fill(
+    byId("saved-legend"),
+    ...groups.map((group) =>
+      el("span", { class: "key", title: group.reasons.join(", ") }, el("i", { class: `swatch ${group.key}` }), group.name, " ", bold(number(group.decisions))),
+    ),
+  );
+}
+
+function renderGain({ why, policy, holdout, difference, checks, sample_ratio: ratio }) {
+  const big = byId("gain");
+  const half = difference && (difference.high - difference.low) / 2;
+  const places = difference ? precision(half) : 3;
+  const verdict = !difference ? "" : difference.low > 0 ? "better" : difference.high < 0 ? "worse" : "open";
+  big.className = `big ${difference ? verdict : "unmeasured"}`;
+  write(big, difference ? signed(difference.value, places) : "not measured");
+  fill(byId("gain-drawn"), difference && drawn(difference, verdict));
+  const said = {
+    better: "surely more than the holdout",
+    worse: "surely less than the holdout",
+    open: "no sure difference yet",
+  };
+  const each = (measured) => [bold(significant(measured.value, 3)), ` ± ${number((measured.high - measured.low) / 2, decimals(measured.value, 3))}`];
+  const mismatch = ratio && ratio.p < 0.001;
+  fill(
+    byId("gain-text"),
+    difference && el("p", null, `95 % interval ${signed(difference.low, places)} to ${signed(difference.high, places)}: `, bold(said[verdict]), "."),
+    why && el("p", null, why.charAt(0).toUpperCase() + why.slice(1), /[.!?]$/.test(why) ? "" : "."),
+    policy && holdout && el("p", null, ...each(policy), " against ", ...each(holdout), " in the holdout", checks > 0 ? `; skipped rounds are weighed by ${plural(checks, "check")}.` : "."),
+    policy && !holdout && el("p", null, "This policy alone earns ", ...each(policy), " a decision."),
+    !policy && holdout && el("p", null, "The holdout alone earns ", ...each(holdout), " a decision."),
+    mismatch && el("p", { class: "alarm" }, `✕ The holdout has ${percent(ratio.seen)} of the decisions, not the ${percent(ratio.asked)} asked for: do not trust this comparison.`),
+  );
+}
+
+// The interval of the difference on a line that always shows zero.
+function drawn({ value, low, high }, verdict) {
+  const [from, to] = padded(Math.min(0, low), Math.max(0, high));
+  const ticks = niceTicks(from, to, 4);
+  const at = scale(from, to, 0, 1);
+  const line = el("div", { class: `difference ${verdict}`, role: "img", "aria-label": "The interval of the difference, on a line with zero" });
+  for (const tick of ticks) {
+    const mark = el("span", { class: tick === 0 ? "at zero" : "at" }, tick > 0 ? "+" : "", tick === 0 ? "0" : tickText(tick, stepOf(ticks)));
+    place(mark, "--at", at(tick));
+    line.append(mark);
+  }
+  const band = el("span", { class: "band" });
+  place(band, "--at", at(low));
+  place(band, "--size", at(high) - at(low));
+  const mean = el("span", { class: "mean" });
+  place(mean, "--at", at(value));
+  line.append(band, mean);
+  return line;
+}
+
+const row = (name, ...value) => [el("dt", null, name), el("dd", null, ...value)];
+
+function renderSpend(spend) {
+  const priced = spend.price !== null && spend.spent !== null;
+  const cost = (calls) => money(calls * spend.price, spend.unit);
+  write(byId("spend-title"), priced ? `Spend, at ${money(spend.price, spend.unit)} a call` : "Reward calls made");
+  write(byId("spent"), priced ? money(spend.spent, spend.unit) : number(spend.calls));
+  fill(byId("spent-text"), priced ? [bold(money(spend.not_spent, spend.unit)), ` not spent; ${plural(spend.calls, "call")} made`] : "Nobody said what a call costs.");
+  const limited = spend.budget_calls !== null;
+  const used = limited ? (spend.budget_calls > 0 ? spend.period_calls / spend.budget_calls : 1) : 0;
+  fill(byId("budget"), limited && meter(spend, used));
+  const gone = used >= 1;
+  fill(
+    byId("spend-list"),
+    limited ? row("budget", priced ? `${cost(spend.budget_calls)} (${plural(spend.budget_calls, "call")})` : plural(spend.budget_calls, "call")) : row("budget", "none set"),
+    limited && row("runs out", gone ? el("b", { class: "alarm" }, "used up") : spend.runs_out === null ? "not at this rate" : time(spend.runs_out)),
+    limited && spend.period_ends !== null && row("begins anew", time(spend.period_ends)),
+    row("rewards awaited", spend.most_open === null ? number(spend.open) : `${number(spend.open)} of at most ${number(spend.most_open)}`),
+  );
+}
+
+function meter(spend, used) {
+  const level = used >= 1 ? "alarm" : spend.runs_out !== null ? "warning" : "good";
+  const inner = el("i", { class: level });
+  place(inner, "--size", Math.min(1, used));
+  const left = spend.period_ends === null ? "" : `, which ends in ${duration(Date.parse(spend.period_ends) / 1000 - now())}`;
+  const text = `${percent(used)} of the period's budget is used${left}`;
+  return [el("div", { class: "meter", role: "img", "aria-label": text, title: text }, inner), el("p", { class: "note" }, `${percent(used)} of this period's budget used`)];
+}
 
 const LEVELS = { alarm: ["✕", "alarm"], warning: ["!", "look"], good: ["✓", "well"] };
 

@@ -1,14 +1,14 @@
-"""Where decisions, outcomes and changes are kept: SQLite in a folder, or PostgreSQL."""
+"""Storage of events and totals: SQLite in a folder, or PostgreSQL."""
 
 from pathlib import Path
 
-from sparing.service.store.sql import Found, Rows, Store
+from sparing.service.store.store import Store, StoredDecision, WriteBatch
 
-__all__ = ["Found", "Rows", "Store", "at"]
+__all__ = ["Store", "StoredDecision", "WriteBatch", "open_store"]
 
 
-def at(folder: Path, address: str | None = None, *, durability: str = "power") -> Store:
-    """The store in a folder, or at an address such as postgresql://user@host/name; files stay in the folder."""
+def open_store(folder: Path, address: str | None = None, *, durability: str = "power") -> Store:
+    """Return the store in a folder, or at an address such as postgresql://user@host/name; state files stay in the folder."""
     if address is None:
         from sparing.service.store.sqlite import Sqlite
 

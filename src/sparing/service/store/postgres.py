@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: several workers, one of whom writes at a time; every commit is on the disk before it is answered."""
+"""PostgreSQL through asyncpg: several workers, one writer at a time; every commit is durable before it is answered."""
 
 import asyncio
 import contextlib
@@ -11,26 +11,20 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from sparing.errors import FileError, SettingError, SparingError
-from sparing.service.store.driver import LostError, Row, StoreError
+from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-OLDEST = 15
-"""The oldest server's version."""
-
-LOCK = int.from_bytes(b"sparing!")
-"""Whoever holds this advisory lock writes."""
-
+OLDEST = 15  # oldest supported server
+LOCK = int.from_bytes(b"sparing!")  # advisory lock of the writer
 CONNECT_S = 5.0
 COMMAND_S = 20.0
 LOCK_S, IDLE_S = 5, 60
 """Seconds to wait for a connection, for an answer, for whoever writes, and for a writer that says nothing: nobody waits for ever."""
 
 READERS = 4
-"""Connections that read, at most."""
-
+# `power`: a commit survives the loss of power; `process`: the end of the process.
 SYNCHRONOUS = {"power": "on", "process": "off"}
-"""What a commit survives: the loss of power, or the end of the process."""
 
 SETTINGS = {
     "application_name": "sparing",
@@ -42,6 +36,7 @@ SETTINGS = {
 LIFE = "create unlogged table if not exists server_life(token blob not null)"
 """Empty after a crash of the server, and on a standby that takes over: the server may have forgotten what we know."""
 
+# Types of SQLite and PostgreSQL.
 WORDS = {
     r"\s+strict\b(, without rowid)?": "",
     r"\bblob\b": "bytea",
@@ -49,16 +44,16 @@ WORDS = {
     r"\breal\b": "double precision",
     r"\blength\(": "octet_length(",
 }
-"""SQLite's words, and PostgreSQL's."""
 
+# Why there is no connection, by the class of SQLSTATE.
 REFUSED = {
     "28": "the database server refuses the user or the password of the store's address",
     "3D": "the database that the store's address names does not exist. Make it (createdb), or name another",
     "53": "the database server has no connection left; raise its max_connections, or run fewer workers",
     "57": "the database server is starting or stopping; try again",
 }
-"""Why there is no connection, by the class of SQLSTATE."""
 
+# What may succeed later, by the class of SQLSTATE.
 FAILED = {
     "08": "the connection to the database was lost",
     "25": "the database undid what was begun",
@@ -68,21 +63,18 @@ FAILED = {
     "57": "the database server ended the command or the connection",
     "58": "the database server could not read or write its files",
 }
-"""What may succeed later, by the class of SQLSTATE."""
 
-UNSURE = ("08", "57")
-"""Classes of SQLSTATE after which a commit may have happened, or not."""
-
+UNSURE = ("08", "57")  # classes of SQLSTATE after which it is unknown whether a commit happened
+# Why a database cannot hold a store, by SQLSTATE.
 UNFIT = {
     "42501": "its user may not make tables there. Make the user the database's owner",
     "42P07": "it holds tables of another program. Give sparing a database of its own",
     "3F000": "its search_path names no schema that exists",
 }
-"""Why a database cannot hold a store, by SQLSTATE."""
 
 
 class Postgres:
-    """A database on a server: a connection that writes, and a few that read. The address may hold a password, and is never shown."""
+    """One connection to write, a few to read. The address may contain a password and is never shown."""
 
     kind = "PostgreSQL"
 
@@ -94,7 +86,6 @@ class Postgres:
         self._life: bytes | None = None
 
     async def connect(self, *, create: bool) -> None:
-        """Open the database, which must be there; its tables are made where they may be."""
         self._writer = await self._open()
         try:
             await self._check(self._writer, create)
@@ -103,7 +94,6 @@ class Postgres:
             raise
 
     async def _open(self, **settings: str) -> Connection:
-        """A connection to a server that can hold a store."""
         try:
             connection = await asyncpg.connect(
                 self._address,
@@ -129,7 +119,7 @@ class Postgres:
         )
 
     async def _check(self, connection: Connection, create: bool) -> None:
-        """Refuse a server that would not keep what is promised, and a database that is not ours."""
+        """Refuse a server without durability, and a database of another program."""
         with _told(connection):
             fsync, there, ours = await connection.fetchrow(  # type: ignore[misc]
                 "select current_setting('fsync'), to_regclass('schema_migrations') is not null, exists (select 1 from pg_attribute "
@@ -146,7 +136,6 @@ class Postgres:
             raise FileError("the database holds no store. `sparing serve` makes one")
 
     async def close(self) -> None:
-        """Close every connection."""
         for connection in (self._writer, *self._idle):
             if connection is not None:
                 try:
@@ -156,7 +145,7 @@ class Postgres:
         self._idle = []
 
     async def begin(self) -> None:
-        """Wait for the lock, in a statement of its own: the next one sees all that was committed before."""
+        """Wait for the lock in a statement of its own, so that the next one sees everything committed before."""
         if self._writer is None or self._writer.is_closed():
             self._writer = await self._again()
         try:
@@ -175,7 +164,7 @@ class Postgres:
             )
 
     async def _recognised(self) -> bytes:
-        """What tells the server's life from the next one, made by the first who asks."""
+        """Return the token of this life of the server; the first worker creates it."""
         await self._lock()
         await self.script(LIFE)
         if not await self.rows("select token from server_life"):
@@ -185,7 +174,7 @@ class Postgres:
         return bytes(life)
 
     async def _again(self) -> Connection:
-        """A new connection in the place of a lost one, to a server that has forgotten nothing since."""
+        """Reconnect, to a server that has not crashed since."""
         try:
             connection = await self._open()
         except SparingError as error:
@@ -204,7 +193,6 @@ class Postgres:
         return connection
 
     async def commit(self) -> None:
-        """Commit; where no answer comes, nobody can say."""
         connection = self._own()
         try:
             done = await connection.execute("commit")
@@ -220,7 +208,7 @@ class Postgres:
             raise StoreError(FAILED["40"])
 
     async def rollback(self) -> None:
-        """Undo what was begun; a connection that cannot is given up, and the server undoes it."""
+        """Undo; if the connection cannot, terminate it, and the server undoes it."""
         connection = self._writer
         if connection is None or connection.is_closed() or not connection.is_in_transaction():
             return
@@ -232,25 +220,21 @@ class Postgres:
                 raise
 
     def _own(self) -> Connection:
-        """The connection that writes, where it is still there: what was begun on it went with it."""
         if self._writer is None or self._writer.is_closed():
             raise StoreError(FAILED["08"])
         return self._writer
 
-    async def rows(self, statement: str, *values: Any) -> list[Row]:
-        """Run a statement as the writer."""
+    async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
         connection = self._own()
         with _told(connection):
             return list(map(tuple, await connection.fetch(statement, *values)))
 
-    async def many(self, statement: str, values: Sequence[Row]) -> None:
-        """Run a statement with each of these values, sent at once."""
+    async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
         connection = self._own()
         with _told(connection):
             await connection.executemany(statement, values)
 
     async def script(self, statements: str) -> None:
-        """Run statements in SQLite's words."""
         connection = self._own()
         try:
             with _told(connection):
@@ -260,13 +244,13 @@ class Postgres:
                 raise
             raise FileError(f"the database cannot hold a store: {UNFIT[error.sqlstate]}") from None
 
-    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
-        """Look all values up at once."""
+    async def matching(
+        self, statement: str, column: str, values: Sequence[Any], *others: Any
+    ) -> list[SqlRow]:
         kept = list(filter(_storable, values))
         return await self.rows(f"{statement} {column} = any(${1 + len(others)})", *others, kept)
 
-    async def read(self, statement: str, *values: Any) -> list[Row]:
-        """What is committed, on one of the connections that read."""
+    async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         if not all(map(_storable, values)):
             return []
         try:
@@ -298,27 +282,24 @@ class Postgres:
             raise StoreError(str(error)) from None
 
     async def size(self) -> int:
-        """Bytes of the database."""
         ((size,),) = await self.read("select pg_database_size(current_database())")
         return int(size)
 
 
 def translated(statements: str) -> str:
-    """SQLite's words for tables, in PostgreSQL's."""
+    """Translate SQLite's table definitions."""
     for theirs, ours in WORDS.items():
         statements = re.sub(theirs, ours, statements)
     return statements
 
 
 def _storable(value: Any) -> bool:
-    """Whether anything that is stored can equal a value: PostgreSQL's texts have no NUL, and are valid Unicode."""
     if not isinstance(value, str):
         return True
     return "\0" not in value and (value.isascii() or value.encode(errors="ignore").decode() == value)
 
 
 def _refused(error: Exception) -> SparingError:
-    """Why there is no connection, without a word of the address."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or "unknown"
         said = REFUSED.get(code[:2], f"the database server refuses the connection (SQLSTATE {code})")
@@ -339,7 +320,7 @@ def _refused(error: Exception) -> SparingError:
 
 @contextlib.contextmanager
 def _told(connection: Connection) -> Iterator[None]:
-    """Say in our own words what the database could not do; a connection that gave no answer is given up."""
+    """Translate errors of the database; terminate a connection that gave no answer."""
     try:
         yield
     except asyncpg.PostgresError as error:

@@ -1,4 +1,4 @@
-"""SQLite through apsw, which carries its own: one writer, readers beside it, every commit on the disk before it is answered."""
+"""SQLite through apsw, which bundles its own version: one writer, concurrent readers, durable commits."""
 
 import asyncio
 import contextlib
@@ -10,19 +10,16 @@ from typing import Any
 import apsw
 
 from sparing.errors import FileError, SettingError
-from sparing.service.store.driver import LostError, Row, StoreError
+from sparing.service.store.driver import LostError, SqlRow, StoreError
 
-OLDEST = 3_051_003
-"""Older ones can damage a write-ahead log that two processes write."""
-
+OLDEST = 3_051_003  # older ones can damage a write-ahead log that two processes write
 BUSY_MS, BRIEF_MS = 5000, 50
+# `power`: a commit survives the loss of power; `process`: the end of the process.
 SYNCHRONOUS = {"power": "full", "process": "normal"}
-"""What a commit survives: the loss of power, or the end of the process."""
 
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Say in our own words what the database could not do."""
     try:
         yield
     except (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.LockedError, apsw.IOError) as error:
@@ -32,7 +29,7 @@ def _told() -> Iterator[None]:
 
 
 class Sqlite:
-    """One file with its write-ahead log beside it. `thread` runs what waits for the disk."""
+    """One file with a write-ahead log. `thread` runs commits, which wait for the disk."""
 
     kind = "SQLite"
 
@@ -45,7 +42,6 @@ class Sqlite:
         self.path, self._synchronous = path, SYNCHRONOUS[durability]
 
     async def connect(self, *, create: bool) -> None:
-        """Open the file twice: to write, and to read."""
         if not create and not self.path.exists():
             raise FileError(f"{self.path} does not exist. `sparing serve` makes a store")
         try:
@@ -71,18 +67,15 @@ class Sqlite:
         connection.pragma("secure_delete", True)
 
     async def close(self) -> None:
-        """Close both, the log written back."""
         self._thread.shutdown()
         self._reader.close()
         self._writer.close()
 
     async def begin(self) -> None:
-        """Take the one place that a writer has."""
         with _told():
             self._writer.execute("begin immediate")
 
     async def commit(self) -> None:
-        """Commit in a thread: the disk may take its time."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._writer.execute, "commit")
@@ -92,47 +85,42 @@ class Sqlite:
             raise StoreError(str(error)) from error
 
     async def rollback(self) -> None:
-        """Undo what was begun, if it is not undone already."""
         if self._writer.in_transaction:
             with _told():
                 self._writer.execute("rollback")
 
-    async def rows(self, statement: str, *values: Any) -> list[Row]:
-        """Run a statement as the writer."""
+    async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
         with _told():
             return self._writer.execute(statement, values).fetchall()
 
-    async def many(self, statement: str, values: Sequence[Row]) -> None:
-        """Run a statement with each of these values."""
+    async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
         with _told():
             self._writer.executemany(statement, values)
 
     async def script(self, statements: str) -> None:
-        """Run statements."""
         with _told():
             self._writer.execute(statements)
 
-    async def matching(self, statement: str, column: str, values: Sequence[Any], *others: Any) -> list[Row]:
-        """Look each value up by itself: nothing is faster here."""
-        found: list[Row] = []
+    async def matching(
+        self, statement: str, column: str, values: Sequence[Any], *others: Any
+    ) -> list[SqlRow]:
+        found: list[SqlRow] = []
         with _told():
             for value in values:
                 full = f"{statement} {column} = ${1 + len(others)}"
                 found += self._writer.execute(full, (*others, value)).fetchall()
         return found
 
-    async def read(self, statement: str, *values: Any) -> list[Row]:
-        """What is committed."""
+    async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         with _told():
             return self._reader.execute(statement, values).fetchall()
 
     async def size(self) -> int:
-        """Bytes of the file and its log."""
         beside = self.path.with_name(self.path.name + "-wal")
         return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
 
     def settle(self) -> bool:
-        """Write the log back into the file and empty it: what was erased is then nowhere. False while a reader needs it."""
+        """Write the log back and empty it, so that nothing erased is left in it. False while a reader needs it."""
         self._writer.set_busy_timeout(BRIEF_MS)  # nobody writes while it waits
         try:
             with _told():
@@ -142,7 +130,6 @@ class Sqlite:
         return not busy
 
     def backup(self, path: Path) -> None:
-        """Copy the database as it is now, while others go on writing."""
         target = apsw.Connection(str(path))
         try:
             with _told(), target.backup("main", self._reader, "main") as copy:

@@ -1,0 +1,347 @@
+"""`sparing audit`, `learn`, `evaluate` and `plan`: commands that need a log and no service."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparing.cli import reading, terminal
+
+if TYPE_CHECKING:
+    from sparing.auditing import Audit
+    from sparing.evaluation import Estimate, Evaluation
+    from sparing.log.rows import AnyLog
+    from sparing.planning.result import Plan
+
+MAX_SHOWN = 12  # actions in the table for people; JSON has them all
+
+
+@reading.reads_log(
+    error=(0.1, "ε: largest certified error of a supported action."),
+    rare=(0.01, "Propensities below this count as rare."),
+    confidence=(0.95, "Confidence of the limits of an estimated support."),
+    noise=(float, "σ of a reward; default: estimated."),
+    ridge=(1.0, "λ of the regression."),
+    delta=(0.05, "Probability with which certified errors may fail."),
+    radius_scale=(1.0, "Factor on the radius behind the upsides."),
+    gaps=(20, "Gaps to list."),
+    seed=(0, "Seed of the sampled rows."),
+)
+def audit(
+    log: reading.GivenLog,
+    policy: Annotated[
+        str,
+        typer.Option(help="Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
+    ] = "",
+    as_json: reading.AsJson = False,
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained page to this file.")] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is not known; can be repeated."),
+    ] = None,
+    reward_range: reading.RewardRange = "",
+    **settings: Any,
+) -> None:
+    """Report what a log does not cover, and what that may be worth.
+
+    It lists actions that were never or rarely logged, and in which contexts: as text, as JSON, as a page, and with
+    --fail-on as a gate for pipelines.
+
+    Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
+    """
+    from sparing.auditing import audit as look_over
+    from sparing.auditing import gate
+    from sparing.auditing import page as report
+
+    gates = [gate(text) for text in fail_on or []]
+    rows, target = reading.read_both(log, policy) if policy else (log.open(), None)
+    with reading.walking("auditing", rows):
+        found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
+    shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
+    if html is not None:
+        report.write(found, html, title=log.name)
+    if as_json:
+        terminal.print_json(found.to_dict())
+    else:
+        _print_audit(found)
+        terminal.print_next_step(
+            "what the log alone teaches", ["learn", *log.again(reward_range=reward_range)]
+        )
+    if html is not None:
+        terminal.print_status(f"Page: {html}")
+    for verdict in shut:
+        terminal.print_status(f"sparing: failed on {verdict}")
+    if shut:
+        raise typer.Exit(terminal.EXIT_GATE_FAILED)
+
+
+def _print_audit(found: "Audit") -> None:
+    from sparing.auditing import wording
+
+    terminal.print_text(f"{found}\n")
+    header, rows = wording.action_table(found, most=20)
+    all_shown = len(rows) == found.actions
+    title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions:,} actions"
+    terminal.print_table(title, header, rows)
+    terminal.print_text(f"{wording.legend(found)}\n")
+    if found.gap_map.gaps:
+        terminal.print_table("Gaps", *wording.gap_table(found))
+        terminal.print_text(wording.upside(found))
+    if found.assumptions is not None:
+        terminal.print_text(f"\nAssumed: {found.assumptions}.")
+
+
+@reading.reads_log(estimates=True)
+def learn(
+    log: reading.GivenLog,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
+            "extrapolation, poem, norm-poem or caipwl."
+        ),
+    ] = "greedy",
+    out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),
+    holdout: Annotated[
+        float,
+        typer.Option(help="Share of contexts held out to evaluate the policy; 0: learn from all."),
+    ] = 0.3,
+    reward_range: reading.RewardRange = "",
+    option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of folds, held-out contexts and random starts.")] = 0,
+    as_json: reading.AsJson = False,
+) -> None:
+    """Learn a policy from a log alone, and save it.
+
+    By default 30 % of the contexts are held out to estimate the policy's value. Settings that are not given are chosen
+    by cross-validation on the others, by the support-aware lower limit.
+
+    Example: sparing learn log.parquet --method opr --out opr.sparing
+    """
+    import numpy as np
+
+    from sparing.learning import learn as learn_policy
+    from sparing.policies.files import save_policy
+    from sparing.policies.policy import mean_probabilities
+
+    table, settings = log.open(), reading.settings(option)
+    if reward_range:
+        settings["reward_range"] = reading.pair(reward_range)
+    with reading.walking(f"learning {method}", table) as progress:
+        policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
+    with reading.walking("judging it", table):
+        found = _evaluate_held_out(table, policy, settings.get("reward_range")) if holdout else None
+        shares = mean_probabilities(policy, table)
+    save_policy(policy, out)
+    order = np.argsort(-shares, kind="stable")
+    played = [(str(table.action_names[action]), float(shares[action])) for action in order]
+    if as_json:
+        record = {"method": method, "out": str(out), "notes": policy.notes, "shares": dict(played)}
+        held = found and {"share": holdout, "by": policy.taught.split.by, **found.to_dict()}
+        terminal.print_json({**record, "rows_taught": policy.taught.rows, "held_out": held})
+        return
+    _print_shares(method, played, policy.notes)
+    _print_held_out(found, policy.taught.rows)
+    terminal.print_text(f"Policy: {out}", whole=True)
+    if found is None:
+        again, why = ["ANOTHER_LOG", *reading.options(policy=out)], "judge it by another log"
+    else:
+        again, why = log.again(policy=out, reward_range=reward_range), "all methods, on the rows held out"
+    terminal.print_next_step(why, ["evaluate", *again])
+
+
+def _evaluate_held_out(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
+    from sparing.evaluation import evaluate
+    from sparing.log.rows import rows_of
+
+    method = "dm" if rows_of(table).header.propensities is None else "dr"
+    return evaluate(table, policy, methods=[method], reward_range=reward_range)
+
+
+def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
+    rows = [(name, f"{share:.1%}") for name, share in played[:MAX_SHOWN]]
+    shown = "all actions"
+    if len(played) > MAX_SHOWN:
+        rows = rows[: max(1, sum(share > 0 for _, share in played))]
+        which = "most played" if len(rows) == MAX_SHOWN else "that it plays,"
+        shown = f"the {len(rows)} {which} of {len(played):,} actions"
+    terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
+    for note in notes:
+        terminal.print_text(f"note: {note}")
+
+
+def _print_held_out(found: "Evaluation | None", taught: int) -> None:
+    if found is None:
+        terminal.print_text(
+            f"All {taught:,} rows taught it, so none of them can say what it is worth (--holdout 0)."
+        )
+        return
+    estimate: Estimate = found.estimates[0]
+    terminal.print_text(
+        f"Learnt from {taught:,} rows, judged on the {found.rows:,} held out, where the log earned "
+        f"{found.logged_mean:.4g}:\n  {estimate}"
+    )
+    for note in estimate.notes:
+        terminal.print_text(f"  note: {note}")
+
+
+@reading.reads_log(
+    estimates=True,
+    interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
+    confidence=(0.95, "Confidence of the intervals."),
+    band=("range", "Bounds on the value of unsupported actions: range, or model."),
+    clip=("percentile-ratio", "M: percentile-ratio, a number, or inf."),
+    taught=("refuse", "Rows that taught the policy: refuse, or allow and mark."),
+)
+def evaluate(
+    log: reading.GivenLog,
+    policy: Annotated[
+        str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
+    ],
+    methods: Annotated[
+        str, typer.Option(help="Estimators, separated by commas; default: all that the log allows.")
+    ] = "",
+    reward_range: reading.RewardRange = "",
+    fail_above: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
+    ] = None,
+    as_json: reading.AsJson = False,
+    **settings: Any,
+) -> None:
+    """Estimate from a log what a policy would have earned.
+
+    It reports the mean reward by several methods, each with bounds for actions that the log does not support.
+
+    Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
+    """
+    from sparing.evaluation import evaluate as evaluate_policy
+    from sparing.log.files import named
+
+    table, target = reading.read_both(log, policy)
+    with reading.walking("evaluating", table) as progress:
+        found = evaluate_policy(
+            table,
+            target,
+            methods=reading.words(methods, "methods") or None,
+            reward_range=reading.pair(reward_range),
+            progress=progress,
+            training_rows=settings.pop("taught"),
+            **settings,
+        )
+    if as_json:
+        terminal.print_json(found.to_dict())
+    else:
+        _print_evaluation(found, title=f"{policy} on {named(log.source)}")
+        terminal.print_next_step("what it would cost to ask live", ["plan", *log.again("estimate_support")])
+    if fail_above is not None and not _within(found, fail_above):
+        mass = found.unsupported_mass
+        told = "unknown" if mass is None else f"{mass:.4g}"
+        terminal.print_status(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
+        raise typer.Exit(terminal.EXIT_GATE_FAILED)
+
+
+def _print_evaluation(found: "Evaluation", *, title: str) -> None:
+    from sparing.evaluation.result import HEADER
+
+    terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
+    terminal.print_text(str(found).splitlines()[0])
+    terminal.print_text("* effective rows, as the weights leave them")
+    for line in found.unusable_lines:
+        terminal.print_text(line)
+    for note in found.notes:
+        terminal.print_text(f"note: {note}")
+    for warning in found.warnings:
+        terminal.print_text(warning)
+
+
+def _within(found: "Evaluation", bound: float) -> bool:
+    told = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    return bool(told) and all(mass <= bound for mass in told)
+
+
+@reading.reads_log(
+    regret=(float, "Find the cheapest option with at most this regret."),
+    worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
+    confidence=(0.9, "Confidence of the prediction intervals."),
+    noise=(float, "Standard deviation of a reward around its mean; default: estimated."),
+    prior_scale=(float, "Standard deviation of a parameter between actions; default: from the log."),
+    ridge=(1.0, "Regularisation of the learners but economical and confident."),
+    radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
+    seed=(0, "Seed of the worlds."),
+    workers=(0, "Threads; 0: one a core."),
+)
+def plan(
+    log: reading.GivenLog,
+    call_cost: Annotated[
+        float | None, typer.Option(help="Cost of a reward call, in units of the reward; default: try a few.")
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(help="Number of live rounds; default: the number of rows of the log."),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Largest number of reward calls; default: no limit.")
+    ] = None,
+    tolerances: Annotated[
+        str,
+        typer.Option(
+            help="Largest losses of a skipped round, separated by commas; default: 0.05, 0.2 and 0.5 of the noise."
+        ),
+    ] = "",
+    learners: Annotated[
+        str,
+        typer.Option(
+            help="Learners to compare, separated by commas; default: economical,confident,certified."
+        ),
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
+    ] = None,
+    as_json: reading.AsJson = False,
+    **settings: Any,
+) -> None:
+    """Predict how many reward calls are worth making live.
+
+    It simulates worlds drawn from the log's posterior, and reports what calls gain and cost. The page of --out needs
+    matplotlib.
+
+    Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
+    """
+    from sparing.archive import check_folder
+    from sparing.planning import page as report
+    from sparing.planning.plan import COMPARED
+    from sparing.planning.plan import plan as make_plan
+
+    if out is not None:
+        check_folder(out)
+    if tolerances:
+        settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
+    settings["learners"] = reading.words(learners, "learners") or COMPARED
+    settings["workers"] = settings["workers"] or None
+    rows = log.open()
+    with reading.walking("simulating worlds", rows) as progress:
+        said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
+        found = make_plan(rows, **said, **settings, progress=progress)
+    files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
+    if as_json:
+        terminal.print_json(found.to_dict())
+    else:
+        _print_plan(found)
+        if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
+            again = log.again("engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon)
+            named = reading.options(name="live", log=log.source)
+            terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
+    if files:
+        terminal.print_status(files)
+
+
+def _print_plan(found: "Plan") -> None:
+    from sparing.planning import result
+
+    terminal.print_text(f"{found.sentence}\n")
+    terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
+    for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
+        terminal.print_text(text)

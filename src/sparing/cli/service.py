@@ -1,0 +1,347 @@
+"""`sparing serve`, `keys`, `backup`, `verify` and `warm-up`: commands around a service and its store."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparing.cli import reading, terminal
+
+if TYPE_CHECKING:
+    from sparing.service.maintenance import VerificationResult
+    from sparing.service.server import ServerSettings
+    from sparing.service.store import Store
+
+StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; created if it does not exist.")]
+MadeStore = Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` made it.")]
+StoreAddress = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="SPARING_STORE",
+        help="postgresql://… instead of SQLite in the folder; set it as a variable if it contains a password.",
+    ),
+]
+
+keys = typer.Typer(
+    name="keys",
+    help="Create, list and revoke the keys of a service.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+KeyName = Annotated[str, typer.Argument(help="The key's name.")]
+
+
+@reading.reads_log(optional=True)
+def serve(
+    store: StoreFolder,
+    name: Annotated[str, typer.Option(help="Name of the experiment; with --log it is created.")] = "",
+    log: reading.GivenLog | None = None,
+    learner: Annotated[str, typer.Option(help="Name of a learner of the library.")] = "economical",
+    call_cost: Annotated[
+        float | None, typer.Option(help="Cost of a reward call, in units of the reward (economical).")
+    ] = None,
+    horizon: Annotated[int | None, typer.Option(help="Expected number of decisions (economical).")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the learner, as NAME=VALUE; may be repeated.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How the experiment serves, as NAME=VALUE: holdout, check, reward_window, budget_calls, …; may be repeated."
+        ),
+    ] = None,
+    address: StoreAddress = "",
+    host: Annotated[
+        str, typer.Option(help="Address to bind; a key is needed beyond loopback.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8321,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Number of processes; more than one needs --store postgresql://….")
+    ] = 1,
+    key_file: Annotated[Path | None, typer.Option(help="File that contains an admin key.")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Further host name to answer to; may be repeated.")
+    ] = None,
+    durability: Annotated[
+        str, typer.Option(help="A committed answer survives: power (loss of power) or process (kill -9).")
+    ] = "power",
+) -> None:
+    """Serve decisions over HTTP, and learn from delayed rewards.
+
+    With --log an experiment is created first; without it, the experiments of the store continue. The printed
+    address shows a dashboard; /openapi.json describes the API.
+
+    Example: sparing serve shop --name banners --log clicks.csv --action banner --reward clicked --call-cost 0.05
+    """
+    from sparing.errors import SettingError, require
+
+    for module in ("starlette", "uvicorn", "apsw", "msgspec"):
+        require(module, extra="service", purpose="serving")
+    from sparing.service import server
+
+    if (log is None) != (name == ""):
+        raise SettingError(
+            "--name and --log go together: they create an experiment; omit both to serve the existing ones"
+        )
+    settings = server.server_settings(
+        store,
+        address=address or None,
+        host=host,
+        key_file=key_file,
+        names=tuple(allow_host or ()),
+        durability=durability,
+        workers=workers,
+    )
+    said = reading.settings(option) | {
+        key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
+    }
+    with server.bound_to(host, port) as bound:
+        rules = reading.settings(rule, "holdout=0.05", "rule")
+        locked = _make_experiment(settings, name, log, learner, said, rules)
+        server.run(settings, bound, workers, locked=locked, say=terminal.print_status)
+
+
+def _make_experiment(
+    settings: "ServerSettings",
+    name: str,
+    log: reading.GivenLog | None,
+    learner: str,
+    said: dict[str, Any],
+    rules: dict[str, Any],
+) -> bool:
+    """Create the experiment unless it exists; refuse settings that cannot be served. Return whether a key is needed."""
+    from sparing.service import server
+
+    new = log is not None and settings.address is None and not settings.folder.exists()
+    known, locked = ([], False) if new else server.list_experiments(settings)
+    if log is None:
+        if not known:
+            terminal.print_status(
+                "sparing: the store has no experiment yet; create one with --name and --log, or over HTTP"
+            )
+    elif name in known:
+        terminal.print_status(f"sparing: experiment {name} exists and continues; --log is not read again")
+    else:
+        table = log.read()
+        word = next((each for each in table.encoder.names if "=" in each), None)
+        if table.encoder.is_raw and word is not None:
+            terminal.print_status(
+                f"sparing: text columns became one feature per value ({word}); use --features auto to accept them in requests"
+            )
+        made = server.make_experiment(settings, name, table, learner, said, rules, log.options)
+        terminal.print_status(f"sparing: experiment {name}: {made}")
+    return server.list_experiments(settings)[1] if new else locked
+
+
+def _with_store(
+    folder: Path, address: str, work: "Callable[[Store], Awaitable[Any]]", *, create: bool = False
+) -> Any:
+    from sparing.errors import require
+
+    require("apsw", extra="service", purpose="reading a store")
+    from sparing.service.store import open_store
+
+    async def opened() -> Any:
+        store = open_store(folder, address or None)
+        await store.open(create=create)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(opened())
+
+
+@keys.command("add")
+def add_key(
+    store: StoreFolder,
+    name: KeyName,
+    role: Annotated[
+        str, typer.Option(help="read (dashboard), write (decide and reward) or admin (everything).")
+    ] = "write",
+    experiment: Annotated[str, typer.Option(help="Restrict it to one experiment; default: all.")] = "",
+    days: Annotated[int, typer.Option(min=0, help="Days until it expires; 0: never.")] = 0,
+    address: StoreAddress = "",
+) -> None:
+    """Create a key, and print it once.
+
+    The store has only its hash. A running service accepts it within seconds.
+
+    Example: sparing keys add shop web-shop --role write --experiment banners
+    """
+    from sparing.errors import SettingError
+    from sparing.service import events
+    from sparing.service.http.auth import ROLES, new_key
+    from sparing.settings import among
+
+    among("role", role, ROLES)
+    key, digest = new_key()
+
+    async def write(opened: "Store") -> None:
+        if any(known.name == name for known in await opened.keys()):
+            raise SettingError(f"there is, or was, a key {name!r}; choose another name")
+        now = events.now()
+        expires = now + days * 86400 * events.SECOND if days else None
+        row = (digest, name, role, experiment or None, now, expires, None)
+        await opened.exclusive(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [row]))
+
+    new = not address and not store.exists()
+    _with_store(store, address, write, create=True)
+    if new:
+        terminal.print_status(f"sparing: {store} is a new store; `sparing serve {store}` serves it")
+    terminal.print_status(f"sparing: key {name} ({role}); it is not shown again:")
+    terminal.print_text(key)
+
+
+@keys.command("list")
+def list_keys(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+    """List the names of all keys, without the keys.
+
+    Example: sparing keys list shop
+    """
+    from sparing.service import events
+
+    header, rows = ("name", "role", "experiment", "created", "expires", "revoked"), []
+    for key in _with_store(store, address, lambda opened: opened.keys()):
+        times = [
+            None if ts is None else events.time_text(ts) for ts in (key.created, key.expires, key.revoked)
+        ]
+        rows.append([key.name, key.role, key.experiment, *times])
+    if as_json:
+        terminal.print_json([dict(zip(header, row, strict=True)) for row in rows])
+        return
+    shown = [[*row[:3], *(time and time[:16].replace("T", " ") for time in row[3:])] for row in rows]
+    terminal.print_table("Keys", header, [[cell or "–" for cell in row] for row in shown], words=True)
+
+
+@keys.command("revoke")
+def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> None:
+    """Revoke a key.
+
+    A running service refuses it within seconds.
+
+    Example: sparing keys revoke shop web-shop
+    """
+    from sparing.errors import SettingError
+    from sparing.service import events
+
+    async def write(opened: "Store") -> None:
+        if not any(known.name == name and known.revoked is None for known in await opened.keys()):
+            raise SettingError(f"there is no key {name!r} to revoke; see `sparing keys list`")
+        await opened.exclusive(("update api_keys set revoked = $1 where name = $2", [(events.now(), name)]))
+
+    _with_store(store, address, write)
+    terminal.print_text(f"Key {name} is revoked.")
+
+
+def backup(
+    store: MadeStore,
+    destination: Annotated[Path, typer.Argument(help="Folder of the copy; it must not exist yet.")],
+    address: StoreAddress = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+) -> None:
+    """Copy a store, also while it is served.
+
+    The copy has the database and the state files it needs, is checked, and can be served by `sparing serve`. Of
+    PostgreSQL only the state files are copied: run pg_dump for the rest.
+
+    Example: sparing backup shop shop-2026-11-17
+    """
+    from sparing.errors import require
+
+    require("apsw", extra="service", purpose="reading a store")
+    from sparing.service import maintenance
+
+    done = asyncio.run(maintenance.backup(store, destination, address=address or None))
+    if as_json:
+        terminal.print_json({**done._asdict(), "path": str(done.path)})
+        return
+    terminal.print_text(
+        f"Backup: {done.path} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})",
+        whole=True,
+    )
+    for note in done.notes:
+        terminal.print_text(f"note: {note}")
+
+
+def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+    """Replay a store, and recompute every decision in it.
+
+    It also adds up every total again, and changes nothing. It may run while the store is served. The exit code is 3
+    if anything differs.
+
+    Example: sparing verify shop
+    """
+
+    async def replay(opened: "Store") -> "list[VerificationResult]":
+        from sparing.service import maintenance
+
+        with terminal.progress_bar("replaying") as progress:
+            return await maintenance.verify(opened, progress)
+
+    verdicts = _with_store(store, address, replay)
+    if as_json:
+        terminal.print_json([asdict(verdict) for verdict in verdicts])
+    else:
+        for one in verdicts:
+            _print_verification(one)
+        if not verdicts:
+            terminal.print_text("The store has no experiments.")
+    if any(verdict.faults for verdict in verdicts):
+        raise typer.Exit(terminal.EXIT_GATE_FAILED)
+
+
+def _print_verification(one: "VerificationResult") -> None:
+    apart = [
+        f"{count:,} {what}"
+        for count, what in (
+            (one.by_another_engine, "made by another version of the engine"),
+            (one.below_floor, "below the replay's floor, because contexts were erased"),
+        )
+        if count
+    ]
+    left = f" (not recomputed: {'; '.join(apart)})" if apart else ""
+    terminal.print_text(
+        f"{one.experiment}: {one.events:,} events replayed, {one.recomputed:,} of {one.decisions:,} decisions recomputed{left}, "
+        f"{one.snapshots} snapshots compared; state {one.seq} {one.digest}"
+    )
+    for fault in one.faults:
+        terminal.print_text(f"  FAULT: {fault}")
+    if not one.faults:
+        terminal.print_text("  all as stored")
+
+
+def warm_up(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
+) -> None:
+    """Compile everything now, so that the first decision is fast.
+
+    Machine code is cached next to the package, or in your own cache if that is read-only; a second run has nothing to
+    do. Use it in image builds, and before a service takes traffic.
+
+    Example: sparing warm-up
+    """
+    from sparing.online.warming import LEARNERS, SIZES, warm_up_all
+
+    os.environ.pop("SPARING_ANNOUNCE", None)  # the progress bar below replaces it
+    began, cpu = time.monotonic(), time.process_time()
+    with terminal.progress_bar("compiling") as progress:
+        kernels = warm_up_all(progress)
+    took = {
+        "learners": len(LEARNERS),
+        "sizes": len(SIZES),
+        "compiled": kernels,
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+    }
+    if as_json:
+        terminal.print_json(took)
+        return
+    what = f"{kernels} kernels compiled" if kernels else "nothing left to compile"
+    terminal.print_text(f"Ready: {what} in {took['seconds']:g} s, for {took['learners']} learners.")

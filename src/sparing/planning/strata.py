@@ -1,0 +1,158 @@
+"""Stratified worlds: of many drawn from the posterior, one per stratum of the regret of the log alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.online.learner import Learner
+from sparing.simulation.worlds import LinearWorld
+
+DRAWN = 50
+"""Worlds that are drawn for each slice,"""
+
+FEWEST = 8  # and where there are many actions or features, at least: so few can be halved three times
+MOST = 20_000
+"""Worlds in all, unless there are so many strata,"""
+
+WORK = 5e9  # and products in all: a second or two
+CONTEXTS = 128  # contexts over which a loss is averaged
+HALVINGS = 3
+"""The dearest slice is halved, its dearer half again, and so on: a few worlds may hold all that asking can gain."""
+
+SLACK = 1e-9  # against rounding just below or above an integer
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The simulated worlds, by increasing regret of the log alone, and their weights.
+
+    `numbers` (n,) are their indices among those drawn, `sizes` (n,) the sizes of their strata: `equal` of them, the highest of
+    which is cut again. `rank` is k of the prediction intervals.
+    """
+
+    numbers: np.ndarray
+    sizes: np.ndarray
+    equal: int
+    rank: int
+
+    @property
+    def drawn(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """w_h, the share of all worlds in each stratum, (n,)."""
+        return self.sizes / self.drawn
+
+    def mean(self, values: np.ndarray) -> float:
+        """Return Σ w_h y_h of values (n,), unbiased for the mean over all worlds."""
+        return float(self.sizes @ values / self.drawn)
+
+    def error(self, values: np.ndarray) -> float:
+        """Return the standard error of the mean, √(Σ w_h² s_h² + s²/M).
+
+        s_h² is the variance inside a stratum, from second differences, so that a trend over strata does not count:
+        (y_{h−1} − 2y_h + y_{h+1})²/6, at the ends (y_h − y_{h±1})²/2. s² is that over all worlds, of which M were drawn.
+        """
+        inside = np.empty(len(values))
+        inside[1:-1] = np.diff(values, 2) ** 2 / 6
+        inside[[0, -1]] = np.diff(values)[[0, -1]] ** 2 / 2
+        overall = self.weights @ (values - self.mean(values)) ** 2
+        return float(np.sqrt(self.weights**2 @ inside + overall / self.drawn))
+
+    def median(self, values: np.ndarray) -> float:
+        """Return the middle of the values with at most half of the weight on either side."""
+        ordered, below, above = self._ordered(values)
+        return float(ordered[(below <= 0.5 + SLACK) & (above <= 0.5 + SLACK)][[0, -1]].mean())
+
+    def limits(self, values: np.ndarray) -> tuple[float, float]:
+        """Return the largest value with at most k − 1 equal strata below it, and the smallest with as many above it."""
+        ordered, below, above = self._ordered(values)
+        outside = (self.rank - 1) / self.equal + SLACK
+        return float(ordered[below <= outside][-1]), float(ordered[above <= outside][0])
+
+    def _ordered(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        order = np.argsort(values, kind="stable")
+        weights = self.weights[order]
+        return values[order], weights.cumsum() - weights, 1 - weights.cumsum()
+
+    @property
+    def coverage(self) -> float:
+        """Lower bound of the probability that a further world falls inside the limits.
+
+        It is in stratum h with probability w_h, where it is exchangeable with the simulated one. Outside the extremes are at
+        most 2·∫Π(1 − F_h) ≤ 2/(W + 1) of the worlds, as without strata; outside the k-th at most 2k/W.
+        """
+        return (self.equal - 1) / (self.equal + 1) if self.rank == 1 else 1 - 2 * self.rank / self.equal
+
+
+def interval_rank(worlds: int, confidence: float) -> int:
+    """Return k of the prediction intervals: the largest whose coverage is at least the confidence."""
+    if (worlds + 1) * (1 - confidence) / 2 + SLACK < 1:
+        needed = int(np.ceil(2 / (1 - confidence) - SLACK)) - 1
+        raise SettingError(
+            f"worlds={worlds}; an interval with confidence {confidence:g} needs {needed} or more. "
+            "Simulate more worlds, or ask for less confidence"
+        )
+    return max(int(worlds * (1 - confidence) / 2 + SLACK), 1)
+
+
+def draw_strata(believed: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Strata:
+    """Draw many worlds, order them by the regret of the log alone, cut them into strata, take one of each."""
+    rng = np.random.default_rng([seed, 4])
+    contexts = pool[rng.permutation(len(pool))[:CONTEXTS]]
+    each = _each(worlds, *believed.sets.theta.shape)
+    order = np.argsort(_losses(believed, contexts, worlds * each, seed), kind="stable")
+    sizes = np.array([each] * (worlds - 1) + _halved(each))
+    taken = sizes.cumsum() - sizes + rng.integers(sizes)
+    return Strata(order[taken], sizes, worlds, rank)
+
+
+def _each(worlds: int, actions: int, features: int) -> int:
+    most = min(MOST, WORK / (actions * features * (features + CONTEXTS)))
+    return int(np.clip(most / worlds, FEWEST, DRAWN))
+
+
+def _halved(size: int) -> list[int]:
+    sizes = []
+    for _ in range(HALVINGS):
+        sizes.append((size + 1) // 2)
+        size //= 2
+    return [*sizes, size]
+
+
+def _losses(believed: Learner, contexts: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Return the mean regret per round of the log alone in each world, mean_x max_a x·(θ_a − θ_leader(x)), (count,)."""
+    rows, leaders = np.arange(len(contexts)), (contexts @ believed.sets.theta.T).argmax(axis=1)
+    root, losses = _root(believed), np.empty(count)
+    for number in range(count):
+        means = contexts @ _parameters(believed, root, world_rng(seed, number)).T
+        losses[number] = (means.max(axis=1) - means[rows, leaders]).mean()
+    return losses
+
+
+def world_rng(seed: int, number: int) -> np.random.Generator:
+    """Return the generator of a world's parameters; a world can be drawn again from its number."""
+    return np.random.default_rng([seed, 1, number])
+
+
+def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
+    """Draw a world with θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: the posterior of a learner at its start.
+
+    A live context equal to a logged one is a new round with new noise.
+    """
+    theta = _parameters(believed, _root(believed), rng)
+    return LinearWorld(
+        theta=theta, noise=believed.assumptions.noise, pool=pool, action_names=believed.action_names
+    )
+
+
+def _root(believed: Learner) -> np.ndarray:
+    """Return a square root of each action's covariance σ² V_a⁻¹, (K, d, d)."""
+    return believed.assumptions.noise * np.linalg.cholesky(believed.sets.inverse)
+
+
+def _parameters(believed: Learner, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    mean = believed.sets.theta
+    return mean + np.einsum("kij,kj->ki", root, rng.standard_normal(mean.shape))

@@ -1,0 +1,369 @@
+"""The dashboard's message, from the state of an experiment, hourly totals and a few rows. Nothing here changes a state."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+import sparing
+from sparing.errors import DecisionError
+from sparing.online.rules import Economical
+from sparing.service import comparison, events
+from sparing.service.comparison import HourlyTotals, TimeBins
+from sparing.service.experiment import ExperimentState
+from sparing.service.gap_map import LiveCalls, partly_logged
+from sparing.service.health import HealthInputs, disagreeing, health_checks, out_of_range_columns
+from sparing.service.messages import (
+    About,
+    Action,
+    Health,
+    Overview,
+    Recent,
+    SampleRatio,
+    Snapshot,
+    Spend,
+    WorkerState,
+)
+from sparing.service.registry import Experiment
+from sparing.service.store import Store
+from sparing.service.writer import Writer
+
+WINDOW = 10_000  # events counted between two yields to other tasks
+# With more distinct subjects, counting restarts from the current event: memory stays bounded.
+MAX_SUBJECTS = 100_000
+
+SHOWN = 12  # recent decisions
+CLOSED, LATELY = 200, 50_000  # recent outcomes, searched among so many events
+PRESENT = 60 * events.SECOND  # without a heartbeat a worker counts as gone
+DAY = 24
+STARTED = events.now()
+
+
+@dataclass
+class CounterCache:
+    """Counts of one experiment up to an event, kept in memory: outcomes by kind, and subjects served by each variant since `since`.
+
+    Hourly totals have neither expired calls nor distinct subjects, and counting all events for every page takes too long.
+    """
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    made: int | None = None
+    """The event that made the experiment."""
+    first: tuple[int, int] | None = None
+    """Number and time of the first decision."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    outcomes_to: int = 0
+    calls: LiveCalls = field(default_factory=LiveCalls)
+    """In the segments of the gap map."""
+    since: int = 0
+    arms_to: int = 0
+    alone: dict[str, int] = field(default_factory=dict)
+    """Decisions without a subject, by arm: each was assigned by itself."""
+    subjects: dict[str, set[bytes]] = field(default_factory=dict)
+    """Subjects, by arm: all decisions of one were assigned at once."""
+
+    async def catch_up(self, store: Store, experiment: int, upto: int, *, decided: bool) -> None:
+        """Count what was committed up to an event; `decided`: there are decisions."""
+        if self.made is None:
+            ((made,),) = await store.driver.read(
+                "select min(seq) from changes where experiment = $1", experiment
+            )
+            self.made = self.outcomes_to = self.since = self.arms_to = int(made or 0)
+            self.calls.made = self.made
+        if self.first is None and decided:
+            found = await store.driver.read(
+                "select seq, ts from decisions where experiment = $1 and seq > $2 order by seq limit 1",
+                *(experiment, self.made),
+            )
+            self.first = (int(found[0][0]), int(found[0][1])) if found else None
+        async for after, end in windows(self.outcomes_to, upto):
+            found = await store.driver.read(
+                "select kind, count(*) from outcomes where experiment = $1 and seq > $2 and seq <= $3 group by kind",
+                *(experiment, after, end),
+            )
+            for kind, count in found:
+                self.outcomes[kind] = self.outcomes.get(kind, 0) + int(count)
+            self.outcomes_to = end
+
+    async def count_arms(self, store: Store, experiment: int, since: int, upto: int) -> tuple[int, int]:
+        """Return how many were assigned to policy and holdout after the event `since`: subjects, or decisions without one."""
+        since = max(since, self.made or 0)
+        if since != self.since:
+            self.since = self.arms_to = since
+            self.alone, self.subjects = {}, {}
+        async for after, end in windows(self.arms_to, upto):
+            if sum(map(len, self.subjects.values())) >= MAX_SUBJECTS:
+                self.alone, self.subjects = {}, {}
+            for arm, subject, count in await store.driver.read(
+                "select arm, subject, count(*) from decisions where experiment = $1 and seq > $2 and seq <= $3 "
+                "and arm in ('policy', 'holdout') group by arm, subject",
+                *(experiment, after, end),
+            ):
+                if subject is None:
+                    self.alone[arm] = self.alone.get(arm, 0) + int(count)
+                else:
+                    self.subjects.setdefault(arm, set()).add(bytes(subject))
+            self.arms_to = end
+        policy, holdout = (
+            self.alone.get(arm, 0) + len(self.subjects.get(arm, ())) for arm in ("policy", "holdout")
+        )
+        return policy, holdout
+
+
+async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
+    """Yield ranges (after, end] up to `upto`, yielding to other tasks in between."""
+    while after < upto:
+        end = min(after + WINDOW, upto)
+        yield after, end
+        after = end
+        await asyncio.sleep(0)
+
+
+_known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
+
+
+def counter_cache(writer: Writer, experiment: int) -> CounterCache:
+    """Return the cache of this process for an experiment."""
+    return _known.setdefault(writer, {}).setdefault(experiment, CounterCache())
+
+
+def about(experiment: Experiment) -> About:
+    model = experiment.model
+    learner = model.learner
+    return About(
+        experiment.name,
+        model.mode,
+        learner.algorithm,
+        learner.guarantee,
+        [label for label, active in zip(model.labels, model.active.tolist(), strict=True) if active],
+        [label for label, active in zip(model.labels, model.active.tolist(), strict=True) if not active],
+        [column.column for column in learner.encoder.columns],
+        model.options,
+        model.config_seq,
+        model.seq,
+        model.digest.hex(),
+        model.rounds,
+        model.calls,
+        len(model.open),
+    )
+
+
+async def overview(
+    writer: Writer,
+    experiment: Experiment,
+    *,
+    now: int,
+    started: int = STARTED,
+    worker: str | None = None,
+    alarm: str | None = None,
+) -> Overview:
+    """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` what is wrong with it."""
+    known, here = (
+        counter_cache(writer, experiment.number),
+        WorkerInfo(started, worker or f"process {os.getpid()}", alarm),
+    )
+    async with known.lock:  # concurrent requests share one count
+        return await _overview(writer, experiment, known, now, here)
+
+
+class WorkerInfo(NamedTuple):
+    """This process: start, name, and what is wrong with it."""
+
+    started: int
+    worker: str
+    alarm: str | None
+
+
+async def _overview(
+    writer: Writer, experiment: Experiment, known: CounterCache, now: int, here: WorkerInfo
+) -> Overview:
+    store, number, told = writer.store, experiment.number, experiment.config.get("about", {})
+    upto = await store.last_seq()
+    await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
+    since, ratio = await _shares(writer, experiment, known, upto)
+    gaps = await known.calls.shown(told.get("gaps"), store, experiment.model, upto)
+    tally = HourlyTotals.of(await store.totals(number))
+    closed = await _closed(writer, number, upto)
+    recent = await _recent(writer, experiment, upto)
+    health, ill = await _health(writer, experiment, now, here)
+    model = experiment.model
+    steps, reasons = TimeBins.of(tally, now), tally.reasons()
+    compared, so_far = comparison.compare(tally, steps, model.options, since=since, now=now, ratio=ratio)
+    decisions, asked = (
+        sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
+    )
+    rewarded = sum(one.rewarded for one in reasons)
+    actions, spend = _actions(model, told), _spend(model, tally, known, decisions, asked, now)
+    left_out = int((comparison.budget_limited_hours(tally) >= since).sum())
+    far = await out_of_range_columns(store, model, upto)
+    facts = HealthInputs(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
+    return Overview(
+        name=experiment.name,
+        time=events.time_text(now),
+        mode=model.mode,
+        learner=model.learner.algorithm,
+        guarantee=model.learner.guarantee,
+        log_rows=told.get("rows", 0),
+        decisions=decisions,
+        asked=asked,
+        skipped=decisions - asked,
+        saved=(decisions - asked) / decisions if decisions else None,
+        rewarded=rewarded,
+        expired=known.outcomes.get(events.EXPIRED, 0),
+        reasons=reasons,
+        headline=compared,
+        spend=spend,
+        step=steps.seconds,
+        hours=steps.by_reason(tally),
+        so_far=so_far,
+        actions=actions,
+        look=health_checks(model, facts),
+        gaps=gaps,
+        recent=recent,
+        health=health,
+    )
+
+
+async def _shares(
+    writer: Writer, experiment: Experiment, known: CounterCache, upto: int
+) -> tuple[int, SampleRatio | None]:
+    """Return the hour of the last change of check or holdout, and the test of the holdout's share since."""
+    found = await writer.store.driver.read(
+        "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
+        *(experiment.number, events.OPTIONS),
+    )
+    change = comparison.changed([events.ChangeEvent(*row) for row in found], experiment.config.get("options"))
+    if change is None or known.first is None or known.first[0] > change.seq:
+        since, after = 0, 0  # as they were at the first decision
+    else:
+        since, after = -(-change.ts // events.HOUR), change.seq
+    asked = experiment.model.options.holdout
+    if not asked:
+        return since, None
+    policy, holdout = await known.count_arms(writer.store, experiment.number, after, upto)
+    return since, comparison.sample_ratio(asked, policy, holdout)
+
+
+async def _closed(writer: Writer, number: int, upto: int) -> list[str]:
+    found = await writer.store.driver.read(
+        "select kind from outcomes where experiment = $1 and seq > $2 and closes = 1 order by seq desc limit $3",
+        *(number, upto - LATELY, CLOSED),
+    )
+    return [kind for (kind,) in found if kind in (events.REWARD, events.DEFAULT, events.EXPIRED)]
+
+
+async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Recent]:
+    model = experiment.model
+    found = await writer.store.driver.read(
+        "select d.ts, d.action, d.needs_reward, d.reason, d.arm, o.value, o.kind from decisions d "
+        "left join outcomes o on o.decision_seq = d.seq and o.closes = 1 "
+        "where d.experiment = $1 and d.seq <= $2 order by d.seq desc limit $3",
+        *(experiment.number, min(upto, model.seq), SHOWN),
+    )
+    return [
+        Recent(events.time_text(ts), model.labels[action], bool(asked), reason, arm, value, kind)
+        for ts, action, asked, reason, arm, value, kind in found
+    ]
+
+
+async def _health(
+    writer: Writer, experiment: Experiment, now: int, here: WorkerInfo
+) -> tuple[Health, list[str]]:
+    store, model = writer.store, experiment.model
+    workers = await store.workers(experiment.number, now - PRESENT)
+    snapshots = await store.snapshots(experiment.number)
+    ((backup,),) = await store.driver.read("select last_backup from store")
+    ill = disagreeing(workers)
+    if here.alarm is not None:
+        ill.append(here.alarm)
+    if writer.idle:
+        ill.append(
+            "The store could not be written a moment ago: requests are refused with 503 until it can be. Look at the disk"
+        )
+    taken = np.array(writer.latencies) * 1000
+    return Health(
+        status="degraded" if ill else "healthy",
+        store=store.driver.kind,
+        store_bytes=await store.driver.size(),
+        model_seq=model.seq,
+        digest=model.digest.hex(),
+        workers=[
+            WorkerState(name, seq, digest.hex())
+            for name, seq, digest in workers or [(here.worker, model.seq, model.digest)]
+        ],
+        snapshot=Snapshot(snapshots[0].seq, events.time_text(snapshots[0].ts)) if snapshots else None,
+        last_backup=None if backup is None else events.time_text(backup),
+        decide_ms=(float(np.median(taken)), float(np.quantile(taken, 0.99))) if len(taken) else None,
+        started=events.time_text(here.started),
+        version=sparing.__version__,
+    ), ill
+
+
+def _spend(
+    model: ExperimentState, tally: HourlyTotals, known: CounterCache, decisions: int, asked: int, now: int
+) -> Spend:
+    options, period = model.options, round(model.options.budget_period * events.SECOND)
+    price = options.price
+    if price is None:
+        price = next((rule.call_cost for rule in model.learner.rules if isinstance(rule, Economical)), None)
+    budget, used, ends = options.budget_calls, model.calls_in_period(now), (now // period + 1) * period
+    runs_out = None
+    if budget is not None:
+        day = now // events.HOUR - DAY + 1
+        begin = max(day * events.HOUR, known.first[1] if known.first else 0)
+        rate = tally.calls_since(day) / max(now - begin, events.HOUR)
+        left = max(budget - used, 0)
+        runs_out = now + left / rate if rate else (now if not left else None)
+    return Spend(
+        calls=asked,
+        price=price,
+        unit=options.unit,
+        spent=None if price is None else price * asked,
+        not_spent=None if price is None else price * (decisions - asked),
+        budget_calls=budget,
+        period_calls=used,
+        period_ends=None if budget is None else events.time_text(ends),
+        runs_out=None if runs_out is None or runs_out >= ends else events.time_text(int(runs_out)),
+        open=len(model.open),
+        most_open=options.most_open,
+    )
+
+
+def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
+    """List all actions, those with most decisions first, then those with most logged rows.
+
+    An action is `partly` learnt from the log if it has fewer than 2d rows (d: length of a context), or if the gap map has a
+    segment in which it was never or rarely logged.
+    """
+    learner, sets = model.learner, model.learner.sets
+    logged, live, played = sets.logged, sets.live, model.played
+    mean, half = sets.evaluate(_center(model, told))
+    partly = (logged < 2 * learner.n_features) | partly_logged(told, learner.n_actions)
+    learnt: dict[int, Literal["yes", "partly", "never tried"]] = {0: "yes", 1: "partly", 2: "never tried"}
+    order = np.lexsort((-logged, -played))
+    columns = (
+        logged,
+        live,
+        played,
+        played / max(1, played.sum()),
+        np.where(logged == 0, 2, partly),
+        ~model.active,
+        *(mean, mean - half, mean + half),
+    )
+    rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
+    return [
+        Action(model.labels[number], n, new, chosen, share, learnt[code], *rest)
+        for number, n, new, chosen, share, code, *rest in rows
+    ]
+
+
+def _center(model: ExperimentState, told: dict[str, Any]) -> np.ndarray:
+    """Return the log's mean context (d,); ones if there is none."""
+    try:
+        return model.learner.context(told.get("center") or [])
+    except DecisionError:
+        return np.ones(model.learner.n_features)

@@ -1,0 +1,180 @@
+"""Erasure of contexts from the store and from every state file; decisions and rewards stay.
+
+Erased are a decision's context, context id and subject. Its request_id and the hash of the request stay, so that a retry still
+gets the stored decision. The learner's sums stay too. A replay needs contexts, so it can start only at the state that an
+erasure writes: the experiment's floor is raised to it.
+
+Files outside the store's folder (exports, backups) are not reached, and PostgreSQL keeps old rows until it vacuums.
+"""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sparing.service import events
+from sparing.service.errors import unavailable, unprocessable
+from sparing.service.events import ChangeEvent, OutcomeEvent
+from sparing.service.messages import Erased
+from sparing.service.registry import Experiment
+from sparing.service.snapshots import delete_old_snapshots, snapshot_within
+from sparing.service.store import Store
+from sparing.service.transactions import TransactionHandler
+from sparing.service.writer import Writer
+
+NOT_ERASED = "(context is not null or context_id is not null or subject is not null)"
+CHUNK = 5000  # erased in one transaction: requests wait no longer
+# A reader prevents emptying the write-ahead log: so many attempts, so many seconds apart.
+TRIES, PAUSE = 20, 0.25
+
+RETENTION = "retention"
+
+
+async def erase(
+    writer: Writer,
+    name: str,
+    *,
+    decision_id: str | None = None,
+    context_id: str | int | None = None,
+    subject: bytes | None = None,
+    before_ts: int | None = None,
+    who: str,
+) -> Erased:
+    """Erase the contexts of one decision, one context id, one subject (as stored), or all before a time.
+
+    Pending calls among them are withdrawn first: they are never learnt from, and their rewards are refused.
+    """
+    kind, where, value = _chosen(decision_id, context_id, subject, before_ts)
+    number = writer.registry.get(name).number
+    wanted = ErasureTarget(number, kind, where, value)
+    count = await _begin(writer, wanted, who)
+    floor = writer.registry.by_id(number).floor
+
+    async def more(transaction: TransactionHandler) -> int:
+        return await wanted.erase_some(writer.store, floor)
+
+    while count and await writer.exclusive(more):
+        pass
+    if count:
+        await delete_old_snapshots(writer, writer.registry.by_id(number))
+    await _settle(writer)
+    return Erased(count, floor)
+
+
+class ErasureTarget(NamedTuple):
+    """Decisions of an experiment to erase: the criterion, its SQL condition and value. Its methods need the writer's lock."""
+
+    number: int
+    kind: str
+    where: str
+    value: Any
+
+    async def how_many(self, store: Store, upto: int) -> int:
+        found = await store.driver.rows(f"select count(*) {self._chosen}", self.number, self.value, upto)
+        return int(found[0][0])
+
+    async def among(self, store: Store, seqs: list[int]) -> list[int]:
+        """Return those of the decisions `seqs` that are meant, in order."""
+        start = f"select seq from decisions where experiment = $1 and {self.where} and"
+        found = await store.driver.matching(start, "seq", seqs, self.number, self.value)
+        return sorted(seq for (seq,) in found)
+
+    async def erase_some(self, store: Store, upto: int) -> int:
+        """Erase up to `CHUNK` of them up to an event; return how many."""
+        found = await store.driver.rows(
+            f"select seq {self._chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
+        )
+        if found:
+            await store.driver.many(
+                "update decisions set context = null, context_id = null, subject = null where seq = $1", found
+            )
+        return len(found)
+
+    @property
+    def _chosen(self) -> str:
+        return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {NOT_ERASED}"
+
+
+def _chosen(
+    decision_id: str | None, context_id: str | int | None, subject: bytes | None, before_ts: int | None
+) -> tuple[str, str, Any]:
+    """Return the criterion, the condition on decisions, and its value."""
+    choices: dict[str, tuple[Any, str]] = {
+        "decision_id": (decision_id, "decision_id = $2"),
+        "context_id": (context_id, "context_id = $2"),
+        "subject": (subject, "subject = $2"),
+        "before_ts": (before_ts, "ts < $2"),
+    }
+    given = [kind for kind, (value, _) in choices.items() if value is not None]
+    if len(given) != 1:
+        raise unprocessable(
+            f"erase what one of {', '.join(choices)} says; got {' and '.join(given) or 'none of them'}"
+        )
+    value, where = choices[given[0]]
+    if decision_id is not None:
+        value = events.id_bytes(decision_id)
+        if value is None:
+            raise unprocessable(f"{decision_id!r} is not the id of a decision", "decision_id")
+    if context_id is not None:
+        value = msgspec.json.encode(context_id).decode()
+    return given[0], where, value
+
+
+async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
+    """Withdraw pending calls, write the state, raise the floor to it, and erase a first part; return how many there are to erase."""
+    store, number = writer.store, wanted.number
+
+    async def operation(transaction: TransactionHandler) -> int:
+        experiment = writer.registry.by_id(number)
+        model = experiment.model
+        count = await wanted.how_many(store, transaction.rows.last_seq)
+        if not count:
+            return 0
+        withdrawn = await wanted.among(store, [*model.open])
+        for seq in withdrawn:
+            transaction.record(experiment, OutcomeEvent(0, number, 0, seq, events.VOID))
+        body = {"by": wanted.kind, "erased": count, "withdrawn": len(withdrawn)}
+        transaction.record(
+            experiment, ChangeEvent(0, number, 0, events.ERASE, msgspec.json.encode(body), who)
+        )
+        await snapshot_within(store, transaction, experiment)
+        await store.driver.many(
+            "update experiments set floor = $1 where experiment = $2", [(model.seq, number)]
+        )
+        experiment.floor = model.seq
+        await wanted.erase_some(store, model.seq)
+        return count
+
+    return await writer.exclusive(operation)
+
+
+async def _settle(writer: Writer) -> None:
+    """Empty the write-ahead log of SQLite, which still has the erased contexts."""
+    settle = getattr(writer.store.driver, "settle", None)
+    if settle is None:
+        return
+    for _ in range(TRIES):
+        if await writer.between(settle):
+            return
+        await asyncio.sleep(PAUSE)
+    raise unavailable(
+        "busy",
+        "the contexts are erased, but someone reads the database (an export, a backup?) and keeps its log from being emptied; "
+        "ask for the same again to empty it",
+    )
+
+
+async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> Erased | None:
+    """Erase contexts older than the option `retention`; None if there are none."""
+    retention = experiment.model.options.retention
+    if retention is None:
+        return None
+    before = now - round(retention * events.SECOND)
+    found = await writer.store.driver.read(
+        f"select seq from decisions where experiment = $1 and ts < $2 and {NOT_ERASED} order by seq limit 1",
+        experiment.number,
+        before,
+    )
+    if not found:
+        return None
+    return await erase(writer, experiment.name, before_ts=before, who=RETENTION)

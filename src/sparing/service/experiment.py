@@ -1,0 +1,422 @@
+"""The state of an experiment: a learner, pending decisions and counters, as a fold of events; and who serves each decision.
+
+State(s) = fold(apply, base, events up to s in their order). A decision is a function of the state and of the request.
+"""
+
+import hashlib
+import heapq
+import struct
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from sparing.errors import DecisionError, SettingError
+from sparing.log.labels import as_text, brief
+from sparing.online.checking import as_reward
+from sparing.online.decision import Chances, Decision
+from sparing.online.learner import Learner
+from sparing.service import events
+from sparing.service.errors import unavailable, unprocessable
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
+from sparing.service.messages import Options
+
+LOGGED, UNIFORM, NAMED = "logged", "uniform", "action:"
+
+
+def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
+    """Return a number in [0, 1) that is a function of (salt, tag, who), unpredictable without the salt."""
+    digest = hashlib.blake2b(who, digest_size=8, key=salt, person=tag.encode()).digest()
+    return (int.from_bytes(digest) >> 11) * 2.0**-53
+
+
+def variant_probabilities(
+    word: str, allowed: np.ndarray, logged: np.ndarray, names: Sequence[Hashable]
+) -> np.ndarray:
+    """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
+
+    Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
+    """
+    if word == LOGGED:
+        weights = logged * allowed.astype(float)
+    elif word == UNIFORM:
+        weights = allowed.astype(float)
+    else:
+        weights = np.zeros(len(allowed))
+        number = action_number(word, names)
+        weights[number] = float(allowed[number])
+    if not weights.any():
+        weights = allowed.astype(float)
+    return np.asarray(weights / weights.sum())
+
+
+def draw_action(chances: np.ndarray, uniform: float) -> int:
+    """Return the action at a uniform number in [0, 1) under probabilities (K,)."""
+    place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
+    return min(place, int(np.flatnonzero(chances)[-1]))
+
+
+def action_number(word: str, names: Sequence[Hashable]) -> int:
+    """Return the number of the action in `action:LABEL`; −1 for the other variants."""
+    if word in (LOGGED, UNIFORM):
+        return -1
+    if not word.startswith(NAMED):
+        raise SettingError(f"{word!r}; must be `logged`, `uniform` or `action:LABEL`")
+    label = word.removeprefix(NAMED)
+    texts = [as_text(name) for name in names]
+    if label not in texts:
+        known = ", ".join(texts[:8])
+        raise SettingError(f"{word!r} names no action; the known ones begin with {known}")
+    return texts.index(label)
+
+
+class DecisionRequest(NamedTuple):
+    """A request for a decision: the context as it is stored and as the learner sees it."""
+
+    decision_id: bytes
+    ts: int
+    x: np.ndarray
+    context: bytes
+    allowed: np.ndarray | None = None
+    context_id: Hashable | None = None
+    subject: bytes | None = None
+    request_id: str | None = None
+    request_hash: bytes | None = None
+    active: bool = True
+
+
+class PendingDecision(NamedTuple):
+    """A decision that is not closed: a call without its reward, or a deferred one (`predicted` is None)."""
+
+    action: int
+    x: np.ndarray
+    predicted: float | None
+    expires: int | None
+    asked: bool = True
+    parts: float = 0.0
+    added: int = 0
+
+
+class ServedDecision(NamedTuple):
+    """The action of a variant, and its probabilities."""
+
+    arm: str
+    action: int
+    reason: str
+    asked: bool
+    chances: Chances
+    plan: Decision | None = None
+    """What the learner proposed, where that is what is served."""
+
+
+class ExperimentState:
+    """The state of one experiment after its event number `seq`."""
+
+    def __init__(self, experiment: int, learner: Learner, options: Options, salt: bytes) -> None:
+        self.experiment, self.salt = experiment, salt
+        self.seq, self.digest = 0, bytes(8)
+        self.mode, self.config_seq = "live", 0
+        self.rounds = self.calls = 0
+        self.period, self.period_calls = 0, 0
+        self.open: dict[int, PendingDecision] = {}
+        self._expiring: list[tuple[int, int]] = []
+        self.adopt(learner, options)
+
+    def adopt(self, learner: Learner, options: Options) -> None:
+        self.learner, self.options, self._learnt = learner, options, learner.sets.digest
+        self.played = np.zeros(learner.n_actions, dtype=np.int64)
+        self.sync_actions()
+
+    def sync_actions(self) -> None:
+        learner = self.learner
+        self.labels: list[Any] = [
+            name if isinstance(name, str | int | float) else as_text(name) for name in learner.action_names
+        ]
+        self.numbers = {label: number for number, label in enumerate(self.labels)}
+        self.active = learner.active()
+        self.played = np.append(self.played, np.zeros(learner.n_actions - len(self.played), dtype=np.int64))
+        self._served: dict[str, np.ndarray] = {}
+
+    def number(self, label: Any) -> int | None:
+        """Return the number of an action by its label; True is not 1 here."""
+        number = self.numbers.get(label)
+        if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
+            return None
+        return number
+
+    # Deciding, which changes nothing.
+
+    def mask(self, labels: Any) -> np.ndarray | None:
+        """Return the actions with these labels, (K,); None means all active ones."""
+        if labels is None:
+            return None
+        mask = np.zeros(len(self.active), dtype=np.bool_)
+        for place, label in enumerate(labels):
+            number = self.number(label)
+            if number is None or not self.active[number]:
+                what = "is unknown" if number is None else "is retired, and never eligible again"
+                raise unprocessable(
+                    f"eligible action {brief(label)} {what}; GET the experiment for the list",
+                    f"eligible[{place}]",
+                    "unknown_action",
+                )
+            mask[number] = True
+        return mask
+
+    def decide(self, asked: DecisionRequest) -> DecisionEvent:
+        """Decide in a context without changing the state; `seq` is set when the event is stored."""
+        if self.mode == "paused":
+            raise unavailable("paused", "the experiment is paused; set its mode to live, shadow or fallback")
+        served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
+        arm, action, reason, needs_reward, chances, plan = served
+        if needs_reward and (plan is None or not plan.needs_reward):
+            self.learner.must_learn(action, asked.x)
+        if plan is None:
+            mean, spread = self.learner.value(action, asked.x)
+            told: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
+        else:
+            told = plan.value, plan.low, plan.high, plan.worth
+        window = self.options.reward_window
+        closes = window is not None and (needs_reward or not asked.active)
+        return DecisionEvent(
+            0,
+            self.experiment,
+            asked.ts,
+            asked.decision_id,
+            asked.request_id,
+            asked.request_hash,
+            asked.subject,
+            None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
+            asked.context,
+            None if asked.allowed is None else np.packbits(asked.allowed).tobytes(),
+            arm,
+            action,
+            needs_reward,
+            reason,
+            chances.play,
+            chances.call,
+            *told,
+            self.seq,
+            asked.active,
+            asked.ts + round((window or 0.0) * events.SECOND) if closes else None,
+        )
+
+    def _decide_fallback(self, asked: DecisionRequest) -> ServedDecision:
+        chances = self._variant_probabilities(self.options.fallback, asked.allowed)
+        action = draw_action(chances, self._uniform("fallback", asked.decision_id))
+        asks = self.mode == "shadow" and not self.budget_exhausted(asked.ts)
+        share = float(chances[action])
+        return ServedDecision(
+            self.mode, action, events.FALLBACK, asks, Chances(share, share if asks else 0.0)
+        )
+
+    def _decide_live(self, asked: DecisionRequest) -> ServedDecision:
+        """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds."""
+        options, x, allowed, spent = self.options, asked.x, asked.allowed, self.budget_exhausted(asked.ts)
+        apart, explore = options.holdout, 0.0 if spent else options.explore
+        quiet = bool(apart or explore or spent)  # the probabilities of a variant are in closed form
+        plan = self.learner.propose(
+            x,
+            allowed=allowed,
+            context_id=asked.context_id,
+            luck=self.salt + asked.decision_id,
+            spot_checks=not quiet,
+        )
+        if spent and plan.needs_reward:
+            plan = self._best_without_call(x, allowed)
+        served = self._arm(asked, plan, apart, explore, spent)
+        if not apart and not explore:
+            return served
+        action = served.action
+        own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
+        aside = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
+        anyone = explore / self._choices(allowed)
+        play = apart * aside + (1 - apart) * (anyone + (1 - explore) * own.play)
+        call = apart * aside * (not spent) + (1 - apart) * (anyone + (1 - explore) * own.call)
+        return served._replace(chances=Chances(float(play), float(call)))
+
+    def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
+        best = self.learner.best(x, allowed)
+        mean, spread = self.learner.value(best, x)
+        return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
+
+    def _arm(
+        self, asked: DecisionRequest, plan: Decision, apart: float, explore: float, spent: bool
+    ) -> ServedDecision:
+        """Return what the holdout, uniform exploration or the learner's plan serves, with the plan's probabilities."""
+        who = asked.subject or asked.decision_id
+        if apart and self._uniform("holdout", who) < apart:
+            chances = self._variant_probabilities(self.options.holdout_policy, asked.allowed)
+            action = draw_action(chances, self._uniform("aside", asked.decision_id))
+            reason = events.BUDGET if spent else events.HOLDOUT
+            return ServedDecision("holdout", action, reason, not spent, Chances(0.0, 0.0))
+        if explore and self._uniform("explore", asked.decision_id) < explore:
+            mask = self.active if asked.allowed is None else asked.allowed
+            action = draw_action(mask / mask.sum(), self._uniform("anyone", asked.decision_id))
+            return ServedDecision("policy", action, events.UNIFORM, True, Chances(0.0, 0.0))
+        check = 0.0 if spent else self.options.check
+        own = self._policy_probability(plan, plan.action, asked.x, asked.allowed, check)
+        if not plan.needs_reward and check and self._uniform("check", asked.decision_id) < check:
+            return ServedDecision("policy", plan.action, events.CHECK, True, own, plan)
+        return ServedDecision("policy", plan.action, plan.reason, plan.needs_reward, own, plan)
+
+    def _policy_probability(
+        self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float
+    ) -> Chances:
+        """Return the probabilities that the learner with its checks plays an action, and that it calls for it."""
+        if action == plan.action:
+            play, call = plan.play_probability, plan.call_probability
+            return Chances(play, call + (play - call) * check)
+        if plan.needs_reward and self.learner.explore == "sampled":
+            chance = self.learner.chance(action, x, allowed)
+            return Chances(chance, chance)
+        return Chances(0.0, 0.0)
+
+    def _uniform(self, tag: str, who: bytes) -> float:
+        return keyed_uniform(self.salt, tag, who)
+
+    def _choices(self, allowed: np.ndarray | None) -> int:
+        return int((self.active if allowed is None else allowed).sum())
+
+    def _variant_probabilities(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
+        if allowed is not None:
+            return variant_probabilities(word, allowed, self.learner.sets.logged, self.learner.action_names)
+        if word not in self._served:
+            logged, names = self.learner.sets.logged, self.learner.action_names
+            self._served[word] = variant_probabilities(word, self.active, logged, names)
+        return self._served[word]
+
+    def budget_exhausted(self, ts: int) -> bool:
+        """Whether no call may be made at this time: the period's budget is used up, or too many are pending."""
+        options = self.options
+        if options.most_open is not None and len(self.open) >= options.most_open:
+            return True
+        return options.budget_calls is not None and self.calls_in_period(ts) >= options.budget_calls
+
+    def calls_in_period(self, ts: int) -> int:
+        """Return the calls in the budget's period of this time."""
+        return self.period_calls if self._period(ts) == self.period else 0
+
+    def _period(self, ts: int) -> int:
+        return ts // round(self.options.budget_period * events.SECOND)
+
+    def has_expired(self, ts: int) -> bool:
+        """Whether the window of a pending decision has closed by this time."""
+        while self._expiring and self._expiring[0][1] not in self.open:
+            heapq.heappop(self._expiring)
+        return bool(self._expiring) and self._expiring[0][0] <= ts
+
+    def expired_pending(self, ts: int) -> list[int]:
+        """Return the pending decisions whose window has closed by this time, in order of closing."""
+        return [seq for expires, seq in sorted(self._expiring) if expires <= ts and seq in self.open]
+
+    def context(self, stored: bytes) -> np.ndarray:
+        """Return a stored context as the learner sees it, (d,)."""
+        return self.learner.context(events.unpack_context(stored))
+
+    # Applying events.
+
+    def apply(self, event: Event, x: np.ndarray | None = None) -> None:
+        """Apply an event; `x` (d,) is a decision's context if already decoded. A refused event changes nothing."""
+        if isinstance(event, DecisionEvent):  # nothing to learn yet
+            number = self._decided(event, x)
+        elif isinstance(event, OutcomeEvent):
+            number, self._learnt = self._closed(event), self.learner.sets.digest
+        else:
+            self._changed(event)
+            number, self._learnt = 0.0, self.learner.sets.digest
+        mark = struct.pack("<q8sdq", event.seq, self.digest, number, self._learnt)
+        self.digest = hashlib.blake2b(mark, digest_size=8).digest()
+        self.seq = event.seq
+
+    def _decided(self, event: DecisionEvent, x: np.ndarray | None) -> float:
+        predicted = None
+        if event.needs_reward or not event.active:
+            if x is None:
+                assert event.context is not None, "an erased context lies below the replay's floor"
+                x = self.context(event.context)
+            if event.active:
+                predicted = self.learner.begin(event.action, x)
+            self.add_pending(
+                event.seq, PendingDecision(event.action, x, predicted, event.expires, event.needs_reward)
+            )
+        self.rounds += 1
+        self.played[event.action] += 1
+        if event.needs_reward:
+            self.calls += 1
+            period = self._period(event.ts)
+            self.period_calls = 1 + (self.period_calls if period == self.period else 0)
+            self.period = period
+        if self.learner.weighs:
+            self.learner.set_time(rounds=self.rounds, calls=self.calls)
+        return predicted or 0.0
+
+    def add_pending(self, seq: int, waiting: PendingDecision) -> None:
+        self.open[seq] = waiting
+        if waiting.expires is not None:
+            heapq.heappush(self._expiring, (waiting.expires, seq))
+
+    def _closed(self, event: OutcomeEvent) -> float:
+        value, learner = event.value or 0.0, self.learner
+        if event.kind == events.UNSOLICITED:
+            return value
+        if event.kind == events.IMPORTED:
+            assert event.context is not None
+            assert event.action is not None
+            x, played = self.context(event.context), event.action if event.played is None else event.played
+            learner.finish(played, x, value, learner.begin(played, x))
+            return value
+        waiting = self.open[event.decision_seq]
+        action, x, predicted = waiting[:3]
+        if event.kind == events.PARTIAL:
+            self.open[event.decision_seq] = waiting._replace(
+                parts=waiting.parts + value, added=waiting.added + 1
+            )
+            return value
+        if event.kind == events.ACTIVATED and not waiting.asked:
+            del self.open[event.decision_seq]
+            return value
+        if event.kind == events.ACTIVATED:
+            predicted = learner.begin(action, x)
+            self.open[event.decision_seq] = waiting._replace(predicted=predicted)
+            return predicted
+        if event.kind in (events.REWARD, events.DEFAULT):
+            self._learn(waiting, event.played, value)
+        elif predicted is not None:
+            learner.cancel(action, x, predicted)
+        del self.open[event.decision_seq]
+        return value
+
+    def _learn(self, waiting: PendingDecision, played: int | None, value: float) -> None:
+        action, x, predicted = waiting[:3]
+        if predicted is None:
+            return
+        if played is None or played == action:
+            self.learner.finish(action, x, value, predicted)
+            return
+        self.learner.must_learn(played, x)
+        self.learner.cancel(action, x, predicted)
+        self.learner.finish(played, x, value, self.learner.begin(played, x))
+
+    def _changed(self, event: ChangeEvent) -> None:
+        body = event.read()
+        if event.kind == events.OPTIONS:
+            self.options = msgspec.convert(body, Options)
+            self._served = {}
+        elif event.kind == events.MODE:
+            self.mode = body["mode"]
+        elif event.kind == events.ACTION:
+            self.learner.add_action(body["label"], body["features"])
+            self.sync_actions()
+        elif event.kind == events.RETIRE:
+            self.learner.retire(body["label"])
+            self.sync_actions()
+        if event.kind != events.ERASE:  # which changes no setting
+            self.config_seq = event.seq
+
+    def check_reward(self, value: float) -> None:
+        try:
+            as_reward(value, self.learner.reward_range)
+        except DecisionError as error:
+            raise unprocessable(str(error), "value", "reward") from None

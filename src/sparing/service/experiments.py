@@ -1,0 +1,317 @@
+"""Create an experiment from a log, restart one from another log, rebase it on another engine."""
+
+import asyncio
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sparing.errors import LogError, SettingError, SparingError
+from sparing.log.labels import brief
+from sparing.log.log import Log
+from sparing.model import supported
+from sparing.online import algorithms
+from sparing.online.checking import as_reward
+from sparing.online.learner import Learner
+from sparing.online.warming import LEARNERS
+from sparing.service import events, experiment, state_files
+from sparing.service import store as stores
+from sparing.service.errors import ServiceError, conflict, unprocessable
+from sparing.service.events import ChangeEvent
+from sparing.service.experiment import ExperimentState
+from sparing.service.gap_map import describe_log
+from sparing.service.messages import NAME, RESERVED, ImportAnswer, Options
+from sparing.service.registry import Experiment, save_base
+from sparing.service.store import Store
+from sparing.service.store.driver import LostError
+from sparing.service.transactions import TransactionHandler
+from sparing.service.writer import Writer
+
+CHOICES = {"top": supported.top, "certified_within": supported.certified_within}
+
+# Reads the log with these actions in this order, or with those that occur.
+LogReader = Callable[[Sequence[Hashable] | None], Log]
+
+REWARDS = (
+    "select o.seq, d.decision_id, o.value, coalesce(o.played, d.action), d.context from outcomes o join decisions d on d.seq = o.decision_seq "
+    "where o.experiment = $1 and o.seq > $2 and o.seq <= $3 and o.kind in ('reward', 'default', 'learnt') order by o.seq limit $4"
+)
+CHUNK = 2000
+SHOWN = 20  # decisions listed in a refusal
+# Events that may be replayed under the lock, and attempts to get below that before taking it.
+SHORT, PASSES = 2000, 5
+
+
+def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
+    """Return a warmed-up learner of the library from a log and JSON settings.
+
+    `supported`, for learners that take it, is "elbow", {"top": L} or {"certified_within": ε}.
+    """
+    if name not in LEARNERS:
+        raise SettingError(f"learner={name!r}; must be one of {', '.join(LEARNERS)}")
+    given = dict(settings)
+    try:
+        if "supported" in given:
+            given["supported"] = _supported(given["supported"])
+        learner: Learner = getattr(algorithms, name)(log, **given)
+    except SparingError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:  # a setting of the wrong type
+        raise SettingError(f"learner {name}: {error}") from None
+    learner.warm_up()
+    return learner
+
+
+def _supported(said: Any) -> Any:
+    if said == "elbow":
+        return supported.elbow()
+    if isinstance(said, dict) and len(said) == 1 and next(iter(said)) in CHOICES:
+        ((how, value),) = said.items()
+        return CHOICES[how](value)
+    raise SettingError(f'supported={said!r}; must be "elbow", {{"top": 10}} or {{"certified_within": 0.1}}')
+
+
+def check_name(name: str) -> None:
+    if not re.fullmatch(NAME, name) or name in RESERVED:
+        raise SettingError(
+            f"name={name!r}; must be up to 63 letters from a to z (or A to Z), digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+        )
+
+
+def check_options(options: Options, learner: Learner) -> None:
+    for name in ("holdout_policy", "fallback"):
+        try:
+            experiment.action_number(getattr(options, name), learner.action_names)
+        except SettingError as error:
+            raise SettingError(f"{name}={error}") from None
+    if options.aggregate == "sum" and options.reward_window is None:
+        raise SettingError("aggregate='sum' adds rewards up until the window closes; give a reward_window")
+    if options.default_reward is not None and options.reward_window is None:
+        raise SettingError("default_reward is learnt when the window closes; give a reward_window")
+    if options.default_reward is not None:
+        as_reward(options.default_reward, learner.reward_range)
+    if options.retention is not None and options.retention < (options.reward_window or 0.0):
+        raise SettingError(
+            "retention is shorter than reward_window: contexts would be erased while their rewards may still come"
+        )
+
+
+async def create(
+    writer: Writer,
+    name: str,
+    log: Log,
+    learner: Learner,
+    options: Options,
+    config: Mapping[str, Any],
+    *,
+    who: str,
+) -> Experiment:
+    """Store a new experiment that starts from a learner; `config` records how the learner was made."""
+    check_options(options, learner)
+    store, registry = writer.store, writer.registry
+    began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(describe_log, log)}
+    told = {**config, **began}
+
+    async def operation(transaction: TransactionHandler) -> Experiment:
+        if any(known.name == name for known in registry):
+            raise conflict("exists", f"there is an experiment {name!r} already; choose another name", "name")
+        number = await store.add_experiment(name, msgspec.json.encode(told).decode())
+        model = ExperimentState(number, learner, options, store.salt)
+        experiment = Experiment(number, name, told, 0, model)
+        body = msgspec.json.encode(save_base(store.folder, model))
+        transaction.record(experiment, ChangeEvent(0, number, 0, events.BASE, body, who))
+        registry.add(experiment)
+        return experiment
+
+    return await writer.exclusive(operation)
+
+
+class Relearning:
+    """A learner from a new log, with the live rewards up to an event learnt again."""
+
+    def __init__(self, learner: Learner, experiment: int, log: Log) -> None:
+        self.learner, self.experiment = learner, experiment
+        self.rows, self.about = log.n_rows, describe_log(log)
+        self.seq = self.learnt = self.lost = 0
+        self.refused: list[str] = []
+
+    async def go_on(self, store: Store, upto: int) -> None:
+        """Learn the rewards up to an event in order, and collect those that the learner refuses."""
+        after = self.seq
+        while rows := await store.driver.read(REWARDS, self.experiment, after, upto, CHUNK):
+            for seq, decision_id, value, action, context in rows:
+                self._learn(decision_id, value, action, context)
+                after = seq
+        self.seq = upto
+
+    def _learn(self, decision_id: bytes, value: float, action: int, context: bytes | None) -> None:
+        if context is None:
+            self.lost += 1
+            return
+        try:
+            x = self.learner.context(events.unpack_context(context))
+            self.learner.finish(action, x, value, self.learner.begin(action, x))
+            self.learnt += 1
+        except SparingError as error:
+            self.refuse(decision_id, error)
+
+    def refuse(self, decision_id: bytes, error: SparingError) -> None:
+        self.refused.append(f"{events.id_text(decision_id)}: {error}")
+
+    def check(self) -> None:
+        if self.refused:
+            more = len(self.refused) - SHOWN
+            listed = "\n".join([*self.refused[:SHOWN], *([f"… and {more} more"] if more > 0 else [])])
+            raise unprocessable(
+                f"{len(self.refused)} live decisions do not fit the new log; nothing was changed. Give a log with the same columns, or "
+                f"erase these contexts first:\n{listed}",
+                "log",
+                "unfit_decisions",
+            )
+
+
+async def import_log(
+    writer: Writer,
+    name: str,
+    log_reader: LogReader,
+    settings: Mapping[str, Any] | None,
+    who: str,
+    *,
+    config: Mapping[str, Any] | None = None,
+) -> ImportAnswer:
+    """Restart an experiment from a log, with these settings of its learner (None: the present ones).
+
+    `config` has further entries of the experiment's configuration to change, such as `columns`. If the new learner refuses a live
+    context or reward, the import is refused and nothing is changed.
+    """
+    experiment = writer.registry.get(name)
+    told = {**experiment.config, **(config or {})}
+    if settings is not None:
+        told["settings"] = dict(settings)
+    known, since = experiment.model.learner.action_names, await _begun(writer, experiment.number)
+    made = await asyncio.to_thread(
+        _prepared, writer.store, experiment.number, known, experiment.model.options, log_reader, told
+    )
+    made.check()
+    written: dict[str, str] = {}
+
+    async def operation(transaction: TransactionHandler) -> ImportAnswer:
+        current = writer.registry.get(name)
+        same = current.number == experiment.number and current.model.learner.action_names == known
+        if not same or await _begun(writer, current.number) != since:
+            raise conflict(
+                "changed",
+                "the experiment's actions or its log changed while this log was read; import it again",
+            )
+        await made.go_on(writer.store, transaction.rows.last_seq)
+        model = await _taken_over(writer.store, made, current.model)
+        made.check()
+        check_options(model.options, model.learner)
+        written.update(await asyncio.to_thread(save_base, writer.store.folder, model))
+        new = model.learner.n_actions - len(known)
+        body = {**written, "rows": made.rows, "new": new}
+        base = ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
+        transaction.record(current, base)
+        current.config = {**told, "about": made.about}
+        await writer.store.configure(current.number, msgspec.json.encode(current.config).decode())
+        return ImportAnswer(made.rows, made.learnt, made.lost)
+
+    try:
+        return await writer.exclusive(operation)
+    except ServiceError as error:
+        if written and not isinstance(error.__cause__, LostError):
+            (writer.store.folder / written["path"]).unlink(missing_ok=True)
+        raise
+
+
+async def _begun(writer: Writer, number: int) -> int:
+    return (await writer.registry.bases(number))[-1].seq
+
+
+def _prepared(
+    store: Store,
+    number: int,
+    known: tuple[Hashable, ...],
+    options: Any,
+    log_reader: LogReader,
+    config: Mapping[str, Any],
+) -> Relearning:
+    log = read_with_known_actions(log_reader, known)
+    learner = make_learner(config["learner"], log, config.get("settings") or {})
+    check_options(options, learner)
+    made = Relearning(learner, number, log)
+    asyncio.run(_go_after(stores.open_store(store.folder, store.address), made))
+    return made
+
+
+def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) -> Log:
+    """Read the log with the known actions first, in their order, and new ones after them."""
+    try:
+        log = log_reader(list(known))
+    except LogError:  # there may be new actions; any other reason is raised again below
+        occurring = log_reader(None).action_names
+        log = log_reader([*known, *(label for label in occurring if label not in set(known))])
+    if log.action_names[: len(known)] != tuple(known):
+        raise LogError(
+            f"the log's actions begin with {brief(log.action_names[:5])}; expected {brief(tuple(known[:5]))}, as the experiment "
+            "has them. Read it with actions=[...]"
+        )
+    return log
+
+
+async def _go_after(store: Store, made: Relearning) -> None:
+    await store.look()
+    try:
+        for _ in range(PASSES):
+            last = await store.last_seq()
+            short = last - made.seq < SHORT
+            await made.go_on(store, last)
+            if short or made.refused:
+                return
+    finally:
+        await store.close()
+
+
+async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> ExperimentState:
+    """Return the new learner with the retired actions, pending decisions and counters of the old state."""
+    learner = made.learner
+    for gone in np.flatnonzero(~old.active).tolist():
+        learner.retire(learner.action_names[gone])
+    model = ExperimentState(old.experiment, learner, old.options, old.salt)
+    for name in (*state_files.NUMBERS, "digest"):
+        setattr(model, name, getattr(old, name))
+    model.played[: len(old.played)] = old.played
+    found = {one.decision.seq: one.decision for one in await store.find_seqs([*old.open])}
+    for seq, waiting in old.open.items():
+        decision = found[seq]
+        assert decision.context is not None, "an erasure withdraws what is open first"
+        try:
+            x = model.context(decision.context)
+            predicted = None if waiting.predicted is None else learner.begin(waiting.action, x)
+            model.add_pending(seq, waiting._replace(x=x, predicted=predicted))
+        except SparingError as error:
+            made.refuse(decision.decision_id, error)
+    return model
+
+
+async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine") -> bool:
+    """Start again from the present state if the one on disk is of another engine (compiled code, Numba, NumPy).
+
+    Replays are equal only within one engine. Return whether it was needed.
+    """
+
+    async def operation(transaction: TransactionHandler) -> bool:
+        current = writer.registry.by_id(experiment.number)
+        base = (await writer.registry.bases(current.number))[-1]
+        newer = [one.engine for one in await writer.store.snapshots(current.number) if one.seq > base.seq]
+        if all(state_files.is_this_engine(stamp) for stamp in [base.read()["engine"], *newer[:1]]):
+            return False
+        body = await asyncio.to_thread(save_base, writer.store.folder, current.model)
+        transaction.record(
+            current, ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
+        )
+        return True
+
+    return await writer.exclusive(operation)

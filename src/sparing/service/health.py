@@ -1,0 +1,223 @@
+"""Health checks: sentences on problems of an experiment or its service, and on what was checked and is fine."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sparing.auditing.wording import counted
+from sparing.log.features.kinds import Number, Raw
+from sparing.log.labels import as_text, cut
+from sparing.service import events
+from sparing.service.experiment import ExperimentState
+from sparing.service.gap_map import contexts_of
+from sparing.service.messages import Action, Look, SampleRatio, Spend
+from sparing.service.store import Store
+
+FAR = 10.0
+"""Deviations from the log's mean; at most 1 in FAR² of the log's rows can lie so far out, whatever their distribution."""
+
+# Recent decisions to check, searched among so many events.
+LAST, LATELY = 200, 50_000
+
+UNLIKELY = 0.001  # p-value below which a sample ratio mismatch is reported
+NAMED = 3  # actions listed in a sentence
+# Shares of expired calls for a warning and for an alarm.
+MANY_EXPIRED, MOST_EXPIRED = 0.1, 0.5
+
+ENOUGH = 20  # calls needed to judge a share or a residual
+URGENCY = {"alarm": 0, "warning": 1, "good": 2}
+Severity = Literal["good", "warning", "alarm"]
+
+
+class OutOfRangeColumn(NamedTuple):
+    """A column with numbers far from the log's mean in `far` of the last `decisions`; `furthest` is the most extreme."""
+
+    column: str
+    far: int
+    decisions: int
+    furthest: float
+
+
+async def out_of_range_columns(
+    store: Store, model: ExperimentState, upto: int
+) -> tuple[int, list[OutOfRangeColumn]]:
+    """Return how many decisions were checked, and the standardised columns with numbers far from the log's mean."""
+    numbers = _numbers(model)
+    if not numbers:
+        return 0, []
+    found = await store.driver.read(
+        "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and context is not null "
+        "order by seq desc limit $4",
+        *(model.experiment, upto - LATELY, upto, LAST),
+    )
+    contexts, _ = contexts_of(model, [bytes(row[0]) for row in found])
+    far: list[OutOfRangeColumn] = []
+    for column, place in numbers:
+        values = contexts[:, place]
+        count = int((np.abs(values) >= FAR).sum())
+        if count:
+            most = float(values[np.abs(values).argmax()]) * column.scale + column.mean
+            far.append(OutOfRangeColumn(column.column, count, len(values), most))
+    return len(contexts), far
+
+
+def _numbers(model: ExperimentState) -> list[tuple[Number, int]]:
+    encoder = model.learner.encoder
+    starts = itertools.accumulate((len(each.names) for each in encoder.columns), initial=encoder.linear.start)
+    return [
+        (column, place)
+        for column, place in zip(encoder.columns, starts, strict=False)
+        if isinstance(column, Number) and not isinstance(column, Raw)
+    ]
+
+
+class HealthInputs(NamedTuple):
+    """Inputs of the checks; `closed` are the kinds of the last outcomes, `ill` problems of the service itself."""
+
+    actions: Sequence[Action]
+    spend: Spend
+    ratio: SampleRatio | None
+    rewarded: int
+    closed: Sequence[str]
+    left_out: int
+    """Hours that the comparison leaves out, because the budget was used up."""
+    ill: Sequence[str]
+    looked: int = 0
+    """Decisions whose numbers were looked at."""
+    out_of_range: Sequence[OutOfRangeColumn] = ()
+
+
+def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
+    found = [
+        *(Look("alarm", text) for text in facts.ill),
+        *_ratio(facts.ratio),
+        *_surprise(model),
+        *_budget(facts),
+        *_rewards(facts),
+        *_outside(facts),
+        *_untried(facts.actions, 2 * model.learner.n_features),
+        *_fit(model),
+    ]
+    return sorted(found, key=lambda look: URGENCY[look.level])
+
+
+def _ratio(ratio: SampleRatio | None) -> Iterator[Look]:
+    if ratio is None:
+        return
+    shares = f"{ratio.seen:.2%} of those served are in the holdout, {ratio.asked:.2%} were asked for"
+    if ratio.p < UNLIKELY:
+        yield Look(
+            "alarm",
+            f"{shares} (p = {ratio.p:.1g}): some requests are lost or repeated in one arm, and the comparison cannot be trusted",
+        )
+    else:
+        yield Look("good", f"{shares}: no more than chance (p = {ratio.p:.2g})")
+
+
+def _surprise(model: ExperimentState) -> Iterator[Look]:
+    monitor = model.learner.monitor
+    if monitor is None or not monitor.calls:
+        return
+    how = f"mean squared surprise {monitor.surprise:.2f} over {counted(monitor.calls, 'live reward')}, 1 expected"
+    if monitor.inflation > 1:
+        yield Look(
+            "alarm",
+            f"Live rewards are noisier than the log said ({how}); the noise is taken {monitor.inflation:.2g} times as large",
+        )
+    elif monitor.calls >= ENOUGH:
+        yield Look("good", f"Live rewards are as the model expects them ({how})")
+
+
+def _budget(facts: HealthInputs) -> Iterator[Look]:
+    spend = facts.spend
+    if spend.budget_calls is not None:
+        used = f"{spend.period_calls:,} of {counted(spend.budget_calls, 'call')} of this period are used"
+        if spend.period_calls >= spend.budget_calls:
+            yield Look("alarm", f"{used} up: nothing is asked for, nor measured, until {spend.period_ends}")
+        elif spend.runs_out is not None:
+            yield Look(
+                "warning",
+                f"{used}; at the last day's rate the rest is by {spend.runs_out}, before the period ends",
+            )
+        else:
+            yield Look("good", f"{used}; at the last day's rate the rest will last")
+    if spend.most_open is not None and spend.open >= spend.most_open:
+        yield Look(
+            "warning", f"{spend.open:,} rewards are open, as many as most_open allows: no more are asked for"
+        )
+    if facts.left_out:
+        yield Look(
+            "warning",
+            f"The comparison leaves out {counted(facts.left_out, 'hour')} in which the budget was used up or too much was open",
+        )
+
+
+def _rewards(facts: HealthInputs) -> Iterator[Look]:
+    """Check for pending calls without rewards, and for expired ones."""
+    awaited = f"{counted(facts.spend.open, 'reward')} awaited"
+    closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
+    if not closed:
+        if facts.spend.open >= ENOUGH and not facts.rewarded:
+            yield Look("warning", f"{awaited}, and none has come yet: are they sent?")
+        return
+    text = (
+        f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without one"
+    )
+    level: Severity = "good"
+    if closed >= ENOUGH and expired > MANY_EXPIRED * closed:
+        level = "alarm" if expired > MOST_EXPIRED * closed else "warning"
+        text += ": a longer reward_window may help"
+    yield Look(level, text)
+
+
+def _outside(facts: HealthInputs) -> Iterator[Look]:
+    for one in facts.out_of_range[:NAMED]:
+        yield Look(
+            "warning",
+            f"{cut(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
+            f"(as far as {one.furthest:.4g}): the log tells little of such contexts, and a reward there weighs much. Is the unit the log's?",
+        )
+    if facts.looked and not facts.out_of_range:
+        yield Look(
+            "good",
+            f"No number in the last {counted(facts.looked, 'decision')} is {FAR:g} deviations from the log's mean",
+        )
+
+
+def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
+    """List actions that were never logged and have few live rewards."""
+    never = [one for one in actions if one.learnt == "never tried" and not one.retired]
+    if not never:
+        yield Look("good", "The log tried every action that is played")
+        return
+    few = sorted((one for one in never if one.live < enough), key=lambda one: one.live)
+    if not few:
+        yield Look("good", f"Every action that the log never tried has had {enough} live rewards or more")
+        return
+    named = ", ".join(
+        f"{cut(as_text(one.label))} ({counted(one.live, 'live reward')} so far)" for one in few[:NAMED]
+    )
+    more = f" and {len(few) - NAMED:,} more" if len(few) > NAMED else ""
+    yield Look("warning", f"Never tried by the log, and little known yet: {named}{more}")
+
+
+def _fit(model: ExperimentState) -> Iterator[Look]:
+    said = model.learner.fit
+    if "NOT linear" in said:
+        yield Look("warning", said[0].upper() + said[1:])
+    elif "no sign" in said:
+        yield Look("good", said[0].upper() + said[1:])
+
+
+def disagreeing(workers: Sequence[tuple[str, int, bytes]]) -> list[str]:
+    """List workers that have applied the same events and have different states."""
+    states: dict[int, set[bytes]] = {}
+    for _, seq, digest in workers:
+        states.setdefault(seq, set()).add(digest)
+    return [
+        f"Workers hold different states after event {seq}: {', '.join(name for name, at, _ in workers if at == seq)}. Restart them, and run sparing verify"
+        for seq, digests in sorted(states.items())
+        if len(digests) > 1
+    ]

@@ -1,0 +1,169 @@
+"""The routes of the application, and metrics for Prometheus."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from sparing.service import page
+from sparing.service.errors import ServiceError, not_found
+from sparing.service.http import decisions, experiments, personalizer
+from sparing.service.http.auth import COOKIE, SESSION
+from sparing.service.http.endpoint import ENDPOINTS, Call, Reply, endpoint, openapi_document, problem, respond
+from sparing.service.messages import SessionRequest
+from sparing.service.registry import Experiment
+from sparing.service.server import Service
+from sparing.service.store.store import HourlyTotal
+
+KIND = CONTENT_TYPE_LATEST.encode()
+
+DECLARED = (decisions, experiments, personalizer)  # importing them registers their endpoints
+
+
+class ServiceCollector(Collector):
+    """Metrics of this worker, and totals of the store."""
+
+    def __init__(
+        self, service: Service, shown: list[Experiment], totals: dict[str, list[HourlyTotal]]
+    ) -> None:
+        self._service, self._shown, self._totals = service, shown, totals
+
+    def collect(self) -> Iterator[Metric]:
+        decisions = CounterMetricFamily(
+            "sparing_decisions",
+            "Decisions.",
+            labels=["experiment", "reason", "arm", "asked"],
+        )
+        rewards = CounterMetricFamily("sparing_rewards", "Rewards.", labels=["experiment", "arm"])
+        earned = GaugeMetricFamily("sparing_reward_sum", "Sum of rewards.", labels=["experiment", "arm"])
+        for name, totals in self._totals.items():
+            _add(decisions, rewards, earned, name, totals)
+        yield from (decisions, rewards, earned)
+        waiting = GaugeMetricFamily(
+            "sparing_open_calls", "Calls without a reward yet.", labels=["experiment"]
+        )
+        seq = GaugeMetricFamily("sparing_model_seq", "The last event applied.", labels=["experiment"])
+        for experiment in self._shown:
+            waiting.add_metric([experiment.name], len(experiment.model.open))
+            seq.add_metric([experiment.name], experiment.model.seq)
+        yield from (waiting, seq)
+        writer = self._service.writer
+        yield CounterMetricFamily("sparing_groups", "Groups committed by this worker.", value=writer.groups)
+        took = SummaryMetricFamily("sparing_decide_seconds", "From a request to its commit, here.")
+        took.add_metric([], writer.decided, writer.decided_seconds)
+        yield took
+        yield GaugeMetricFamily(
+            "sparing_alarms", "What an operator must look at.", value=len(self._service.alarms)
+        )
+
+
+def _add(
+    decisions: CounterMetricFamily,
+    rewards: CounterMetricFamily,
+    earned: GaugeMetricFamily,
+    name: str,
+    totals: list[HourlyTotal],
+) -> None:
+    counted: dict[tuple[str, str, str], int] = {}
+    arms: dict[str, tuple[int, float]] = {}
+    for one in totals:
+        key = (one.reason, one.arm, str(bool(one.asked)).lower())
+        counted[key] = counted.get(key, 0) + one.decisions
+        many, total = arms.get(one.arm, (0, 0.0))
+        arms[one.arm] = many + one.rewarded, total + one.reward_sum
+    for key, count in counted.items():
+        decisions.add_metric([name, *key], count)
+    for arm, (many, total) in arms.items():
+        rewards.add_metric([name, arm], many)
+        earned.add_metric([name, arm], total)
+
+
+async def text(service: Service, only: str | None) -> bytes:
+    """Return all metrics, or those of one experiment, in the format of Prometheus."""
+    shown = [one for one in service.registry if only in (None, one.name)]
+    totals = {one.name: await service.store.totals(one.number) for one in shown}
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector(service, shown, totals))
+    return generate_latest(registry)
+
+
+@endpoint("POST", "/session", role=None, status=204)
+async def session(service: Service, call: Call, body: SessionRequest) -> Reply:
+    """Exchange a key for a read-only session cookie, for the dashboard."""
+    cookie = (
+        f"{COOKIE}={service.guard.session(body.key)}; HttpOnly; SameSite=Strict; Path=/; Max-Age={SESSION}"
+    )
+    if call.scope.get("scheme") == "https":
+        cookie += "; Secure"
+    return Reply(204, headers=((b"set-cookie", cookie.encode()),))
+
+
+@endpoint("DELETE", "/session", role=None, status=204)
+async def leave(service: Service, call: Call) -> Reply:
+    """Delete the session cookie."""
+    gone = f"{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
+    return Reply(204, headers=((b"set-cookie", gone.encode()),))
+
+
+@endpoint("GET", "/metrics", role="read")
+async def prometheus(service: Service, call: Call) -> Reply:
+    """Metrics in the format of Prometheus."""
+    return Reply(200, await text(service, call.caller.experiment), ((b"content-type", KIND),))
+
+
+async def healthz(request: Request) -> Response:
+    return Response("ok\n", media_type="text/plain")
+
+
+async def readyz(request: Request) -> Response:
+    ready = request.app.state.service.ready
+    return Response("ready\n" if ready else "starting\n", 200 if ready else 503, media_type="text/plain")
+
+
+async def document(request: Request) -> Response:
+    return Response(openapi_document(ENDPOINTS), media_type="application/json")
+
+
+async def page_file(request: Request) -> Response:
+    content, kind = page.read(request.url.path)
+    return Response(content, headers={**page.HEADERS, "content-type": kind})
+
+
+class Fallthrough:
+    """Answers requests that no route matches."""
+
+    def __init__(self, served: Sequence[Route]) -> None:
+        self._served = served
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path, method = scope["path"], scope["method"]
+        theirs = path.startswith("/personalizer/")
+        found = [one.methods or set() for one in self._served if one.matches(scope)[0].value]
+        known = sorted(set[str]().union(*found))
+        error = not_found(f"there is nothing at {path}; see /openapi.json")
+        if known:
+            error = ServiceError(405, "method", f"{method} is not served here; {', '.join(known)} is")
+        elif theirs:
+            error = personalizer.unserved(path)
+        reply = personalizer.microsoft(error) if theirs else problem(error)
+        if known:
+            reply = reply._replace(headers=(*reply.headers, (b"allow", ", ".join(known).encode())))
+        await respond(send, reply, head=method == "HEAD")
+
+
+def routes() -> Sequence[BaseRoute]:
+    often_first = sorted(ENDPOINTS, key=lambda one: one.handler.__module__ != decisions.__name__)
+    served = [each.route() for each in often_first]
+    served += [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/openapi.json", document),
+        *(Route(path, page_file) for path in page.FILES),
+    ]
+    return [*served, Route("/{path:any}", Fallthrough(served))]

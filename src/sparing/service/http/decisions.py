@@ -1,0 +1,226 @@
+"""Endpoints for decisions and rewards, and for stored decisions: list, export, erase."""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.types import Scope
+
+from sparing.log.labels import brief
+from sparing.service import beside, erasure, events, exporting
+from sparing.service.errors import ServiceError, not_found, unprocessable
+from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
+from sparing.service.messages import (
+    MAX_BATCH,
+    DecideAnswer,
+    DecideBatch,
+    DecideItem,
+    DecideItems,
+    DecideRequest,
+    Erased,
+    EraseRequest,
+    Record,
+    Records,
+    RewardAnswer,
+    RewardBatch,
+    RewardItem,
+    RewardItems,
+    RewardRequest,
+)
+from sparing.service.registry import Experiment
+from sparing.service.server import Service
+from sparing.service.store import StoredDecision
+from sparing.service.transactions import Decide, Reward
+
+
+def asked(service: Service, experiment: str, body: DecideRequest, *, active: bool = True) -> Decide:
+    digest = None
+    if body.request_id is not None:
+        whole = [body.context, body.eligible, body.context_id, body.subject]
+        told = msgspec.json.encode(whole, order="sorted")
+        digest = hashlib.blake2b(told, digest_size=16, key=service.store.salt).digest()
+    return Decide(experiment, body, events.new_id(), digest, hashed_subject(service, body.subject), active)
+
+
+def hashed_subject(service: Service, subject: str | None) -> bytes | None:
+    """Return the keyed hash of a subject that is stored."""
+    if subject is None:
+        return None
+    return hashlib.blake2b(subject.encode(), key=service.store.salt, digest_size=16).digest()
+
+
+@endpoint("POST", EXPERIMENT + "/decide", role="write")
+async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAnswer:
+    """Decide in a context: the action to play, whether its reward is needed, and why.
+
+    Repeating a `request_id` returns the stored answer; with another payload it is refused (409).
+    """
+    answer: DecideAnswer = await service.writer.submit(asked(service, call.path["experiment"], body))
+    return answer
+
+
+@endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward", role="write")
+async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAnswer:
+    """Send the reward of a decision, by its decision_id or request_id. The first reward counts; the same one again is a `duplicate`."""
+    path = call.path
+    work = Reward(path["experiment"], path["decision"], body.value, body.action)
+    answer: RewardAnswer = await service.writer.submit(work)
+    return answer
+
+
+@endpoint("POST", EXPERIMENT + "/decide/batch", role="write")
+async def decide_batch(service: Service, call: Call, body: DecideBatch) -> DecideItems:
+    """Decide in many contexts, in order; every item has its own status."""
+    works = [asked(service, call.path["experiment"], one) for one in body.decisions]
+    return DecideItems([_item(DecideItem, found) for found in await service.writer.submit_all(works)])
+
+
+@endpoint("POST", EXPERIMENT + "/rewards/batch", role="write")
+async def reward_batch(service: Service, call: Call, body: RewardBatch) -> RewardItems:
+    """Send rewards of many decisions; every item has its own status."""
+    name = call.path["experiment"]
+    works = [Reward(name, one.decision_id, one.value, one.action) for one in body.rewards]
+    return RewardItems([_item(RewardItem, found) for found in await service.writer.submit_all(works)])
+
+
+def _item(kind: Any, found: Any) -> Any:
+    if isinstance(found, ServiceError):
+        return kind(found.status, problem=found.document())
+    if isinstance(found, BaseException):
+        raise found
+    return kind(200, answer=found)
+
+
+def fast_path(scope: Scope) -> Endpoint | None:
+    """Return the endpoint of a decision or reward, the most frequent requests, without searching the routes; else None."""
+    if scope["method"] != "POST":
+        return None
+    parts = scope["path"].split("/")
+    match parts:
+        case ["", "v1", experiment, "decide"] if experiment:
+            scope["path_params"] = {"experiment": experiment}
+            return DECIDE
+        case ["", "v1", experiment, "decisions", decision, "reward"] if experiment and decision:
+            scope["path_params"] = {"experiment": experiment, "decision": decision}
+            return REWARD
+    return None
+
+
+DECIDE, REWARD = (one for one in ENDPOINTS if one.handler in (decide, reward))
+
+
+@endpoint(
+    "GET",
+    EXPERIMENT + "/decisions",
+    role="read",
+    query={
+        "after": "The `next` of the page before; from the first without it.",
+        "limit": "Decisions a page, 1,000 at most.",
+    },
+)
+async def decisions(service: Service, call: Call) -> Records:
+    """Stored decisions in order, with their outcomes."""
+    experiment = service.registry.get(call.path["experiment"])
+    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
+    found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
+    more = found[-1].decision.seq if len(found) == limit and found else None
+    return Records([recorded(experiment, one) for one in found], more)
+
+
+def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
+    said = call.query.get(name, str(default))
+    if not DIGITS.fullmatch(said) or not least <= int(said) <= most:
+        raise unprocessable(f"{name}={brief(said)}; must be a whole number from {least} to {most}", name)
+    return int(said)
+
+
+@endpoint("GET", EXPERIMENT + "/decisions/{decision:any}", role="read")
+async def decision(service: Service, call: Call) -> Record:
+    """One decision, by its decision_id or request_id."""
+    experiment, named = service.registry.get(call.path["experiment"]), call.path["decision"]
+    identity = events.id_bytes(named)
+    found = []
+    if identity is not None:
+        found = await service.store.record(experiment.number, "d.decision_id = $2", identity)
+    found = found or await service.store.record(experiment.number, "d.request_id = $2", named)
+    if not found:
+        raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
+    return recorded(experiment, found[0])
+
+
+def recorded(experiment: Experiment, found: StoredDecision) -> Record:
+    one, closed = found
+    return Record(
+        events.id_text(one.decision_id),
+        one.seq,
+        events.time_text(one.ts),
+        experiment.model.labels[one.action],
+        one.needs_reward,
+        one.reason,
+        one.arm,
+        one.play_probability,
+        one.call_probability,
+        one.value,
+        one.low,
+        one.high,
+        one.model_seq,
+        one.request_id,
+        None if one.context_id is None else msgspec.json.decode(one.context_id),
+        None if closed is None else closed.value,
+        None if closed is None else closed.kind,
+    )
+
+
+@endpoint(
+    "GET",
+    EXPERIMENT + "/export",
+    role="read",
+    query={"format": f"One of {', '.join(beside.FORMS)}; parquet if it is not said."},
+)
+async def export(service: Service, call: Call) -> Reply:
+    """The decisions that have a reward and a context, as a log in any format, with both probabilities; where a format needs two files, a zip."""
+    name, form = call.path["experiment"], call.query.get("format", "parquet")
+    service.registry.get(name)
+    if form not in beside.FORMS:
+        raise unprocessable(f"format={form!r}; must be one of {', '.join(beside.FORMS)}", "format")
+    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="sparing-")
+    try:
+        path = await asyncio.to_thread(_exported, service, name, form, Path(folder))
+    except BaseException:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        raise
+    headers = (
+        (b"content-type", b"application/octet-stream"),
+        (b"content-disposition", f'attachment; filename="{path.name}"'.encode()),
+    )
+    return Reply(200, headers=headers, file=path)
+
+
+def _exported(service: Service, name: str, form: str, folder: Path) -> Path:
+    target = folder / f"{name}{beside.ending(form)}"
+    done = exporting.export(service.store.folder, name, form, target, address=service.settings.address)
+    if done.beside is None:
+        return done.path
+    whole = folder / f"{name}.zip"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as both:
+        both.write(done.path, done.path.name)
+        both.write(done.beside, done.beside.name)
+    return whole
+
+
+@endpoint("POST", EXPERIMENT + "/erase", role="admin")
+async def erase(service: Service, call: Call, body: EraseRequest) -> Erased:
+    """Erase the contexts of a decision, a context id or a subject from the store. The learner keeps what it learnt."""
+    return await erasure.erase(
+        service.writer,
+        call.path["experiment"],
+        decision_id=body.decision_id,
+        context_id=body.context_id,
+        subject=hashed_subject(service, body.subject),
+        who=call.caller.name,
+    )

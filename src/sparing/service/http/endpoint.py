@@ -1,0 +1,397 @@
+"""Typed endpoints: one declaration gives decoding, encoding, problem details and the OpenAPI document."""
+
+import asyncio
+import inspect
+import json
+import re
+import shutil
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from sparing.errors import SparingError
+from sparing.log import labels
+from sparing.log.labels import RepeatedKeyError
+from sparing.service.errors import RETRY_AFTER, ServiceError, not_found, validation_detail
+
+if TYPE_CHECKING:
+    from sparing.service.http.auth import Caller
+    from sparing.service.server import Service
+
+MAX_BODY = 16 * 2**20  # bytes, except for logs
+MAX_LOG_BODY = 512 * 2**20
+PIECE = 2**20  # bytes of a file sent at once
+LONGEST = 18  # digits of a content length
+DIGITS = re.compile(r"[0-9]{1,19}")
+# Written by some JSON encoders, but not JSON.
+NOT_FINITE = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
+
+ESCAPED_COLON = b"\\u003"
+JSON = (b"content-type", b"application/json")
+PROBLEM = (b"content-type", b"application/problem+json")
+Header = tuple[bytes, bytes]
+
+PROBLEMS = {
+    "400": "Not JSON, or a host name that is not served.",
+    "401": "A key is needed.",
+    "403": "The key may not do this.",
+    "404": "There is no such experiment or decision.",
+    "405": "Another method is served here.",
+    "409": "It contradicts what is stored.",
+    "412": "The experiment changed since.",
+    "413": "Too large.",
+    "415": "The content type must be application/json.",
+    "422": "Well-formed, but not what can be used; `field` says where.",
+    "503": "Not now; try again after Retry-After seconds.",
+}
+
+
+TYPE = "application/problem+json"
+
+
+class PathSegment(Convertor[str]):
+    """The rest of a path, line breaks included: `{name:any}`. Starlette's `path` stops at a line break."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any", PathSegment())
+
+
+class Call(NamedTuple):
+    """A request: path and query parameters, caller and headers."""
+
+    path: dict[str, str]
+    query: dict[str, str]
+    caller: "Caller"
+    headers: dict[bytes, bytes]
+    scope: Scope
+
+
+class Reply(NamedTuple):
+    """An answer with its own status, body and headers; a `file` is sent and then removed with its folder."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[Header, ...] = ()
+    file: Path | None = None
+
+
+class ExtraResponse(NamedTuple):
+    """Another format of problems: content type and message type."""
+
+    content_type: str
+    message: type
+
+
+class Endpoint:
+    """A handler behind a method and a path: `handler(service, call, body)`, or `handler(service, call)` without a body.
+
+    With `chooses` the key, not the path, selects the experiment.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Awaitable[Any]],
+        *,
+        role: str | None,
+        status: int = 200,
+        query: dict[str, str] | None = None,
+        limit: int = MAX_BODY,
+        problem: Callable[[ServiceError], Reply] | None = None,
+        shape: ExtraResponse | None = None,
+        chooses: bool = False,
+    ) -> None:
+        hints = get_type_hints(handler, include_extras=True)
+        self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
+        self.body, self.answer = hints.get("body"), hints.get("return")
+        self.query, self.limit, self.chooses = query or {}, limit, chooses
+        self._problem, self.shape = problem or _problem, shape
+        self.doc = inspect.getdoc(handler) or ""
+        self._decoder = msgspec.json.Decoder(self.body) if self.body else None
+        self._encode = msgspec.json.Encoder().encode
+
+    def route(self) -> Route:
+        return Route(self.path, self, methods=[self.method])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            reply = await self._reply(scope, receive)
+        except ServiceError as error:
+            reply = self._problem(error)
+        except SparingError as error:
+            reply = self._problem(ServiceError(422, "invalid", str(error)))
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            reply = self._problem(ServiceError(500, "internal", "the service made a mistake; it is logged"))
+        await respond(send, reply, head=scope["method"] == "HEAD")
+
+    async def _reply(self, scope: Scope, receive: Receive) -> Reply:
+        service: Service = scope["app"].state.service
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        path: dict[str, str] = scope["path_params"]
+        if "\0" in scope["path"]:
+            raise not_found("a path cannot hold NUL")
+        caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
+        if self.role is not None:
+            service.must_be_ready()
+        query = _query(scope["query_string"], self.query)
+        call = Call(path, query, caller, headers, scope)
+        if self._decoder is None:
+            found = await self.handler(service, call)
+        else:
+            _check_type(headers)
+            raw = await _body(receive, headers, self.limit)
+            found = await self.handler(service, call, _decoded(self._decoder, raw))
+        if isinstance(found, Reply):
+            return found
+        return Reply(self.status, self._encode(found), (JSON,))
+
+
+ENDPOINTS: list[Endpoint] = []  # in the order in which routes are tried
+EXPERIMENT = "/v1/{experiment}"
+
+
+def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a handler under a method and a path."""
+
+    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+        ENDPOINTS.append(Endpoint(method, path, handler, **settings))
+        return handler
+
+    return declare
+
+
+async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
+    if reply.file is not None:
+        await _send_file(send, reply, reply.file, head=head)
+        return
+    length = (b"content-length", str(len(reply.body)).encode())
+    headers = [*reply.headers, length] if reply.status != 204 else list(reply.headers)
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else reply.body})
+
+
+def extra_headers(error: ServiceError) -> list[Header]:
+    extra: list[Header] = []
+    if error.status == 503:
+        extra.append((b"retry-after", str(RETRY_AFTER).encode()))
+    if error.status == 401:
+        extra.append((b"www-authenticate", b"Bearer"))
+    return extra
+
+
+async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
+    """Send a file in chunks, then remove its folder."""
+    try:
+        length = (b"content-length", str(path.stat().st_size).encode())
+        await send(
+            {"type": "http.response.start", "status": reply.status, "headers": [*reply.headers, length]}
+        )
+        with path.open("rb") as file:
+            while not head and (piece := await asyncio.to_thread(file.read, PIECE)):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
+
+
+def _problem(error: ServiceError) -> Reply:
+    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
+
+
+def problem(error: ServiceError) -> Reply:
+    return _problem(error)
+
+
+def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise ServiceError(400, "query", "the query is not well-formed") from None
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise ServiceError(
+                422, "repeated_parameter", f"query parameter {name!r} stands there twice", name
+            )
+        given[name] = value
+        if name not in known:
+            listed = ", ".join(known) or "there are none"
+            raise ServiceError(
+                422, "unknown_parameter", f"unknown query parameter {name!r}; known: {listed}", name
+            )
+    return given
+
+
+def _check_type(headers: dict[bytes, bytes]) -> None:
+    said = headers.get(b"content-type", b"")
+    kind = said if said == JSON[1] else said.partition(b";")[0].strip().lower()
+    if kind != JSON[1]:
+        shown = kind.decode("latin-1") or "nothing"
+        raise ServiceError(
+            415, "content_type", f"content type {shown}; expected application/json", "Content-Type"
+        )
+
+
+async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+    said = headers.get(b"content-length", b"0")
+    if said.isdigit() and (len(said) > LONGEST or int(said) > limit):
+        raise _too_large(limit)
+    body: bytes = b""
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ServiceError(400, "disconnected", "the request was not sent to its end")
+        body = message.get("body", b"")
+        size += len(body)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(body)
+        if not message.get("more_body"):
+            return body if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(limit: int) -> ServiceError:
+    return ServiceError(
+        413,
+        "too_large",
+        f"the request is larger than {limit // 2**20} MiB; send less at once, or import the log with `sparing serve --log`",
+    )
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
+    try:
+        _check_keys(raw)
+        return decoder.decode(raw)
+    except RepeatedKeyError as error:
+        raise ServiceError(422, "repeated_field", str(error), labels.cut(error.key)) from None
+    except msgspec.ValidationError as error:
+        detail, field = validation_detail(error, decoder.type)
+        raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", field) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        detail = "it is empty" if not raw else str(error).removeprefix("JSON is malformed: ")
+        if NOT_FINITE.search(raw):
+            detail += ". NaN and Infinity are none; send null where a value is missing"
+        raise ServiceError(400, "json", f"the body is not JSON: {detail}") from None
+    except UnicodeDecodeError:
+        raise ServiceError(400, "json", "the body is not JSON: it is not UTF-8") from None
+
+
+def _check_keys(raw: bytes) -> None:
+    """Refuse a body in which an object has a repeated key; msgspec would take the last one silently.
+
+    Counting colons is cheap: decoding and encoding again loses the colon of a repeated key. Escaped colons need the full check.
+    """
+    colons = raw.count(b":")
+    if colons < 2:
+        return
+    try:
+        written = msgspec.json.encode(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return  # typed decoding gives the better message
+    if written.count(b":") != colons or ESCAPED_COLON in raw:
+        json.loads(raw, object_pairs_hook=labels.once, parse_int=float)
+
+
+class Problem(msgspec.Struct):
+    """Why a request is refused (RFC 9457): `code` is stable, `field` is the field at fault."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    field: str | None = None
+
+
+def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
+    from sparing import __version__
+
+    types = [each for one in endpoints for each in (one.body, one.answer) if _is_message(each)]
+    types += [one.shape.message for one in endpoints if one.shape is not None]
+    schemas, components = msgspec.json.schema_components(
+        [*types, Problem], ref_template="#/components/schemas/{name}"
+    )
+    named = dict(zip(map(id, [*types, Problem]), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    used: dict[str, int] = {}
+    for one in endpoints:
+        path = re.sub(r":\w+}", "}", one.path)
+        operation = _operation(one, named)
+        times = used[operation["operationId"]] = used.get(operation["operationId"], 0) + 1
+        operation["operationId"] += "" if times == 1 else f"_{times}"
+        paths.setdefault(path, {})[one.method.lower()] = operation
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "sparing",
+                "version": __version__,
+                "description": "Decide over HTTP; pay for a reward only where it repays itself.",
+            },
+            "paths": paths,
+            "components": {
+                "schemas": components,
+                "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            },
+            "security": [{"key": []}, {}],
+        }
+    )
+
+
+def _is_message(kind: Any) -> bool:
+    return kind is not None and kind is not Reply
+
+
+def _operation(one: Endpoint, named: dict[int, Any]) -> dict[str, Any]:
+    first, _, rest = one.doc.partition("\n")
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"{(\w+)", one.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "description": said, "schema": {"type": "string"}}
+        for name, said in one.query.items()
+    ]
+    answer: dict[str, Any] = {"description": "Done."}
+    if _is_message(one.answer):
+        answer["content"] = {"application/json": {"schema": named[id(one.answer)]}}
+    kind, message = one.shape or (TYPE, Problem)
+    problem = {kind: {"schema": named[id(message)]}}
+    responses: dict[str, Any] = {str(one.status): answer}
+    responses |= {status: {"description": said, "content": problem} for status, said in PROBLEMS.items()}
+    found: dict[str, Any] = {
+        "operationId": one.handler.__name__,
+        "summary": first,
+        "description": rest.strip(),
+        "parameters": parameters,
+        "responses": responses,
+    }
+    if one.body is not None:
+        found["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": named[id(one.body)]}},
+        }
+    if one.role is None:
+        found["security"] = []
+    return found

@@ -1,0 +1,215 @@
+"""Endpoints for experiments: create, import, configure, describe."""
+
+import asyncio
+import base64
+import binascii
+import re
+import tempfile
+from collections.abc import Hashable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sparing.errors import SettingError, SparingError
+from sparing.log.columns import Columns
+from sparing.log.features.files import as_features
+from sparing.log.formats import read_log
+from sparing.log.labels import brief
+from sparing.log.log import Log
+from sparing.online.learner import Learner
+from sparing.service import dashboard, events
+from sparing.service.errors import ServiceError, unprocessable
+from sparing.service.experiments import check_name, check_options, make_learner
+from sparing.service.experiments import create as create_experiment
+from sparing.service.experiments import import_log as restart_from_log
+from sparing.service.http.endpoint import DIGITS, EXPERIMENT, JSON, MAX_LOG_BODY, Call, Reply, endpoint
+from sparing.service.messages import (
+    About,
+    ActionRequest,
+    CreateRequest,
+    Experiments,
+    ImportAnswer,
+    ImportRequest,
+    Listed,
+    LogUpload,
+    ModeRequest,
+    Options,
+    OptionsPatch,
+    Overview,
+)
+from sparing.service.server import Service
+from sparing.service.transactions import ChangeSettings
+
+ROLES = tuple(role.name for role in fields(Columns))
+
+
+def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
+    """Read the log of an upload; `actions` replace those that it lists."""
+    try:
+        content = base64.b64decode(upload.content, validate=True)
+    except (binascii.Error, ValueError):
+        raise SettingError("log.content is not base64") from None
+    for name, column in upload.columns.items():
+        if name not in ROLES:
+            raise SettingError(f"log.columns has no role {name!r}; the roles are {', '.join(ROLES)}")
+        if name != "contexts" and not isinstance(column, str):
+            raise SettingError(
+                f"log.columns.{name} must be the name of one column; only contexts are several"
+            )
+    with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
+        path = Path(folder) / re.sub(r"^\.*$|[^\w.-]", "_", upload.filename)
+        path.write_bytes(content)
+        columns: Any = upload.columns
+        return read_log(
+            path,
+            actions=upload.actions if actions is None else actions,
+            features=_features(upload),
+            items=None if upload.items is None else _table(upload.items),
+            delimiter=upload.delimiter,
+            decimal=upload.decimal,
+            **columns,
+        )
+
+
+def _features(upload: LogUpload) -> Any:
+    try:
+        return as_features(upload.features)
+    except SparingError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SettingError(
+            f"log.features are not as `write_features` or a plan says them: {error!r}"
+        ) from None
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pylist(rows)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise SettingError(f"log.items is no table: {error}") from None
+
+
+@endpoint("GET", "/v1/experiments", role="read")
+async def experiments(service: Service, call: Call) -> Experiments:
+    """The experiments of this store."""
+    only = call.caller.experiment
+    return Experiments(
+        [Listed(one.name, one.model.mode) for one in service.registry if only in (None, one.name)]
+    )
+
+
+@endpoint("POST", "/v1/experiments", role="admin", status=201, limit=MAX_LOG_BODY)
+async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
+    """Create an experiment from a log."""
+    check_name(body.name)
+
+    def make() -> tuple[Log, Learner]:
+        log = read_upload(body.log)
+        return log, make_learner(body.learner, log, body.settings)
+
+    log, learner = await asyncio.to_thread(make)
+    config = {"learner": body.learner, "settings": body.settings, "columns": body.log.columns}
+    made = await create_experiment(
+        service.writer, body.name, log, learner, body.options, config, who=call.caller.name
+    )
+    return Listed(made.name, made.model.mode)
+
+
+@endpoint("PATCH", EXPERIMENT, role="admin")
+async def configure(service: Service, call: Call, body: OptionsPatch) -> Options:
+    """Change options; omitted ones stay. With If-Match, only if the experiment is unchanged since (412)."""
+    experiment = service.registry.get(call.path["experiment"])
+    said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+    model = experiment.model
+    changed = msgspec.structs.replace(model.options, **said)
+    try:
+        check_options(changed, model.learner)
+    except SparingError as error:
+        raise unprocessable(str(error)) from None
+    since = call.headers.get(b"if-match")
+    work = ChangeSettings(
+        experiment.name,
+        events.OPTIONS,
+        msgspec.to_builtins(changed),
+        call.caller.name,
+        None if since is None else _etag(since),
+    )
+    await service.writer.submit(work)
+    return changed
+
+
+def _etag(text: bytes) -> int:
+    number = text.decode("latin-1").strip().strip('"')
+    if not DIGITS.fullmatch(number):
+        raise ServiceError(412, "changed", "If-Match is not an ETag of this experiment", "If-Match")
+    return int(number)
+
+
+@endpoint("GET", EXPERIMENT, role="read")
+async def about(service: Service, call: Call) -> About:
+    """An experiment as it is now: guarantee, actions, features, options. Use the ETag with If-Match."""
+    found = dashboard.about(service.registry.get(call.path["experiment"]))
+    etag = (b"etag", f'"{found.config_seq}"'.encode())
+    return Reply(200, msgspec.json.encode(found), (JSON, etag))  # type: ignore[return-value]
+
+
+@endpoint("GET", EXPERIMENT + "/summary", role="read")
+async def summary(service: Service, call: Call) -> Overview:
+    """All data of the dashboard."""
+    experiment = service.registry.get(call.path["experiment"])
+    return await dashboard.overview(
+        service.writer,
+        experiment,
+        now=service.clock(),
+        started=service.started,
+        worker=service.worker,
+        alarm=service.alarms.get(experiment.name),
+    )
+
+
+@endpoint("POST", EXPERIMENT + "/mode", role="admin")
+async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
+    """Set the mode: live, shadow (the fallback serves and is learnt from), fallback (no reward calls), paused."""
+    experiment = service.registry.get(call.path["experiment"])
+    if body.mode != experiment.model.mode:
+        await service.writer.submit(
+            ChangeSettings(experiment.name, events.MODE, {"mode": body.mode}, call.caller.name)
+        )
+    return body
+
+
+@endpoint("POST", EXPERIMENT + "/actions", role="admin")
+async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRequest:
+    """Add an action (with its item's features, if the learner has items), or retire one."""
+    if (body.add is None) == (body.retire is None):
+        raise unprocessable("say either `add` or `retire`")
+    experiment = service.registry.get(call.path["experiment"])
+    if body.add is not None:
+        work = ChangeSettings(
+            experiment.name, events.ACTION, {"label": body.add, "features": body.features}, call.caller.name
+        )
+    else:
+        number = None if body.retire is None else experiment.model.number(body.retire)
+        if number is None:
+            raise unprocessable(f"action {brief(body.retire)} is unknown", "retire", "unknown_action")
+        label = experiment.model.labels[number]
+        work = ChangeSettings(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
+    await service.writer.submit(work)
+    return body
+
+
+@endpoint("POST", EXPERIMENT + "/import", role="admin", limit=MAX_LOG_BODY)
+async def import_log(service: Service, call: Call, body: ImportRequest) -> ImportAnswer:
+    """Restart an experiment from another log, or with other settings; live rewards so far are learnt again on top of it."""
+    return await restart_from_log(
+        service.writer,
+        call.path["experiment"],
+        lambda actions: read_upload(body.log, actions),
+        body.settings,
+        call.caller.name,
+        config={"columns": body.log.columns},
+    )

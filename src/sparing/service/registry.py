@@ -1,0 +1,154 @@
+"""The experiments of a store, each with its state, kept up to date with committed events."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparing.errors import FileError
+from sparing.service import events, state_files
+from sparing.service.errors import not_found
+from sparing.service.events import ChangeEvent, Event
+from sparing.service.experiment import ExperimentState
+from sparing.service.store import Store
+
+
+@dataclass
+class Experiment:
+    """An experiment: number, name, how its learner is made (`config`), the floor of replays, and its state."""
+
+    number: int
+    name: str
+    config: dict[str, Any]
+    floor: int
+    model: ExperimentState
+
+
+class ExperimentRegistry:
+    """All experiments; their states include every event up to `seq`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.seq = store, 0
+        self._known: dict[int, Experiment] = {}
+        self._names: dict[str, Experiment] = {}
+
+    def __iter__(self) -> Iterator[Experiment]:
+        return iter(self._known.values())
+
+    def get(self, name: str) -> Experiment:
+        if name not in self._names:
+            known = ", ".join(sorted(self._names)[:8]) or "none yet"
+            raise not_found(f"there is no experiment {name!r}; the known ones: {known}", "unknown_experiment")
+        return self._names[name]
+
+    def by_id(self, number: int) -> Experiment:
+        return self._known[number]
+
+    def add(self, experiment: Experiment) -> None:
+        self._known[experiment.number] = self._names[experiment.name] = experiment
+
+    async def catch_up(self, upto: int) -> None:
+        """Apply events that others have committed, up to one."""
+        if upto <= self.seq:
+            return
+        stored = await self.store.experiments()
+        upto = max(
+            [upto, *(floor for *_, floor in stored)]
+        )  # a visible floor was committed with all events before it
+        for number, name, config, floor in stored:
+            known = self._known.get(number)
+            if known is None or floor > self.seq:  # events below the floor cannot be replayed
+                self.add(await self._read(number, name, config, floor, upto))
+                continue
+            known.config, known.floor = config, floor
+            since = max(self.seq, known.model.seq)  # after a failure some experiments may be further on
+            async for some in self.store.events(number, since, upto):
+                for event in some:
+                    self.apply(known, event)
+        self.seq = upto
+
+    async def state_at(self, number: int, upto: int) -> Experiment:
+        """Read an experiment as it was after an event; the registry is unchanged."""
+        for known, name, config, floor in await self.store.experiments():
+            if known == number:
+                return await self._read(number, name, config, floor, upto)
+        raise FileError(f"the store has no experiment number {number}")
+
+    async def reread(self, numbers: set[int]) -> None:
+        """Read experiments again, up to `seq`, to drop uncommitted changes."""
+        if not numbers:
+            return
+        anew = []
+        for number, name, config, floor in await self.store.experiments():
+            if number in numbers and any(base.seq <= self.seq for base in await self.bases(number)):
+                anew.append(await self._read(number, name, config, floor, self.seq))
+        for number in numbers & self._known.keys():
+            self._names.pop(self._known.pop(number).name, None)
+        for experiment in anew:
+            self.add(experiment)
+
+    def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
+        if type(event) is ChangeEvent and event.kind == events.BASE:
+            experiment.model = self.base(experiment.number, event)
+        experiment.model.apply(event, x)
+
+    async def _read(
+        self, number: int, name: str, config: dict[str, Any], floor: int, upto: int
+    ) -> Experiment:
+        model, since = await self.start(number, upto)
+        if since < floor:
+            raise FileError(
+                f"experiment {name}: contexts before its event {floor} were erased, and the state at it is missing or damaged "
+                f"in {self.store.folder / 'snapshots'}. Restore it from a backup"
+            )
+        experiment = Experiment(number, name, config, floor, model)
+        async for some in self.store.events(number, since, upto):
+            for event in some:
+                self.apply(experiment, event)
+        return experiment
+
+    async def start(self, number: int, upto: int) -> tuple[ExperimentState, int]:
+        """Return the newest intact state at or before an event, and the number of its last event."""
+        bases = [base for base in await self.bases(number) if base.seq <= upto]
+        for snapshot in await self.store.snapshots(number):
+            if bases and bases[-1].seq > snapshot.seq:
+                break
+            path = self.store.folder / snapshot.path
+            if snapshot.seq <= upto and path.exists() and state_files.file_hash(path) == snapshot.sha256:
+                return state_files.load(path, number, self.store.salt), snapshot.seq
+        if not bases:
+            raise FileError(f"experiment number {number} has no state to start from")
+        model = self.base(number, bases[-1])
+        model.apply(bases[-1])
+        return model, bases[-1].seq
+
+    async def bases(self, number: int) -> list[ChangeEvent]:
+        """Return the events that start from a base state."""
+        found = await self.store.driver.read(
+            "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
+            number,
+            events.BASE,
+        )
+        return [ChangeEvent(*row) for row in found]
+
+    def base(self, number: int, event: ChangeEvent) -> ExperimentState:
+        said = event.read()
+        path = self.store.folder / said["path"]
+        if not path.exists():
+            raise FileError(f"{path} is missing; the store needs it. Restore it from a backup")
+        if state_files.file_hash(path).hex() != said["sha256"]:
+            raise FileError(f"{path} was changed or damaged. Restore it from a backup")
+        return state_files.load(path, number, self.store.salt)
+
+
+def save_base(folder: Path, model: ExperimentState) -> dict[str, str]:
+    """Write a base state; return the body of its event."""
+    place = folder / "bases"
+    place.mkdir(exist_ok=True)
+    draft = place / f"draft-{model.experiment}-{model.seq}.state"
+    digest = state_files.save(model, draft)
+    path = place / f"{digest.hex()}.state"
+    draft.replace(path)
+    return {"path": str(path.relative_to(folder)), "sha256": digest.hex(), "engine": state_files.engine()}

@@ -1,0 +1,349 @@
+"""One worker process: store, experiments, authentication, periodic tasks; and launching workers."""
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import socket
+import sys
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sparing.errors import FileError, SettingError, SparingError
+from sparing.log.log import Log
+from sparing.service import erasure, events, experiments, snapshots
+from sparing.service.errors import ServiceError, unavailable, validation_detail
+from sparing.service.http.auth import Guard
+from sparing.service.messages import Options
+from sparing.service.registry import ExperimentRegistry
+from sparing.service.store import open_store
+from sparing.service.store.driver import StoreError
+from sparing.service.transactions import ExpirePending
+from sparing.service.writer import Writer
+from sparing.settings import among
+
+POLL_SECONDS = 0.25  # for expired decisions and events of other workers
+GC_THRESHOLD = 20_000
+"""New objects after which the collector looks for those that nobody needs: a request makes few that hold one another."""
+
+MAINTENANCE_SECONDS = 10.0  # for snapshots and retention
+HEARTBEAT = 5  # seconds
+SNAPSHOT_EVERY = 20_000  # events
+# Settings for workers that uvicorn starts; they contain the key, so they are not on a command line.
+ENVIRONMENT = "SPARING_SERVICE"
+
+BACKLOG = 2048
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    folder: Path
+    address: str | None = None
+    host: str = "127.0.0.1"
+    key: str | None = None
+    names: tuple[str, ...] = ()
+    durability: str = "power"
+
+
+class Application(Starlette):
+    """Starlette without middleware: endpoints handle their own errors, and the most frequent requests skip routing."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        from sparing.service.http.decisions import fast_path
+
+        async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+            endpoint = fast_path(scope) if scope["type"] == "http" else None
+            await (endpoint or self.router)(scope, receive, send)
+
+        return routed
+
+
+class Service:
+    """One worker. `alarms` need an operator."""
+
+    def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] = events.now) -> None:
+        self.settings, self.clock = settings, clock
+        self.store = open_store(settings.folder, settings.address, durability=settings.durability)
+        self.registry = ExperimentRegistry(self.store)
+        self.guard = Guard(self.store, settings.host, own=settings.key, names=settings.names)
+        self.writer = Writer(self.store, self.registry, clock=clock)
+        self.worker = f"{socket.gethostname()}-{os.getpid()}"
+        self.started = events.now()
+        self.alarms: dict[str, str] = {}
+        self.ready = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._looks = 0
+
+    @property
+    def shared(self) -> bool:
+        return self.settings.address is not None
+
+    def must_be_ready(self) -> None:
+        if not self.ready:
+            raise unavailable("starting", "the service is starting; try again")
+
+    async def open(self) -> None:
+        """Read the experiments; create a store that does not exist, unless it could not be served."""
+        if not self.shared and not self.settings.folder.exists():
+            self.guard.check_exposed()
+        await self.store.open(create=True)
+        await self.guard.refresh()
+        self.guard.check_exposed()
+        await self.writer.catch_up()
+
+    async def start(self) -> None:
+        await self.open()
+        for experiment in self.registry:
+            await asyncio.to_thread(experiment.model.learner.warm_up)
+            await snapshots.delete_old_snapshots(self.writer, experiment)
+            await experiments.rebase(self.writer, experiment)
+        self.writer.start()
+        self._tasks = [
+            asyncio.create_task(self._repeat(POLL_SECONDS, self._expire)),
+            asyncio.create_task(self._repeat(1.0, self._poll)),
+            asyncio.create_task(self._repeat(MAINTENANCE_SECONDS, self._maintain)),
+        ]
+        gc.collect()
+        gc.freeze()  # long-lived objects; scanning them again only takes time
+        gc.set_threshold(GC_THRESHOLD)
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Finish queued requests, write the states, and close."""
+        was_ready, self.ready = self.ready, False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.writer.stop()
+        if was_ready and not self.shared:
+            for experiment in self.registry:
+                with contextlib.suppress(
+                    SparingError
+                ):  # the events are stored; only the next start takes longer
+                    await snapshots.snapshot_here(self.writer, experiment)
+                    await snapshots.delete_old_snapshots(self.writer, experiment)
+        await self.store.close()
+
+    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await task()
+            except (ServiceError, StoreError):
+                continue  # requests get the same error
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+
+    async def _expire(self) -> None:
+        if self.shared:
+            await self.writer.catch_up()
+        now = self.clock()
+        for experiment in list(self.registry):
+            if experiment.model.has_expired(now):
+                await self.writer.submit(ExpirePending(experiment.name))
+
+    async def _poll(self) -> None:
+        """Reload keys; with several workers, also record what this one has applied."""
+        await self.guard.refresh()
+        self._looks += 1
+        if self.shared and self._looks % HEARTBEAT == 1:
+            rows = [
+                (self.worker, one.number, one.model.seq, one.model.digest, self.clock())
+                for one in self.registry
+            ]
+            await self.store.exclusive(
+                (
+                    "insert into workers values ($1, $2, $3, $4, $5) on conflict (worker, experiment) do update set "
+                    "seq = excluded.seq, digest = excluded.digest, ts = excluded.ts",
+                    rows,
+                )
+            )
+
+    async def _maintain(self) -> None:
+        """Write snapshots after many events; erase contexts past their retention."""
+        for experiment in list(self.registry):
+            await erasure.expire_contexts(self.writer, experiment, self.clock())
+            known = await self.store.snapshots(experiment.number)
+            newest = known[0].seq if known else (await self.registry.bases(experiment.number))[-1].seq
+            if experiment.model.seq - newest < SNAPSHOT_EVERY:
+                continue
+            try:
+                await snapshots.snapshot_by_child(self.writer, experiment)
+                self.alarms.pop(experiment.name, None)
+            except (snapshots.MismatchError, FileError) as error:
+                self.alarms[experiment.name] = str(error)
+                print(f"sparing: {error}", file=sys.stderr, flush=True)
+
+    def app(self) -> Starlette:
+        from sparing.service.http.app import routes
+
+        @contextlib.asynccontextmanager
+        async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            app.state.service = self
+            starting = asyncio.create_task(self._begin())
+            if self.shared:  # other workers serve meanwhile
+                await starting
+            yield
+            await asyncio.gather(starting, return_exceptions=True)
+            await self.stop()
+
+        app = Application(routes=routes(), lifespan=lifespan)
+        app.state.service = self
+        return app
+
+    async def _begin(self) -> None:
+        try:
+            await self.start()
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
+
+
+def server_settings(
+    folder: Path,
+    *,
+    address: str | None,
+    host: str,
+    key_file: Path | None,
+    names: tuple[str, ...],
+    durability: str,
+    workers: int,
+) -> ServerSettings:
+    among("durability", durability, ("power", "process"))
+    if address is not None and not address.startswith(("postgresql://", "postgres://")):
+        raise SettingError("--store must be an address such as postgresql://user@host/database")
+    if workers > 1 and address is None:
+        raise SettingError(
+            f"workers={workers} with SQLite, which has one writer; use one worker, or --store postgresql://…"
+        )
+    key = None
+    if key_file is not None:
+        try:
+            key = key_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise FileError(f"cannot read {key_file}: {error.strerror}") from None
+        if len(key) < 20:
+            raise SettingError(
+                f"{key_file} holds a key of {len(key)} characters; use 20 or more, such as `sparing keys add` makes"
+            )
+    return ServerSettings(folder, address, host, key, names, durability)
+
+
+async def _opened(known: ServerSettings) -> Service:
+    service = Service(known)
+    await service.open()
+    return service
+
+
+def list_experiments(known: ServerSettings) -> tuple[list[str], bool]:
+    """Return the names of a store's experiments and whether a key is needed; refuse settings that cannot be served."""
+
+    async def look() -> tuple[list[str], bool]:
+        service = await _opened(known)
+        try:
+            return [one.name for one in service.registry], service.guard.locked
+        finally:
+            await service.store.close()
+
+    return asyncio.run(look())
+
+
+def make_experiment(
+    known: ServerSettings,
+    name: str,
+    log: Log,
+    learner: str,
+    said: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    columns: Mapping[str, Any],
+) -> str:
+    experiments.check_name(name)
+    options = _options(rules)
+    made = experiments.make_learner(learner, log, said)
+
+    async def write() -> None:
+        service = await _opened(known)
+        try:
+            config = {"learner": learner, "settings": dict(said), "columns": dict(columns)}
+            await experiments.create(service.writer, name, log, made, options, config, who="command line")
+        finally:
+            await service.store.close()
+
+    asyncio.run(write())
+    return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows"
+
+
+def _options(rules: Mapping[str, Any]) -> Options:
+    unknown = [name for name in rules if name not in Options.__struct_fields__]
+    if unknown:
+        raise SettingError(
+            f"--rule {unknown[0]}: there is no such rule; the rules are {', '.join(Options.__struct_fields__)}"
+        )
+    try:
+        return msgspec.convert(dict(rules), Options, strict=False)
+    except msgspec.ValidationError as error:
+        detail, field = validation_detail(error, Options)
+        name = field or ""
+        raise SettingError(f"--rule {name}={rules.get(name)}: {detail.replace(' or null', '')}") from None
+
+
+def run(
+    known: ServerSettings, bound: socket.socket, workers: int, *, locked: bool, say: Callable[[str], None]
+) -> None:
+    shown = f"[{known.host}]" if ":" in known.host else known.host
+    where = f"http://{shown}:{bound.getsockname()[1]}"
+    say(
+        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if locked else ''}"
+    )
+    told = {**asdict(known), "folder": str(known.folder)}
+    os.environ[ENVIRONMENT] = json.dumps(told)
+    config = uvicorn.Config(
+        "sparing.service.server:worker",
+        factory=True,
+        workers=workers,
+        backlog=BACKLOG,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    server = uvicorn.Server(config)
+    if workers == 1:
+        server.run([bound])
+    else:
+        from uvicorn.supervisors import Multiprocess
+
+        Multiprocess(config, sockets=[bound]).run()
+
+
+def bound_to(host: str, port: int) -> socket.socket:
+    """Return a bound socket. Binding first means that a port in use changes nothing."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise SettingError(
+            f"cannot bind {host} port {port}: {error.strerror or error}. Name another with --port (0 takes a free one)"
+        ) from None
+    bound.set_inheritable(True)
+    return bound
+
+
+def worker() -> Starlette:
+    """Return the application of a worker that uvicorn starts, with the settings of its environment."""
+    told = json.loads(os.environ[ENVIRONMENT])
+    return Service(
+        ServerSettings(**{**told, "folder": Path(told["folder"]), "names": tuple(told["names"])})
+    ).app()

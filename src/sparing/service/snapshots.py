@@ -1,0 +1,262 @@
+"""Snapshots: states from which a start is quick, written by this process or by a child process.
+
+`python -m sparing.service.snapshots FOLDER --experiment 1 --seq 500` is the child. It replays the store up to an event and writes
+the state. The snapshot counts once its digest equals this process's own at that event.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sparing import archive
+from sparing.errors import FileError, SparingError
+from sparing.service import events, state_files, store
+from sparing.service.experiment import ExperimentState
+from sparing.service.registry import Experiment, ExperimentRegistry
+from sparing.service.store.driver import StoreError
+from sparing.service.store.store import Store, StoredSnapshot
+from sparing.service.transactions import TransactionHandler
+from sparing.service.writer import Writer
+
+# The variable that tells the child the database's address, which may hold a password.
+ADDRESS = "SPARING_STORE"
+
+FOLDER, ENDING = "snapshots", ".state"
+KEPT = 2  # snapshots of an experiment that stay, at most: the newest, and one in case it is damaged
+NICE = 10
+PATIENCE = 600.0  # seconds that a child may take
+
+
+class MismatchError(SparingError):
+    """A replay of the store gives another state than this process has: one of the two is wrong."""
+
+
+class ChildReport(msgspec.Struct):
+    """What the child reports of the file it wrote."""
+
+    seq: int
+    digest: str
+    sha256: str
+    path: str
+    engine: str
+
+
+def path_of(number: int, seq: int) -> Path:
+    return Path(FOLDER) / f"{number}-{seq}{ENDING}"
+
+
+def write(folder: Path, model: ExperimentState) -> ChildReport:
+    """Write a snapshot file; it counts once the store refers to it."""
+    path = path_of(model.experiment, model.seq)
+    archive.folder(folder / FOLDER)
+    sha256 = state_files.save(model, folder / path)
+    return ChildReport(model.seq, model.digest.hex(), sha256.hex(), str(path), state_files.engine())
+
+
+# Within this process.
+
+
+async def snapshot_here(writer: Writer, experiment: Experiment) -> StoredSnapshot:
+    """Write and register a snapshot of the present state, unless there is one."""
+
+    async def operation(transaction: TransactionHandler) -> StoredSnapshot:
+        return await snapshot_within(writer.store, transaction, writer.registry.by_id(experiment.number))
+
+    found = await writer.exclusive(operation)
+    await delete_old_snapshots(writer, experiment)
+    return found
+
+
+async def snapshot_within(
+    store: Store, transaction: TransactionHandler, experiment: Experiment
+) -> StoredSnapshot:
+    """Write and register a snapshot inside a transaction, which holds the state still."""
+    model = experiment.model
+    for known in await _rows(store, experiment.number):
+        path = store.folder / known.path
+        if known.seq == model.seq and path.exists() and state_files.file_hash(path) == known.sha256:
+            return known
+    said = await asyncio.to_thread(write, store.folder, model)
+    return await _insert(store, experiment.number, said, transaction.ts)
+
+
+async def _insert(store: Store, number: int, said: ChildReport, ts: int) -> StoredSnapshot:
+    found = StoredSnapshot(
+        said.seq, ts, said.engine, bytes.fromhex(said.digest), bytes.fromhex(said.sha256), said.path
+    )
+    await store.driver.many(
+        "delete from snapshots where experiment = $1 and seq = $2", [(number, found.seq)]
+    )  # its file was damaged or missing
+    await store.driver.many("insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)", [(number, *found)])
+    return found
+
+
+async def _rows(store: Store, number: int) -> list[StoredSnapshot]:
+    found = await store.driver.rows(
+        "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
+        number,
+    )
+    return [StoredSnapshot(*row) for row in found]
+
+
+# By a child.
+
+
+async def snapshot_by_child(
+    writer: Writer, experiment: Experiment, *, patience: float = PATIENCE
+) -> StoredSnapshot | None:
+    """Let a child process write a snapshot of the present state.
+
+    Return None if it no longer counts: contexts were erased, or the experiment was restarted, meanwhile. Raises MismatchError if
+    the child's state differs from this process's own, and FileError if the child failed.
+    """
+    model = writer.registry.by_id(experiment.number).model
+    seq, digest = model.seq, model.digest.hex()
+    said = await _child(writer.store, experiment.number, seq, patience)
+    if (said.seq, said.digest) != (seq, digest):
+        (writer.store.folder / said.path).unlink(missing_ok=True)
+        raise MismatchError(
+            f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest}, this process has "
+            f"{digest}. Stop it and start it again: it will begin from what is on the disk"
+        )
+
+    async def operation(transaction: TransactionHandler) -> StoredSnapshot | None:
+        floor = writer.registry.by_id(experiment.number).floor
+        path = writer.store.folder / said.path
+        bases = await writer.registry.bases(experiment.number)
+        if seq < floor or seq < bases[-1].seq or not path.exists():
+            return None
+        if state_files.file_hash(path).hex() != said.sha256:
+            raise FileError(f"{path} was changed or damaged after it was written")
+        return await _insert(writer.store, experiment.number, said, transaction.ts)
+
+    try:
+        return await writer.exclusive(operation)
+    finally:
+        await delete_old_snapshots(writer, experiment)
+
+
+async def _child(store: Store, number: int, seq: int, patience: float) -> ChildReport:
+    words = ("--experiment", str(number), "--seq", str(seq))
+    address = {} if store.address is None else {ADDRESS: store.address}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "sparing.service.snapshots",
+        str(store.folder),
+        *words,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**{name: value for name, value in os.environ.items() if name != ADDRESS}, **address},
+    )
+    try:
+        said, complained = await asyncio.wait_for(process.communicate(), patience)
+    except TimeoutError:
+        raise FileError(f"the snapshot of experiment number {number} took more than {patience:g} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        last = complained.decode(errors="replace").strip().splitlines()[-1:] or ["nothing was said"]
+        raise FileError(
+            f"the snapshot of experiment number {number} at event {seq} was not written: {last[0]}"
+        )
+    return msgspec.json.decode(said, type=ChildReport)
+
+
+async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> ExperimentState:
+    """Return the state after an event, replayed read-only from the newest one on disk."""
+    kept = store.open_store(folder, address)
+    await kept.look()
+    try:
+        model = (await ExperimentRegistry(kept).state_at(number, seq)).model
+    finally:
+        await kept.close()
+    if model.seq != seq:
+        raise FileError(f"experiment number {number} has no event {seq}; the one before it is {model.seq}")
+    return model
+
+
+def main(words: list[str] | None = None) -> None:
+    """Replay up to an event, write the state, and report it as a line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m sparing.service.snapshots", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the store's folder")
+    parser.add_argument("--experiment", type=int, required=True, help="the experiment's number")
+    parser.add_argument("--seq", type=int, required=True, help="the event after which to write the state")
+    given = parser.parse_args(words)
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(NICE)
+    try:
+        model = asyncio.run(replayed(given.folder, given.experiment, given.seq, os.environ.get(ADDRESS)))
+        said = write(given.folder, model)
+    except (SparingError, StoreError) as error:
+        sys.exit(f"sparing: {error}")
+    print(msgspec.json.encode(said).decode(), flush=True)
+
+
+# What is no longer needed.
+
+
+async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
+    """Delete states that no start needs: old snapshots, states below the floor, and temporary files of killed processes.
+
+    Also run at a start, since an erasure may have been interrupted.
+    """
+    number, kept = experiment.number, writer.store
+
+    async def forget(transaction: TransactionHandler) -> None:
+        floor, known = writer.registry.by_id(number).floor, await _rows(kept, number)
+        staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification starts at the floor
+        gone = [(number, one.seq) for one in known if one.seq < floor or one.seq not in staying]
+        await kept.driver.many("delete from snapshots where experiment = $1 and seq = $2", gone)
+
+    async def remove(transaction: TransactionHandler) -> None:
+        await asyncio.to_thread(_remove, kept.folder, number, await _wanted(kept))
+
+    await writer.exclusive(forget)
+    await writer.exclusive(remove)  # only once nothing refers to them
+
+
+async def _wanted(kept: Store) -> set[Path]:
+    """Return the state files that must stay: snapshots, first bases, and those at or above the floor.
+
+    A first base has no live context. A later one has those of the calls pending when it was written.
+    """
+    found = await kept.driver.rows("select path from snapshots")
+    wanted = {kept.folder / path for (path,) in found}
+    first: set[int] = set()
+    for number, seq, body, floor in await kept.driver.rows(
+        "select c.experiment, c.seq, c.body, e.floor from changes c join experiments e on e.experiment = c.experiment "
+        "where c.kind = $1 order by c.seq",
+        events.BASE,
+    ):
+        if number not in first or seq >= floor:
+            wanted.add(kept.folder / msgspec.json.decode(body)["path"])
+        first.add(number)
+    return wanted
+
+
+def _remove(folder: Path, number: int, wanted: set[Path]) -> None:
+    """Delete state files that are not wanted, and temporary files of processes that are gone."""
+    found: list[Any] = [
+        *(folder / FOLDER).glob(f"{number}-*{ENDING}"),
+        *(folder / "bases").glob(f"*{ENDING}"),
+    ]
+    for path in found:
+        if path not in wanted:
+            path.unlink(missing_ok=True)
+    for place in (folder / FOLDER, folder / "bases"):
+        archive.sweep(place)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""State files: base states and snapshots of an experiment, arrays and JSON in one file."""
+
+import functools
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sparing import archive
+from sparing.online.engine import ENGINE_VERSION
+from sparing.online.learner import Learner
+from sparing.online.saving import parts, under, whole
+from sparing.service.experiment import ExperimentState, PendingDecision
+from sparing.service.messages import Options
+
+KIND, VERSION = "sparing service state", 1
+NUMBERS = ("seq", "mode", "config_seq", "rounds", "calls", "period", "period_calls")
+LEARNER, NEVER = "learner/", -1
+
+
+ENGINE_TEXT_0_1 = "0aab6fe0245e7356cbbe012b582c1ee5794edbf85c50702f15cc52925700b095"
+"""SHA-256 of the engine's source text in 0.1, which stamped states with it instead of a version; it is version 1."""
+
+
+def engine() -> str:
+    """Return the stamp of this engine: its version, Numba's and NumPy's. Replays are equal bit for bit within one stamp."""
+    return _stamp(str(ENGINE_VERSION))
+
+
+def is_this_engine(stamp: str) -> bool:
+    """Return whether a stored stamp, perhaps one of 0.1, is that of this engine."""
+    return (_stamp("1") if stamp == _stamp_0_1() else stamp) == engine()
+
+
+@functools.cache
+def _stamp_0_1() -> str:
+    return hashlib.sha256(_stamp(ENGINE_TEXT_0_1).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _stamp(version: str) -> str:
+    import numba
+
+    return f"{version} {numba.__version__} {np.__version__}"
+
+
+def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
+    """Write a state; return the SHA-256 of the file."""
+    header, arrays = parts(model.learner)
+    waiting = list(model.open.items())
+    calls = [one for _, one in waiting]
+    own = {
+        "learner": header,
+        "options": msgspec.to_builtins(model.options),
+        "digest": model.digest.hex(),
+        "engine": engine(),
+        **{name: getattr(model, name) for name in NUMBERS},
+    }
+    kept = {
+        "played": model.played,
+        "open/seq": np.array([seq for seq, _ in waiting], dtype=np.int64),
+        "open/action": np.array([one.action for one in calls], dtype=np.int64),
+        "open/x": np.array([one.x for one in calls]).reshape(len(calls), model.learner.n_features),
+        "open/predicted": np.array([np.nan if one.predicted is None else one.predicted for one in calls]),
+        "open/expires": np.array(
+            [NEVER if one.expires is None else one.expires for one in calls], dtype=np.int64
+        ),
+        "open/asked": np.array([one.asked for one in calls], dtype=np.bool_),
+        "open/parts": np.array([one.parts for one in calls], dtype=np.float64),
+        "open/added": np.array([one.added for one in calls], dtype=np.int64),
+    }
+    archive.write(path, KIND, VERSION, own, kept | {f"{LEARNER}{name}": arrays[name] for name in arrays})
+    return file_hash(path)
+
+
+def file_hash(path: str | os.PathLike[str]) -> bytes:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> ExperimentState:
+    with archive.understanding(path, "state"):
+        header, arrays = archive.read(path, KIND, VERSION)
+        learner = whole(path, header["learner"], under(arrays, LEARNER))
+        model = ExperimentState(experiment, learner, msgspec.convert(header["options"], Options), salt)
+        for name in NUMBERS:
+            setattr(model, name, header[name])
+        model.digest = bytes.fromhex(header["digest"])
+        model.played = arrays["played"]
+        for seq, waiting in _waiting(under(arrays, "open/"), learner):
+            model.add_pending(seq, waiting)
+        if learner.weighs:
+            learner.set_time(rounds=model.rounds, calls=model.calls)
+        return model
+
+
+def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, PendingDecision]]:
+    names = ("seq", "action", "predicted", "expires", "asked", "parts", "added")
+    columns: list[Any] = [arrays[name].tolist() for name in names]
+    found = []
+    for x, seq, action, predicted, expires, asked, *counted in zip(arrays["x"], *columns, strict=True):
+        if not 0 <= action < learner.n_actions or x.shape != (learner.n_features,):
+            raise ValueError(f"an open decision on action {action} in a context of shape {x.shape}")
+        known = None if np.isnan(predicted) else predicted
+        end = None if expires == NEVER else expires
+        found.append((seq, PendingDecision(action, x.copy(), known, end, asked, *counted)))
+    return found

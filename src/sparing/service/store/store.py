@@ -1,0 +1,300 @@
+"""The store: every SQL statement once, for both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sparing import archive
+from sparing.service import events
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
+from sparing.service.store.driver import Driver, SqlRow, check_version, migrate
+
+CHUNK = 2000  # events read at once
+DECISION = ", ".join(f"d.{name}" for name in DecisionEvent.__struct_fields__)
+FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
+OUTCOMES = (
+    "select o.seq, o.experiment, o.ts, o.decision_seq, o.kind, o.value, o.played, "
+    "case when o.kind = 'learnt' then coalesce(o.played, d.action) end, d.context from outcomes o "
+    "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
+)
+MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
+
+TotalKey = tuple[int, int, str, str, int]  # experiment, hour, reason, arm, asked
+
+
+class StoredDecision(NamedTuple):
+    """A stored decision, and the outcome that closed it."""
+
+    decision: DecisionEvent
+    closed: OutcomeEvent | None
+
+
+class HourlyTotal(NamedTuple):
+    """Decisions and rewards of an hour, a reason and a variant."""
+
+    hour: int
+    reason: str
+    arm: str
+    asked: bool
+    decisions: int
+    rewarded: int
+    reward_sum: float
+    reward_squares: float
+
+
+class StoredSnapshot(NamedTuple):
+    seq: int
+    ts: int
+    engine: str
+    digest: bytes
+    sha256: bytes
+    path: str
+
+
+class StoredKey(NamedTuple):
+    """An API key without its secret."""
+
+    sha256: bytes
+    name: str
+    role: str
+    experiment: str | None
+    created: int
+    expires: int | None
+    revoked: int | None
+
+
+@dataclass
+class WriteBatch:
+    """Events and totals of one transaction."""
+
+    last_seq: int
+    last_ts: int
+    events: list[Event] = field(default_factory=list)
+    totals: dict[TotalKey, list[float]] = field(default_factory=dict)
+
+    def count(
+        self, decision: DecisionEvent, *, decided: int = 0, rewarded: int = 0, value: float = 0.0
+    ) -> None:
+        key = (
+            decision.experiment,
+            decision.ts // events.HOUR,
+            decision.reason,
+            decision.arm,
+            int(decision.needs_reward),
+        )
+        total = self.totals.setdefault(key, [0, 0, 0.0, 0.0])
+        total[0] += decided
+        total[1] += rewarded
+        total[2] += value
+        total[3] += value * value
+
+
+class Store:
+    """A database and a folder of state files; there is one writer between `begin` and `commit` or `rollback`."""
+
+    def __init__(self, folder: Path, driver: Driver, address: str | None = None) -> None:
+        self.folder, self.driver, self.address = folder, driver, address
+        self._turn = asyncio.Lock()
+
+    async def open(self, *, create: bool = False) -> None:
+        if create:
+            archive.folder(self.folder)
+        await self.driver.connect(create=create)
+        try:
+            await migrate(self.driver)
+            ((self.store_id, self.salt),) = await self.driver.rows("select store_id, salt from store")
+        except BaseException:
+            await self.driver.close()
+            raise
+
+    async def look(self) -> None:
+        """Connect read-only, while another process may write."""
+        await self.driver.connect(create=False)
+        check_version(await self.driver.read("select max(version) from schema_migrations"))
+        ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
+
+    async def close(self) -> None:
+        await self.driver.close()
+
+    # Writing.
+
+    async def begin(self) -> WriteBatch:
+        """Become the writer, in this process and beyond. If it fails, nothing has begun."""
+        await self._turn.acquire()
+        try:
+            await self.driver.begin()
+            ((seq, ts),) = await self.driver.rows("select last_seq, last_ts from store")
+        except BaseException:
+            await self.rollback()
+            raise
+        return WriteBatch(seq, ts)
+
+    async def write(self, rows: WriteBatch) -> None:
+        decided = [msgspec.structs.astuple(one) for one in rows.events if type(one) is DecisionEvent]
+        if decided:
+            await self.driver.many(f"insert into decisions values ({MARKS})", decided)
+        closed = [
+            (*msgspec.structs.astuple(one)[:7], int(one.kind in events.CLOSING))
+            for one in rows.events
+            if type(one) is OutcomeEvent
+        ]
+        if closed:
+            await self.driver.many("insert into outcomes values ($1, $2, $3, $4, $5, $6, $7, $8)", closed)
+        changed = [msgspec.structs.astuple(one) for one in rows.events if type(one) is ChangeEvent]
+        if changed:
+            await self.driver.many("insert into changes values ($1, $2, $3, $4, $5, $6)", changed)
+        if rows.totals:
+            await self.driver.many(
+                "insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (experiment, hour, reason, arm, asked) "
+                "do update set decisions = totals.decisions + excluded.decisions, rewarded = totals.rewarded + excluded.rewarded, "
+                "reward_sum = totals.reward_sum + excluded.reward_sum, reward_squares = totals.reward_squares + excluded.reward_squares",
+                [(*key, *total) for key, total in rows.totals.items()],
+            )
+        if rows.events:
+            await self.driver.many(
+                "update store set last_seq = $1, last_ts = $2", [(rows.last_seq, rows.last_ts)]
+            )
+
+    async def commit(self) -> None:
+        await self.driver.commit()
+        self._turn.release()
+
+    async def rollback(self) -> None:
+        try:
+            await self.driver.rollback()
+        finally:
+            self._turn.release()
+
+    async def find(self, ids: Sequence[bytes]) -> list[StoredDecision]:
+        return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
+
+    async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
+        start = f"{FOUND} d.experiment = $1 and"
+        return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
+
+    async def find_seqs(self, seqs: Sequence[int]) -> list[StoredDecision]:
+        return list(map(_found, await self.driver.matching(FOUND, "d.seq", seqs)))
+
+    async def add_experiment(self, name: str, config: str) -> int:
+        """Add an experiment in the transaction; return its number."""
+        ((number,),) = await self.driver.rows("select coalesce(max(experiment), 0) + 1 from experiments")
+        await self.driver.many("insert into experiments values ($1, $2, $3, 0)", [(number, name, config)])
+        return int(number)
+
+    async def configure(self, experiment: int, config: str) -> None:
+        await self.driver.many(
+            "update experiments set config = $1 where experiment = $2", [(config, experiment)]
+        )
+
+    async def exclusive(self, *statements: tuple[str, Sequence[SqlRow]]) -> None:
+        """Run statements, each with its values, in a transaction of their own."""
+        await self.begin()
+        try:
+            for statement, values in statements:
+                await self.driver.many(statement, values)
+            await self.commit()
+        except BaseException:
+            await self.rollback()
+            raise
+
+    # Reading what is committed.
+
+    async def last_seq(self) -> int:
+        ((seq,),) = await self.driver.read("select last_seq from store")
+        return int(seq)
+
+    async def experiments(self) -> list[tuple[int, str, dict[str, Any], int]]:
+        """Return number, name, config and floor of each experiment."""
+        found = await self.driver.read(
+            "select experiment, name, config, floor from experiments order by experiment"
+        )
+        return [(number, name, msgspec.json.decode(config), floor) for number, name, config, floor in found]
+
+    async def events(self, experiment: int, after: int, upto: int) -> AsyncIterator[list[Event]]:
+        """Yield events with after < seq ≤ upto in order, in chunks."""
+        while after < upto:
+            values = (experiment, after, upto, CHUNK)
+            where = "where experiment = $1 and seq > $2 and seq <= $3 order by seq limit $4"
+            decided = await self.driver.read(f"select {DECISION} from decisions d {where}", *values)
+            closed = await self.driver.read(OUTCOMES, *values)
+            changed = await self.driver.read(
+                f"select seq, experiment, ts, kind, body, who from changes {where}", *values
+            )
+            full = [rows[-1][0] for rows in (decided, closed, changed) if len(rows) == CHUNK]
+            end = min(full, default=upto)
+            found: list[Event] = [*map(_decided, decided), *map(_outcome, closed), *map(_change, changed)]
+            found = sorted((one for one in found if one.seq <= end), key=lambda one: one.seq)
+            after = end
+            yield found
+            await asyncio.sleep(0)
+
+    async def record(
+        self, experiment: int, where: str, *values: Any, newest: bool = False, limit: int = 1000
+    ) -> list[StoredDecision]:
+        """Return decisions of an experiment with their closing outcome."""
+        order = f"order by d.seq {'desc' if newest else 'asc'} limit {limit:d}"
+        found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
+        return list(map(_found, found))
+
+    async def totals(self, experiment: int) -> list[HourlyTotal]:
+        found = await self.driver.read(
+            "select hour, reason, arm, asked, decisions, rewarded, reward_sum, reward_squares from totals where experiment = $1 order by hour, reason, arm",
+            experiment,
+        )
+        return [HourlyTotal(*row) for row in found]
+
+    async def outcomes(self, experiment: int) -> dict[str, int]:
+        found = await self.driver.read(
+            "select kind, count(*) from outcomes where experiment = $1 group by kind", experiment
+        )
+        return {kind: int(count) for kind, count in found}
+
+    async def snapshots(self, experiment: int) -> list[StoredSnapshot]:
+        found = await self.driver.read(
+            "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
+            experiment,
+        )
+        return [StoredSnapshot(*row) for row in found]
+
+    async def keys(self) -> list[StoredKey]:
+        found = await self.driver.read(
+            "select key_sha256, name, role, experiment, created, expires, revoked from api_keys order by created"
+        )
+        return [StoredKey(*row) for row in found]
+
+    async def workers(self, experiment: int, since: int) -> list[tuple[str, int, bytes]]:
+        """Return name, last event and digest of workers that reported since a time."""
+        found = await self.driver.read(
+            "select worker, seq, digest from workers where experiment = $1 and ts >= $2 order by worker",
+            experiment,
+            since,
+        )
+        return [(name, seq, bytes(digest)) for name, seq, digest in found]
+
+
+def _decided(row: SqlRow) -> DecisionEvent:
+    found = DecisionEvent(*row)
+    found.needs_reward, found.active = bool(found.needs_reward), bool(found.active)
+    return found
+
+
+def _outcome(row: SqlRow) -> OutcomeEvent:
+    return OutcomeEvent(*row)
+
+
+def _change(row: SqlRow) -> ChangeEvent:
+    return ChangeEvent(*row)
+
+
+def _found(row: SqlRow) -> StoredDecision:
+    decision = _decided(row[:-4])
+    seq, kind, value, played = row[-4:]
+    if seq is None:
+        return StoredDecision(decision, None)
+    return StoredDecision(
+        decision, OutcomeEvent(seq, decision.experiment, 0, decision.seq, kind, value, played)
+    )

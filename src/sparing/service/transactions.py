@@ -1,0 +1,305 @@
+"""Request types, and the handler that turns a group of them into events and answers under the writer's lock."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from sparing.errors import SparingError
+from sparing.log.labels import brief
+from sparing.service import events
+from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
+from sparing.service.experiment import DecisionRequest, ExperimentState
+from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
+from sparing.service.registry import Experiment, ExperimentRegistry
+from sparing.service.store import StoredDecision, WriteBatch
+
+
+class Decide(NamedTuple):
+    experiment: str
+    asked: DecideRequest
+    decision_id: bytes
+    request_hash: bytes | None = None
+    subject: bytes | None = None
+    active: bool = True
+
+
+class Reward(NamedTuple):
+    """A reward of a decision, by its id or request id."""
+
+    experiment: str
+    named: str
+    value: float
+    action: Label | None = None
+
+
+class Activate(NamedTuple):
+    """A deferred decision counts from now on."""
+
+    experiment: str
+    named: str
+
+
+class ExpirePending(NamedTuple):
+    """Close decisions whose reward window has passed."""
+
+    experiment: str
+
+
+class ChangeSettings(NamedTuple):
+    """A change of the experiment; refused if it changed since the event `since`."""
+
+    experiment: str
+    kind: str
+    body: dict[str, Any]
+    who: str
+    since: int | None = None
+
+
+Request = Decide | Reward | Activate | ExpirePending | ChangeSettings
+
+
+class TransactionHandler:
+    """One transaction: applies events to the states as it records them; `rows` is what must be written."""
+
+    def __init__(self, registry: ExperimentRegistry, rows: WriteBatch, ts: int) -> None:
+        self.registry, self.rows, self.ts = registry, rows, max(ts, rows.last_ts)
+        self.touched: set[int] = set()
+        self._ids: dict[bytes, StoredDecision] = {}
+        self._requests: dict[tuple[int, str], StoredDecision] = {}
+        self._seqs: dict[int, StoredDecision] = {}
+
+    def load(self, found: list[StoredDecision]) -> None:
+        for one in found:
+            self._ids[one.decision.decision_id] = self._seqs[one.decision.seq] = one
+            if one.decision.request_id is not None:
+                self._requests[one.decision.experiment, one.decision.request_id] = one
+
+    def record(self, experiment: Experiment, event: Event, x: Any = None) -> None:
+        """Number an event and apply it; if the learner refuses it, nothing is recorded."""
+        event.seq, event.ts = self.rows.last_seq + 1, self.ts
+        self.touched.add(experiment.number)
+        self.registry.apply(experiment, event, x)
+        self.rows.events.append(event)
+        self.rows.last_seq, self.rows.last_ts = event.seq, self.ts
+
+    def run(self, work: Request) -> Any:
+        if isinstance(work, Decide):
+            return self.decide(work)
+        if isinstance(work, Reward):
+            return self.reward(work)
+        if isinstance(work, Activate):
+            return self.activate(work)
+        if isinstance(work, ExpirePending):
+            return self.sweep(work)
+        return self.alter(work)
+
+    def decide(self, work: Decide) -> DecideAnswer:
+        """Decide, or return the stored decision of the same request."""
+        experiment, asked = self.registry.get(work.experiment), work.asked
+        model = experiment.model
+        if asked.request_id is not None:
+            stored = self._requests.get((experiment.number, asked.request_id))
+            if stored is not None:
+                if stored.decision.request_hash != work.request_hash:
+                    raise conflict(
+                        "request_conflict",
+                        f"request_id {asked.request_id!r} was used for another request; use a new one",
+                        "request_id",
+                    )
+                return answer(model, stored.decision)
+        given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
+        x = _context(model, given)
+        try:
+            decided = model.decide(
+                DecisionRequest(
+                    work.decision_id,
+                    self.ts,
+                    x,
+                    events.pack_context(given),
+                    model.mask(asked.eligible),
+                    asked.context_id,
+                    work.subject,
+                    asked.request_id,
+                    work.request_hash,
+                    work.active,
+                )
+            )
+            self.record(experiment, decided, x)
+        except ServiceError:
+            raise
+        except SparingError as error:
+            raise unprocessable(str(error), "context") from None
+        self.rows.count(decided, decided=1)
+        self.load([StoredDecision(decided, None)])
+        return answer(model, decided)
+
+    def reward(self, work: Reward) -> RewardAnswer:
+        """Take a reward; the first one counts."""
+        experiment = self.registry.get(work.experiment)
+        decision, closed = self._find(experiment, work.named)
+        model = experiment.model
+        model.check_reward(work.value)
+        played = self._played(model, decision, work.action)
+        if closed is not None:
+            return _again(closed, work.value, played)
+        if decision.expires is not None and self.ts > decision.expires:
+            raise _expired(decision.expires)
+        waiting = model.open.get(decision.seq)
+        if waiting is not None and waiting.added and model.options.aggregate == "first":
+            first = OutcomeEvent(
+                decision.seq, experiment.number, 0, decision.seq, events.REWARD, waiting.parts, played
+            )
+            return _again(first, work.value, played)
+        if waiting is None:
+            kind = self._unasked(experiment)
+        elif waiting.predicted is None or model.options.aggregate == "sum":
+            kind = events.PARTIAL
+            model.check_reward(waiting.parts + work.value)
+        else:
+            kind = events.REWARD
+        outcome = _outcome(decision, kind, work.value, played)
+        self._close(experiment, decision, outcome)
+        if kind == events.PARTIAL:
+            return RewardAnswer("part", outcome.seq)
+        return RewardAnswer("taken" if kind == events.REWARD else "unasked", outcome.seq)
+
+    def _close(self, experiment: Experiment, decision: DecisionEvent, outcome: OutcomeEvent) -> None:
+        try:
+            self.record(experiment, outcome)
+        except SparingError as error:
+            raise unprocessable(str(error), "value") from None
+        if outcome.kind in events.CLOSING:
+            self.load([StoredDecision(decision, outcome)])
+        if outcome.kind in events.REWARDED:
+            self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
+
+    def activate(self, work: Activate) -> None:
+        """Activate a deferred decision with the rewards it has had; repeating it, or too late, changes nothing."""
+        experiment = self.registry.get(work.experiment)
+        decision, closed = self._find(experiment, work.named)
+        waiting = experiment.model.open.get(decision.seq)
+        late = decision.expires is not None and self.ts > decision.expires
+        if late or closed is not None or waiting is None or waiting.predicted is not None:
+            return
+        self._close(experiment, decision, _outcome(decision, events.ACTIVATED))
+        if waiting.added and experiment.model.options.aggregate == "first":
+            kind = events.REWARD if waiting.asked else self._unasked(experiment)
+            self._close(experiment, decision, _outcome(decision, kind, waiting.parts))
+
+    @staticmethod
+    def _unasked(experiment: Experiment) -> str:
+        return events.IMPORTED if experiment.model.options.learn_unasked else events.UNSOLICITED
+
+    def sweep(self, work: ExpirePending) -> int:
+        """Close decisions whose window has passed; return how many."""
+        experiment = self.registry.get(work.experiment)
+        model, options = experiment.model, experiment.model.options
+        due = [seq for seq in model.expired_pending(self.ts) if seq in self._seqs]
+        for seq in due:
+            waiting = model.open[seq]
+            decision = self._seqs[seq].decision
+            outcome = _outcome(decision, events.EXPIRED)
+            if waiting.predicted is None:
+                outcome.kind = events.VOID
+            elif waiting.added:
+                outcome.kind, outcome.value = events.REWARD, waiting.parts
+            elif options.default_reward is not None:
+                outcome.kind, outcome.value = events.DEFAULT, options.default_reward
+            try:
+                self._close(experiment, decision, outcome)
+            except ServiceError:  # one reward that cannot be learnt must not block the others
+                self._close(experiment, decision, _outcome(decision, events.EXPIRED))
+        return len(due)
+
+    def alter(self, work: ChangeSettings) -> ChangeEvent:
+        experiment = self.registry.get(work.experiment)
+        if work.since is not None and work.since != experiment.model.config_seq:
+            raise ServiceError(
+                412,
+                "changed",
+                f"the experiment changed since; its ETag is now {experiment.model.config_seq}",
+                "If-Match",
+            )
+        change = ChangeEvent(0, experiment.number, 0, work.kind, msgspec.json.encode(work.body), work.who)
+        try:
+            self.record(experiment, change)
+        except SparingError as error:
+            raise unprocessable(str(error)) from None
+        return change
+
+    def _find(self, experiment: Experiment, named: str) -> StoredDecision:
+        identity = events.id_bytes(named)
+        found = self._ids.get(identity) if identity is not None else None
+        found = found or self._requests.get((experiment.number, named))
+        if found is None or found.decision.experiment != experiment.number:
+            raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
+        return found
+
+    def _played(self, model: ExperimentState, decision: DecisionEvent, label: Label | None) -> int | None:
+        """Return the action that was played, if it is not the decided one."""
+        number = decision.action if label is None else model.number(label)
+        if number is None:
+            raise unprocessable(f"action {brief(label)} is unknown", "action", "unknown_action")
+        if number == decision.action:
+            return None
+        if not model.options.allow_mismatch:
+            decided = model.labels[decision.action]
+            raise conflict(
+                "action_mismatch",
+                f"the decision was {decided!r}, the reward is of {brief(label)}. Send the decision's own reward, or set the "
+                "experiment's option allow_mismatch",
+                "action",
+            )
+        return number
+
+
+def _context(model: ExperimentState, context: Any) -> Any:
+    try:
+        return model.learner.context(context)
+    except SparingError as error:
+        raise unprocessable(str(error), "context") from None
+
+
+def _outcome(
+    decision: DecisionEvent, kind: str, value: float | None = None, played: int | None = None
+) -> OutcomeEvent:
+    outcome = OutcomeEvent(0, decision.experiment, 0, decision.seq, kind, value, played)
+    if kind == events.IMPORTED:
+        if decision.context is None:
+            raise conflict("erased", "the decision's context was erased; nothing can be learnt from it")
+        outcome.action, outcome.context = decision.action, decision.context
+    return outcome
+
+
+def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnswer:
+    if closed.kind in (events.REWARD, events.UNSOLICITED, events.IMPORTED):
+        if closed.value == value and closed.played == played:
+            return RewardAnswer("duplicate", closed.seq)
+        raise conflict(
+            "already_rewarded", f"the decision has had its reward, {closed.value:g}; the first one counts"
+        )
+    raise conflict("expired", f"the decision is closed ({closed.kind}); the reward came too late")
+
+
+def _expired(ts: int) -> ServiceError:
+    return conflict("expired", f"the reward was due by {events.time_text(ts)}; it came too late")
+
+
+def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:
+    return DecideAnswer(
+        events.id_text(decided.decision_id),
+        model.labels[decided.action],
+        decided.needs_reward,
+        decided.reason,
+        decided.play_probability,
+        decided.call_probability,
+        decided.value,
+        decided.low,
+        decided.high,
+        decided.worth,
+        decided.arm,
+        decided.model_seq,
+        None if decided.expires is None else events.time_text(decided.expires),
+    )

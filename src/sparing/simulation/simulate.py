@@ -1,0 +1,293 @@
+"""The simulation loop: a learner decides and learns in a world."""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.log import Log
+from sparing.log.limits import LARGEST
+from sparing.online.decision import Decision
+from sparing.online.engine import choosing, running
+from sparing.online.learner import Learner
+from sparing.online.rules import REASONS
+from sparing.report.notebook import frame
+from sparing.settings import among, share, whole
+from sparing.simulation.worlds import Stream, World
+
+if TYPE_CHECKING:
+    import pandas
+
+Progress = Callable[[int, int], None]  # called with the rounds done and the rounds in all
+REPORT_EVERY = 200  # rounds
+CHUNK = 2000  # rounds between two chances to be interrupted, without progress
+UNLIMITED = -1  # calls left where there is no budget
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A run by rounds.
+
+    Attributes
+    ----------
+    algorithm : str
+    actions, needs_reward, reasons : arrays of shape (T,)
+        Index of the action, whether there was a reward call, and why.
+    losses : array of shape (T,)
+        Expected reward of the best action minus that of the chosen one.
+    """
+
+    algorithm: str
+    actions: np.ndarray
+    needs_reward: np.ndarray
+    reasons: np.ndarray
+    losses: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def calls(self) -> np.ndarray:
+        """Reward calls so far, (T,)."""
+        return self.needs_reward.cumsum()
+
+    @cached_property
+    def regret(self) -> np.ndarray:
+        """Regret so far, (T,)."""
+        return self.losses.cumsum()
+
+    @property
+    def skipped_losses(self) -> np.ndarray:
+        return self.losses[~self.needs_reward]
+
+    def reason_counts(self) -> dict[str, int]:
+        return dict(Counter(self.reasons.tolist()).most_common())
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return the rounds as a pandas frame with index `round` from 0.
+
+        Columns: `action` (its index), `needs_reward`, `reason`, `loss`, and cumulative `calls` and `regret`.
+        """
+        columns = {"action": self.actions, "needs_reward": self.needs_reward, "reason": self.reasons}
+        columns |= {"loss": self.losses, "calls": self.calls, "regret": self.regret}
+        return frame(columns, index="round")
+
+    def __repr__(self) -> str:
+        totals = f", {int(self.calls[-1])} calls, regret {self.regret[-1]:.4g}" if len(self) else ""
+        return f"Trace({self.algorithm}, {len(self)} rounds{totals})"
+
+
+def simulate(
+    learner: Learner,
+    world: World,
+    *,
+    rounds: int | None = None,
+    seed: int = 0,
+    stream: str = "fresh",
+    log: Log | None = None,
+    call_budget: int | None = None,
+    delay: int = 0,
+    missing: float = 0.0,
+    progress: Progress | None = None,
+) -> Trace:
+    """Let a learner decide and learn in a world; the learner is changed in place.
+
+    Parameters
+    ----------
+    learner : Learner
+        A learner with the actions and features of the world.
+    world : World
+    rounds : int, optional
+        Number of rounds; a world of given rows plays each once by default.
+    seed : int
+        Seed of the rounds; equal seeds give every learner the same contexts and the same noise.
+    stream : {"fresh", "in-log"}
+        New contexts, or those of `log` in random order with new noise.
+    log : Log, optional
+        A log drawn from this world, for `stream="in-log"`.
+    call_budget : int, optional
+        End after this many reward calls.
+    delay : int
+        Rounds between a call and its reward.
+    missing : float
+        Share of rewards that never arrive; their calls are withdrawn instead.
+    progress : callable, optional
+        Called with the rounds done and the rounds in all.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    SettingError
+        If a setting is out of its range, or learner, log and world do not match.
+
+    Examples
+    --------
+    >>> trace = sparing.simulate(learner, world, rounds=1000, seed=1)
+    >>> trace.calls[-1], trace.regret[-1]
+    """
+    among("stream", stream, ("fresh", "in-log"))
+    if stream == "in-log" and log is None:
+        raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
+    whole("seed", seed)
+    whole("delay", delay)
+    for name, value in (("rounds", rounds), ("call_budget", call_budget)):
+        if value is not None:
+            whole(name, value, hint=", or None for no limit")
+    share("missing", missing, zero=True, one=True)
+    replayed = log if stream == "in-log" else None
+    _check_shapes(learner, world, replayed)
+    live = world.live_stream(rounds, np.random.default_rng([seed, 3]), replayed)
+    lost = np.random.default_rng([seed, 5]).random(len(live)) < missing if missing else None
+    return play(learner, live, call_budget=call_budget, delay=delay, lost=lost, progress=progress)
+
+
+def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
+    known = {learner.n_features, learner.encoder.linear.stop}  # kernel features are appended
+    if learner.action_names != world.action_names or world.n_features not in known:
+        raise SettingError(
+            f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
+            f"{len(world.action_names)} and {world.n_features}, or their labels differ"
+        )
+    if replayed is not None and replayed.n_features != world.n_features:
+        raise SettingError(
+            f"the log's contexts have {replayed.n_features} features, the world's {world.n_features}; "
+            "pass a log drawn from this world"
+        )
+
+
+def play(
+    learner: Learner,
+    stream: Stream,
+    *,
+    call_budget: int | None = None,
+    delay: int = 0,
+    lost: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> Trace:
+    """Play a stream of rounds; rewards come `delay` rounds after their call, or never where `lost` (T,) is true.
+
+    Compiled code plays many rounds at a time where it can; the decisions are the same.
+    """
+    total = len(stream)
+    if learner.encoder.kernel is not None:
+        stream = replace(stream, contexts=learner.encoder.completed(stream.contexts))
+    rounds: _Compiled | _OneByOne
+    if not delay and lost is None and _compiles(learner, stream):
+        rounds = _Compiled(learner, stream)
+    else:
+        rounds = _OneByOne(learner, stream, delay, lost)
+    done, left = 0, UNLIMITED if call_budget is None else call_budget
+    chunk = CHUNK if progress is None else REPORT_EVERY
+    while done < total and left != 0:
+        done, left = rounds.play(done, min(done - done % chunk + chunk, total), left)
+        if progress is not None:
+            progress(done, total)
+    if progress is not None:
+        progress(total, total)
+    actions, means = rounds.actions[:done], stream.means[:done]
+    losses = means.max(axis=1) - means[np.arange(done), actions] if done else np.empty(0)
+    return Trace(learner.algorithm, actions, rounds.called[:done], rounds.reasons[:done], losses)
+
+
+class _Rounds:
+    """A learner, its stream, and the actions, calls and reasons of the rounds so far, (T,) each."""
+
+    def __init__(self, learner: Learner, stream: Stream) -> None:
+        self.learner, self.stream = learner, stream
+        self.actions = np.empty(len(stream), dtype=np.int64)
+        self.called = np.empty(len(stream), dtype=np.bool_)
+        self.reasons = np.empty(len(stream), dtype="U12")
+
+
+class _OneByOne(_Rounds):
+    """Rounds one at a time: decide, observe, update."""
+
+    def __init__(self, learner: Learner, stream: Stream, delay: int, lost: np.ndarray | None) -> None:
+        super().__init__(learner, stream)
+        self.delay, self.lost = delay, lost
+        self.sent: deque[tuple[int, Decision, float]] = deque()
+        self.ids = [None] * len(stream) if stream.context_ids is None else stream.context_ids.tolist()
+        self.index = {name: i for i, name in enumerate(learner.action_names)}
+
+    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
+        """Play rounds from start up to stop, or until no call is left; rounds done and calls left."""
+        learner, stream = self.learner, self.stream
+        for t in range(start, stop):
+            decision = learner.decide(stream.contexts[t], context_id=self.ids[t])
+            self.actions[t] = self.index[decision.action]
+            self.called[t], self.reasons[t] = decision.needs_reward, decision.reason
+            if decision.needs_reward:
+                self.sent.append((t, decision, stream.reward(t, self.actions[t])))
+                left -= 1
+            self._deliver(t)
+            if left == 0:
+                return t + 1, 0
+        return stop, left
+
+    def _deliver(self, t: int) -> None:
+        while self.sent and self.sent[0][0] + self.delay <= t:
+            called, decision, reward = self.sent.popleft()
+            if self.lost is not None and self.lost[called]:
+                self.learner.forget(decision)
+            else:
+                self.learner.update(decision, reward)
+
+
+class _Compiled(_Rounds):
+    """The same rounds in compiled code."""
+
+    def __init__(self, learner: Learner, stream: Stream) -> None:
+        super().__init__(learner, stream)
+        self.known = learner.log_answers(stream.contexts, stream.context_ids)
+        self.contexts, self.means, self.draws = (
+            np.ascontiguousarray(given, dtype=np.float64)
+            for given in (stream.contexts, stream.means, stream.draws)
+        )
+        self.codes = np.empty(len(stream), dtype=np.int64)
+
+    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
+        learner, sets = self.learner, self.learner.sets
+        sets.make_room()
+        done, left = running.run(
+            sets.desk.settled,
+            self.contexts,
+            self.means,
+            self.draws,
+            self.stream.binary,
+            *self.known,
+            learner.key,
+            learner.rounds - start,
+            start,
+            stop,
+            left,
+            self.actions,
+            self.codes,
+            sets.bounds,
+        )
+        codes = self.codes[start:done]
+        self.called[start:done] = (codes == choosing.EXPLORE) | (codes == choosing.SPOT_CHECK)
+        self.reasons[start:done] = np.array(REASONS)[codes]
+        learner.count(rounds=done - start, calls=int(self.called[start:done].sum()))
+        if done == start:  # a refused round: raise its error
+            learner.decide(self.contexts[done])
+        return done, left
+
+
+def _compiles(learner: Learner, stream: Stream) -> bool:
+    """Whether no rule is written in Python and no round can be refused."""
+    if not learner.compiled or learner.open or type(stream) is not Stream:
+        return False
+    if stream.binary:
+        least, most = 0.0, 1.0
+    else:
+        most = np.abs(stream.means).max(initial=0) + np.abs(stream.draws).max(initial=0)
+        least = -most
+    low, high = learner.reward_range or (-LARGEST, LARGEST)
+    return bool((np.abs(stream.contexts) <= LARGEST).all() and low <= least <= most <= high)
