@@ -6,7 +6,6 @@ PyArrow is imported where a table is opened, because a log in memory does not ne
 """
 
 import codecs
-import contextlib
 import fnmatch
 import itertools
 import json
@@ -174,9 +173,11 @@ def open_table(source: Any, dialect: Dialect = Dialect()) -> TableSource:  # noq
     if not is_path(source):
         table = _arrow_table(source)
         return _InMemoryTable(name="the table", schema=table.schema, table=table, sizes=(table.num_rows,))
+    import pyarrow.fs as fs
+
     text = os.fspath(source)
     if is_file(text):
-        return _open_file(text, None, dialect)
+        return _open_file(str(existing(text)), fs.LocalFileSystem(), dialect)
     filesystem, paths, root = _find_files(text)
     if not paths:
         raise LogError(
@@ -194,12 +195,7 @@ class _InMemoryTable(TableSource):
     table: "pa.Table"
 
     def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
-        table = self.table.select(columns)
-        if parts is not None:
-            ends = np.cumsum(self.sizes)
-            first = int(ends[parts[0]] - self.sizes[parts[0]])
-            table = table.slice(first, int(ends[parts[-1]]) - first)
-        yield from table.to_batches(max_chunksize=step)
+        yield from self.table.select(columns).to_batches(max_chunksize=step)  # the table is its only part
 
     def part(self, start: int, stop: int) -> tuple[TableSource, int]:
         table = self.table.slice(start, stop - start)
@@ -259,29 +255,27 @@ def _arrow_column(values: Any) -> Any:
 
 
 def _open_file(name: str, filesystem: Any, dialect: Dialect) -> TableSource:
-    path, here = Path(name), filesystem is None
-    if here:
-        name = str(existing(path))
+    path = Path(name)
     kind = kind_of(path, ending_of(path))
-    if here and path.stat().st_size == 0:
-        raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
     with readable(path, f"cannot be read as {kind}"):
-        if here and kind in ("parquet", "arrow") and text_files.is_gzip(path):
-            raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
-        if kind == "csv":
-            source: TableSource = open_csv(name, filesystem, dialect=dialect)
-        elif kind == "json":
-            table, errors = text_files.read_json_lines(path, filesystem)
-            source = _JsonLines(
-                name=name, schema=table.schema, table=table, sizes=(table.num_rows,), errors=errors
-            )
-        else:
-            source = (_open_parquet if kind == "parquet" else _open_arrow)(name, filesystem)
+        if filesystem.type_name == "local":  # elsewhere it would take a request
+            if path.stat().st_size == 0:
+                raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
+            if kind in ("parquet", "arrow") and text_files.is_gzip(path):
+                raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
+        source = OPENERS[kind](name, filesystem, dialect)
         _ = source.schema.names  # decodes them, which fails if they are not text
     return source
 
 
-def _open_parquet(path: str, filesystem: Any) -> TableSource:
+def _open_json_lines(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
+    if filesystem.type_name != "local":
+        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
+    table, errors = text_files.read_json_lines(Path(path))
+    return _JsonLines(name=path, schema=table.schema, table=table, sizes=(table.num_rows,), errors=errors)
+
+
+def _open_parquet(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(path, filesystem=filesystem)
@@ -314,19 +308,19 @@ class _Parquet(TableSource):
                 yield batch
 
 
-def _open_arrow(path: str, filesystem: Any) -> TableSource:
+def _open_arrow(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
     import pyarrow as pa
 
-    with _open_bytes(path, filesystem) as file:
+    with _open_mapped(path, filesystem) as file:
         reader = pa.ipc.open_file(file)
         sizes = tuple(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
         return _Arrow(name=path, schema=reader.schema, sizes=sizes, filesystem=filesystem)
 
 
-def _open_bytes(path: str, filesystem: Any) -> Any:
+def _open_mapped(path: str, filesystem: Any) -> Any:
     import pyarrow as pa
 
-    return pa.memory_map(path) if filesystem is None else filesystem.open_input_file(path)
+    return pa.memory_map(path) if filesystem.type_name == "local" else filesystem.open_input_file(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +330,7 @@ class _Arrow(TableSource):
     def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
         import pyarrow as pa
 
-        with readable(self.name), _open_bytes(self.name, self.filesystem) as file:
+        with readable(self.name), _open_mapped(self.name, self.filesystem) as file:
             reader = pa.ipc.open_file(file)
             for i in range(reader.num_record_batches) if parts is None else parts:
                 batch = reader.get_batch(i).select(columns)
@@ -345,21 +339,21 @@ class _Arrow(TableSource):
                     yield batch.slice(rows.start, rows.stop - rows.start)
 
 
-def open_csv(
-    path: Path | str,
-    filesystem: Any = None,
-    *,
-    gaps: bool = True,
-    dialect: Dialect = Dialect(),  # noqa: B008
-) -> TableSource:
-    """Open a text file, packed by gzip or not; `gaps`: whether an empty cell is missing, or an empty text."""
+def open_csv(path: Path | str, *, gaps: bool = True, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
+    """Open a text file of this machine; `gaps`: whether an empty cell is missing, or an empty text."""
+    import pyarrow.fs as fs
+
+    return _open_csv(str(path), fs.LocalFileSystem(), dialect, gaps=gaps)
+
+
+def _open_csv(path: str, filesystem: Any, dialect: Dialect, *, gaps: bool = True) -> TableSource:
     import pyarrow as pa
 
-    with _open_text(str(path), filesystem) as file:
+    with _open_text(path, filesystem) as file:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(file.read(CSV_BLOCK))
     delimiter, header = dialect.header(text)
     return _Csv(
-        name=str(path),
+        name=path,
         schema=pa.schema([(name, pa.string()) for name in header]),
         text=True,
         filesystem=filesystem,
@@ -369,15 +363,18 @@ def open_csv(
     )
 
 
-@contextlib.contextmanager
-def _open_text(path: str, filesystem: Any) -> Iterator[Any]:
-    import pyarrow.fs
+OPENERS = {
+    "parquet": _open_parquet,
+    "arrow": _open_arrow,
+    "csv": _open_csv,
+    "json": _open_json_lines,
+}
 
-    here = pyarrow.fs.LocalFileSystem() if filesystem is None else filesystem
-    with here.open_input_stream(path, compression=None) as head:
+
+def _open_text(path: str, filesystem: Any) -> Any:
+    with filesystem.open_input_stream(path, compression=None) as head:
         packed = head.read(2) == text_files.GZIP
-    with here.open_input_stream(path, compression="gzip" if packed else None) as stream:
-        yield stream
+    return filesystem.open_input_stream(path, compression="gzip" if packed else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -430,10 +427,11 @@ def _with_decimal_points(batch: "pa.RecordBatch") -> "pa.RecordBatch":
 
 
 def _find_files(source: str) -> tuple[Any, list[str], str]:
-    # The filesystem (None: that of this machine), the paths of the files in order, and the folder above them.
+    # The filesystem, the paths of the files in order, and the folder above them.
     import pyarrow.fs as fs
 
-    shown, filesystem, path = redact_uri(source), None, source
+    shown, path = redact_uri(source), source
+    filesystem: Any = fs.LocalFileSystem()
     if source.lower().startswith(("http://", "https://")):
         raise LogError(
             f"{shown} is an address of the web, where tables are not read; download it and name the file"
@@ -443,21 +441,24 @@ def _find_files(source: str) -> tuple[Any, list[str], str]:
         with readable(shown, "cannot be reached"):
             filesystem, path = fs.FileSystem.from_uri(base)
         path += pattern
-        if isinstance(filesystem, fs.LocalFileSystem):
-            filesystem = None
-    here = fs.LocalFileSystem() if filesystem is None else filesystem
     wild = WILDCARD.search(path)
-    if wild and (filesystem is not None or not Path(path).exists()):
+    if wild and not (filesystem.type_name == "local" and Path(path).exists()):
         root = path[: wild.start()].rpartition("/")[0]
         wanted = PurePosixPath(path).parts
-        paths = [each for each in _list(here, root or ".") if _matches(PurePosixPath(each).parts, wanted)]
+        paths = [
+            each for each in _list(filesystem, root or ".") if _matches(PurePosixPath(each).parts, wanted)
+        ]
         return filesystem, paths, root
     with readable(shown, "cannot be reached"):
-        info = here.get_file_info(path)
+        info = filesystem.get_file_info(path)
     if info.type != fs.FileType.Directory:
         return filesystem, [path], str(PurePosixPath(path).parent)
     inside = PurePosixPath(path)
-    return filesystem, [each for each in _list(here, path) if _is_table(PurePosixPath(each), inside)], path
+    return (
+        filesystem,
+        [each for each in _list(filesystem, path) if _is_table(PurePosixPath(each), inside)],
+        path,
+    )
 
 
 def _split_uri(uri: str) -> tuple[str, str]:

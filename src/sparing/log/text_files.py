@@ -230,7 +230,7 @@ def json_line_names(path: Path) -> Iterator[str]:
             yield f"line {where.rpartition(' ')[2]} of {path.name}"
 
 
-def read_json_lines(path: Path, filesystem: Any = None) -> "tuple[pa.Table, dict[str, str]]":
+def read_json_lines(path: Path) -> "tuple[pa.Table, dict[str, str]]":
     """Read a file with an object a line into memory; fields of nested objects have dotted names.
 
     `pyarrow.json` is not used: it neither reports repeated keys and mixed types by their line, nor reads whole numbers
@@ -245,8 +245,6 @@ def read_json_lines(path: Path, filesystem: Any = None) -> "tuple[pa.Table, dict
     """
     import pyarrow as pa
 
-    if filesystem is not None:
-        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
     arrays, errors = {}, {}
     for name, cells in _json_cells(path).items():
         try:
