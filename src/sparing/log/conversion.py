@@ -5,8 +5,8 @@ from typing import Any
 
 from sparing.engines import Progress
 from sparing.log.formats import named, read_any, scan_any, to_write, write_any
-from sparing.log.paths import is_path
 from sparing.log.rows import AnyLog
+from sparing.log.text_files import is_path
 
 __all__ = ["convert", "read_any", "scan_any", "write_any"]
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from sparing.archive import replacing
 from sparing.log.formats import FORMATS, obp, table, write_any
-from sparing.log.formats.writing import write_lines
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, WRITTEN
+from sparing.log.text_files import KINDS, WRITTEN
+from sparing.log.writer import write_lines
 
 Beside = Mapping[str, Sequence[Any]]
 """Columns (n,) by their names: numbers or texts, some of them nothing."""

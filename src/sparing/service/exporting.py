@@ -17,8 +17,8 @@ import numpy as np
 from sparing.errors import LogError, SparingError
 from sparing.log.labels import as_text, brief, identifiers, plain
 from sparing.log.log import Log
-from sparing.log.paths import KINDS
 from sparing.log.support import SupportBuilder
+from sparing.log.text_files import KINDS
 from sparing.service import beside, events, experiment
 from sparing.service import store as stores
 from sparing.service.errors import not_found

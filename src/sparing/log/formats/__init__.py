@@ -32,9 +32,9 @@ from sparing.log.formats import (
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, WRITTEN, Dialect, ending_of, is_path, readable, unpacked
-from sparing.log.reading import Wanted
 from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.scan import Wanted
+from sparing.log.text_files import KINDS, WRITTEN, Dialect, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
 """How much of a file is looked at to tell its format."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from sparing.errors import LogError
-from sparing.log.formats import writing
+from sparing.log import writer
 from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import finite
 from sparing.log.formats.vocabulary import Event
@@ -219,7 +219,7 @@ def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     return write_labelled(log, path, _record, title="dsjson", whole=True)
 
 
-def _record(row: writing.Row, label: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+def _record(row: writer.Row, label: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
     first = label["_labelIndex"]
     order = [first, *(place for place in range(len(context["_multi"])) if place != first)]
     record = {**label, "Version": "1", "EventId": str(row.number)}

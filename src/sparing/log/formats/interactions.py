@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from sparing.errors import LogError
-from sparing.log.formats import writing
+from sparing.log import writer
 from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Flattener, Records, finite, from_json, reward_of, set_from_json
 from sparing.log.formats.vocabulary import Event
@@ -133,13 +133,13 @@ def _by_position(event: Event) -> Event:
 
 def write_coba(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON object a line. Says what the format could not carry."""
-    passing = writing.Passing(log)
-    names, notes = writing.feature_names(passing.header)
+    passing = writer.Passing(log)
+    names, notes = writer.feature_names(passing.header)
     dense = names == [f"x_{i}" for i in range(len(names))]
-    shown = [writing.to_json(name) for name in passing.header.action_names]
-    sets = writing.has_sets(passing.header)
+    shown = [writer.to_json(name) for name in passing.header.action_names]
+    sets = writer.has_sets(passing.header)
 
-    def record(row: writing.Row) -> dict[str, Any]:
+    def record(row: writer.Row) -> dict[str, Any]:
         told = {
             "context": row.context.tolist() if dense else dict(row.features),
             "action": shown[row.action],
@@ -150,25 +150,25 @@ def write_coba(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
         }
         return {name: value for name, value in told.items() if value is not None}
 
-    writing.write_json(path, map(record, writing.rows(passing, names)))
-    return [*notes, *writing.lost(passing, listing=False)]
+    writer.write_json(path, map(record, writer.rows(passing, names)))
+    return [*notes, *writer.lost(passing, listing=False)]
 
 
 def write_river(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write one JSON list a line. Says what the format could not carry."""
-    passing = writing.Passing(log)
+    passing = writer.Passing(log)
     header = passing.header
-    names, notes = writing.feature_names(header)
-    shown = [writing.to_json(name) for name in header.action_names]
+    names, notes = writer.feature_names(header)
+    shown = [writer.to_json(name) for name in header.action_names]
 
-    def step(row: writing.Row) -> tuple[list[Any], dict[str, float], Any, float]:
+    def step(row: writer.Row) -> tuple[list[Any], dict[str, float], Any, float]:
         return [shown[arm] for arm in row.available], dict(row.features), shown[row.action], row.reward
 
-    writing.write_json(path, map(step, writing.rows(passing, names)))
+    writer.write_json(path, map(step, writer.rows(passing, names)))
     parts = {"Propensities": header.propensities, "Context ids": header.context_ids}
     lost = [what for what, there in parts.items() if there is not None]
     notes += [f"{what} are lost: the format has no place for them." for what in lost]
-    return [*notes, *writing.lost(passing, kept="only the set is kept")]
+    return [*notes, *writer.lost(passing, kept="only the set is kept")]
 
 
 COBA = SimpleNamespace(read=read_coba, scan=scan_coba, write=write_coba)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.log.formats import table
 from sparing.log.log import Log
-from sparing.log.reading import Wanted
+from sparing.log.scan import Wanted
 
 MISSING = " is missing"
 

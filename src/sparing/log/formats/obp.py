@@ -16,12 +16,12 @@ from sparing.log.blocks import Blocks
 from sparing.log.formats.obp_members import Member, Path, members_of, opened, rows_of_members, whole
 from sparing.log.formats.records import EXACT
 from sparing.log.formats.streams import cut_anew
-from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
-from sparing.log.paths import is_path
 from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.support import Support, SupportBuilder
+from sparing.log.text_files import is_path
+from sparing.log.writer import Passing, has_sets
 
 READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")
 COUNTS, ROUNDS = READ[:2], READ[2:]

@@ -13,7 +13,7 @@ import numpy as np
 from sparing.archive import unpacked
 from sparing.errors import LogError
 from sparing.log.blocks import Blocks
-from sparing.log.paths import first_line
+from sparing.log.text_files import first_line
 
 MOST_INFLATED = 1100
 """Bytes that one packed byte can become at most; who claims more is damaged."""

@@ -11,9 +11,8 @@ import numpy as np
 from sparing.archive import replacing
 from sparing.engines import Progress
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import labels, writer
 from sparing.log.blocks import Blocks
-from sparing.log.formats import writing
 from sparing.log.formats.open_bandit_table import (
     AFFINITY,
     CLICK,
@@ -160,7 +159,7 @@ def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
 
     Says what the format could not carry.
     """
-    passing = writing.Passing(log)
+    passing = writer.Passing(log)
     header = passing.header
     columns = _columns_of(passing)
     notes = []
@@ -169,17 +168,17 @@ def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
         if header.feature_names != tuple(columns):
             notes.append(f"Features are written as numbers under the names {USER}0, …: their own are lost.")
     with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        lines = csv.writer(file, lineterminator="\n")
         users = [name for name in columns if name != POSITION]
         shares = [] if header.propensities is None else [PROPENSITY[0]]
-        writer.writerow(["", "timestamp", ITEM, POSITION, CLICK, *shares, *users])
+        lines.writerow(["", "timestamp", ITEM, POSITION, CLICK, *shares, *users])
         for first, block in passing.blocks():
             for part in Blocks(0, block.n_rows, BATCH_ROWS):
-                writer.writerows(zip(*_cells(block.part(part), columns, first + part.start), strict=True))
+                lines.writerows(zip(*_cells(block.part(part), columns, first + part.start), strict=True))
     return [*notes, *_lost(header, passing.told, columns)]
 
 
-def _columns_of(passing: writing.Passing) -> Columns | None:
+def _columns_of(passing: writer.Passing) -> Columns | None:
     """The columns that reading would turn into these very features, or None where there are none such."""
     columns: Columns = {}
     for name in passing.header.feature_names:
@@ -262,7 +261,7 @@ def _cells(log: Log, columns: Columns, first: int) -> list[Sequence[Any]]:
     return [numbers, times, log.actions.tolist(), positions, clicks, *shares, *users.values()]
 
 
-def _lost(log: Log, told: writing.Told, columns: Columns) -> list[str]:
+def _lost(log: Log, told: writer.Told, columns: Columns) -> list[str]:
     notes = ["Timestamps only count the rows: the log has none."]
     if POSITION not in columns:
         notes.append("Every row is written with position 1.")

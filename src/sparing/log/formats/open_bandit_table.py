@@ -12,8 +12,8 @@ from sparing.errors import LogError
 from sparing.log.formats.records import EXACT
 from sparing.log.labels import brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
-from sparing.log.paths import Dialect, existing, readable
-from sparing.log.sources import open_csv
+from sparing.log.tables import open_csv
+from sparing.log.text_files import Dialect, existing, readable
 
 ITEM, POSITION, CLICK = "item_id", "position", "click"
 PROPENSITY = ("propensity_score", "action_prob")

@@ -5,8 +5,7 @@ import os
 from collections.abc import Hashable, Iterator, Sequence
 
 from sparing.errors import LogError
-from sparing.log import labels
-from sparing.log.formats import writing
+from sparing.log import labels, writer
 from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import Named, by_label, by_text
 from sparing.log.formats.vocabulary import Event
@@ -134,16 +133,16 @@ class _Blocks(TextReader):
 
 def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name. Says what the format could not carry."""
-    passing = writing.Passing(log)
+    passing = writer.Passing(log)
     header = passing.header
-    writing.need_propensities(header, "Vowpal Wabbit's --cb_adf format")
+    writer.need_propensities(header, "Vowpal Wabbit's --cb_adf format")
     context = ContextText(header)
     names = [f"|action {escape(labels.as_text(name))}" for name in header.action_names]
 
-    def block(row: writing.Row) -> str:
+    def block(row: writer.Row) -> str:
         label = f"0:{-row.reward!r}:{row.propensity!r} "
         actions = [f"{label if action == row.action else ''}{names[action]}" for action in row.available]
         return "\n".join([f"{SHARED} {context(row)}", *actions, ""])
 
-    writing.write_lines(path, map(block, writing.rows(passing, context.names)))
-    return [*context.notes, *writing.text_notes(header.action_names), *writing.lost(passing)]
+    writer.write_lines(path, map(block, writer.rows(passing, context.names)))
+    return [*context.notes, *writer.text_notes(header.action_names), *writer.lost(passing)]

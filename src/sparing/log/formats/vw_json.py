@@ -5,8 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from sparing.errors import LogError
-from sparing.log import labels
-from sparing.log.formats import writing
+from sparing.log import labels, writer
 from sparing.log.formats.events import Reader, readers
 from sparing.log.formats.records import (
     Flattener,
@@ -267,7 +266,7 @@ def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
 def write_labelled(
     log: AnyLog,
     path: str | os.PathLike[str],
-    record: Callable[[writing.Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
+    record: Callable[[writer.Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
     *,
     title: str,
     whole: bool,
@@ -276,23 +275,23 @@ def write_labelled(
 
     `whole`: whether records also hold ids and distributions.
     """
-    passing = writing.Passing(log)
+    passing = writer.Passing(log)
     header = passing.header
-    writing.need_propensities(header, title)
-    names, notes = writing.feature_names(header, usable=lambda name: name and not name.startswith("_"))
+    writer.need_propensities(header, title)
+    names, notes = writer.feature_names(header, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.as_text(name)}} for name in header.action_names]
 
-    def written(row: writing.Row) -> dict[str, Any]:
+    def written(row: writer.Row) -> dict[str, Any]:
         place = row.available.index(row.action)
         label = {"_label_cost": -row.reward, "_label_probability": row.propensity}
         context = {**dict(row.features), "_multi": [actions[action] for action in row.available]}
         return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
 
-    writing.write_json(path, map(written, writing.rows(passing, names)), compact=True)
+    writer.write_json(path, map(written, writer.rows(passing, names)), compact=True)
     if header.context_ids is not None and not whole:
         notes.append("Context ids are lost.")
     return [
         *notes,
-        *writing.text_notes(header.action_names),
-        *writing.lost(passing, kept="" if whole else writing.KEPT),
+        *writer.text_notes(header.action_names),
+        *writer.lost(passing, kept="" if whole else writer.KEPT),
     ]
