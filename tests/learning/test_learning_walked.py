@@ -289,10 +289,10 @@ def test_rows_that_are_sifted_stay_cut_as_they_were(short_blocks, scanned):
     assert np.array_equal(rows.sample(100).contexts, walked.sample(100).contexts)
 
 
-def test_at_its_real_size_in_processes(tmp_path):
+def test_at_its_real_size(tmp_path):
     log = made(200_000, noise=5.0)
     sparing.write_log(log, tmp_path / "log.parquet")
-    scan = sparing.scan(tmp_path / "log.parquet", engine=sparing.engines.processes(2))
+    scan = sparing.scan(tmp_path / "log.parquet", engine=sparing.engines.local(2))
     assert not scan.whole
     for method in WALKED:
         one, other = (sparing.learn(each, method, holdout=0.3) for each in (log, scan))

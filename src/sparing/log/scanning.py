@@ -90,7 +90,7 @@ def scan(
     read, and gives the same numbers, bit for bit; what needs all rows at once says so. The tables are walked once here, for
     their labels and to fit `features`, and again, in pieces, whenever something is asked of them.
 
-    `engine` says where: `local` threads, `processes`, a Dask scheduler's address or client; see `sparing.engines`.
+    `engine` says where: `local` threads, a Dask scheduler's address or client; see `sparing.engines`.
     `progress(done, total)` is told of every walk. The other keywords are those of `read_log`.
     """
     roles, chosen = roles_of(columns), engine_of(engine, workers)
