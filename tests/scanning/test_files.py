@@ -172,9 +172,7 @@ def bucket():
 def test_an_object_store(bucket, tmp_path, path):
     pq.write_table(table(0, 40), tmp_path / "one.parquet")
     one = sparing.summarise(tmp_path / "one.parquet", contexts=["x_0"], features="raw")
-    found = sparing.summarise(
-        bucket(path), contexts=["x_0"], features="raw", engine=sparing.engines.local(2)
-    )
+    found = sparing.summarise(bucket(path), contexts=["x_0"], features="raw", engine=sparing.engines.local(2))
     assert np.array_equal(found.statistics.gram, one.statistics.gram)
     assert found.action_names == one.action_names
 

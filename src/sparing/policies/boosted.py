@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.model.trees import Trees
+from sparing.model.boosting import Trees
 from sparing.policies.policy import Certain, SupportModel, best_actions, linear_scores
 
 

@@ -11,7 +11,7 @@ from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
-from sparing.model.trees import Trees
+from sparing.model.boosting import Trees
 from sparing.policies.boosted import BoostedPolicy, StackedPolicy
 from sparing.policies.fingerprint import Fingerprint, Split
 from sparing.policies.policy import (
