@@ -31,13 +31,12 @@ class Propensities:
     variance: float | None
 
     @classmethod
-    def of(cls, block: Log, *, many: bool = False) -> "Propensities":
-        """Those of a block's rows; the block may be one of many."""
+    def of(cls, block: Log) -> "Propensities":
         assert block.propensities is not None
         inverse = 1 / block.propensities
         known = block.support.known
         return cls(
-            values=Values.of(block.propensities, many=many),
+            values=Values.of(block.propensities),
             low=float(block.propensities.min()),
             high=float(block.propensities.max()),
             inverse=Moments.of(inverse),
@@ -161,13 +160,12 @@ class Facts:
     contexts: Distinct
 
     @classmethod
-    def of(cls, block: Log, first_row: int, *, rare: float, many: bool) -> "Facts":
-        """Those of a block, which may be one of many."""
+    def of(cls, block: Log, first_row: int, *, rare: float) -> "Facts":
         return cls(
             Rewards.of(block),
-            None if block.propensities is None else Propensities.of(block, many=many),
+            None if block.propensities is None else Propensities.of(block),
             Sets.of(block.support, rare) if block.support.known else None,
-            Distinct.of(group_hashes(block, many=many), many=many),
+            Distinct.of(group_hashes(block)),
         )
 
     def __add__(self, other: "Facts") -> "Facts":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.auditing.measuring import Measures, Measuring
-from sparing.auditing.segments import Binned, Segment, half_space, leaves_of, searched
+from sparing.auditing.segments import Binned, Segment, half_space, searched
 from sparing.auditing.wording import counted, named, percent
 from sparing.engines import local
 from sparing.log import Log
@@ -177,7 +177,7 @@ def search_gaps(
         possible = log.support.mask(rows)
     never = np.flatnonzero(counts == 0)
     possible[:, never] = False
-    found = _joined(_candidates(contexts, log.groups[rows], possible, never, threads), possible)
+    found = _joined(_candidates(contexts, log.groups[rows], possible, never), possible)
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
     if sets is not None and found:
@@ -215,7 +215,7 @@ def _limits(
 
 
 def _candidates(
-    contexts: np.ndarray, groups: np.ndarray, possible: np.ndarray, never: np.ndarray, threads: int | None
+    contexts: np.ndarray, groups: np.ndarray, possible: np.ndarray, never: np.ndarray
 ) -> list[_Candidate]:
     """The segments in which an action that was logged somewhere was hardly ever possible.
 
@@ -240,16 +240,13 @@ def _candidates(
     candidates: list[_Candidate] = []
     blind = np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist()
 
-    def hits(action: int) -> np.ndarray:
-        return possible[:, action]
-
-    trees = leaves_of(binned, blind, hits, smallest=smallest, bar=HARDLY, threads=threads)
-    for action, leaves in zip(blind, trees, strict=True):
+    for action in blind:
         hit = possible[:, action]
+        leaves = binned.leaves(hit, smallest=smallest, max_share=HARDLY)
         boxes = gaps((leaf.segment for leaf in leaves), action)
         explained = sum(int((box.inside & ~hit).sum()) for box in boxes)
         if explained < BOXES_SUFFICE * (~hit).sum():
-            line = half_space(contexts, hit, bar=HARDLY)
+            line = half_space(contexts, hit, max_share=HARDLY)
             whole = gaps([line], action) if line else []
             if whole and (whole[0].inside & ~hit).sum() >= CLEARLY_MORE * explained:
                 boxes = whole

@@ -11,7 +11,6 @@ from sparing.auditing.gaps import Found, GapMap
 from sparing.auditing.measuring import Measures, Measuring
 from sparing.auditing.overlap import Doing
 from sparing.log import Log
-from sparing.log.context_index import SMALL
 from sparing.log.rows import Memory, Rows, Sample
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.statistics import Statistics
@@ -58,7 +57,7 @@ def look(rows: Rows, rare: float, seed: int) -> Look:
     size = sample_rows(rows.header)
     short = rows.n_rows <= size
     wanted: list[Statistic[Log, Any]] = [
-        Total(partial(Facts.of, rare=rare, many=rows.n_rows >= SMALL)),
+        Total(partial(Facts.of, rare=rare)),
         Sums(rows),
     ]
     if not (short and isinstance(rows, Memory)):
@@ -102,7 +101,7 @@ def _walked(
     rows: Rows, found: Found, policy: Policy | np.ndarray | None, never: np.ndarray
 ) -> tuple[Measures, Doing | None]:
     """What is asked for, in one walk; none where nothing is."""
-    measuring = Measuring(found.segments, rows.n_actions, many=rows.n_rows >= SMALL)
+    measuring = Measuring(found.segments, rows.n_actions)
     if policy is not None:
         measures, doing = rows.fold(Together(measuring, Total(partial(Doing.of, policy=policy, never=never))))
         return measures, doing

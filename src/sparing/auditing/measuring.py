@@ -33,8 +33,8 @@ class Measures:
 class Measuring(Statistic[Log, Measures]):
     """Counts, segment by segment; `many`: there are many rows, and compiled code counts."""
 
-    def __init__(self, segments: Sequence[Segment], n_actions: int, *, many: bool = False) -> None:
-        self.segments, self.n_actions, self.many = tuple(segments), n_actions, many
+    def __init__(self, segments: Sequence[Segment], n_actions: int) -> None:
+        self.segments, self.n_actions = tuple(segments), n_actions
 
     @property
     def features(self) -> set[int]:
@@ -48,11 +48,6 @@ class Measuring(Statistic[Log, Measures]):
 
     def update(self, state: Measures, block: Log, first_row: int) -> Measures:
         """With the rows of a block."""
-        if self.many and not block.support.known:
-            from sparing.auditing.trees import tallied
-
-            tried = tallied(self.segments, block, self.n_actions)
-            return self.merge(state, Measures(block.n_rows, tried.sum(axis=1), tried, None))
         k, members = self.n_actions, inside(self.segments, block.contexts)
         tried = np.array([np.bincount(block.actions[rows], minlength=k) for rows in members], dtype=np.int64)
         tried = tried.reshape(len(members), k)

@@ -355,9 +355,7 @@ def _supported(
     if sample.support.known or not sample.n_rows:
         return sample, None, []
     try:
-        looked, estimate = estimate_support(
-            sample, rare=rare, confidence=confidence, seed=seed, threads=seen.rows.threads
-        )
+        looked, estimate = estimate_support(sample, rare=rare, confidence=confidence, seed=seed)
     except LogError as reason:
         return sample, None, [f"The support is unknown: {reason}"]
     both = sample.propensities is None and looked.propensities is not None
