@@ -25,9 +25,6 @@ from sparing.log.walking import Standing, Statistic, Together, Total, walk
 Wanted = Features | Encoder | str | None
 """What a table's columns are to become: `auto`, `raw`, as said by `sparing.features(...)`, or by an encoder."""
 
-COMPILED_CELLS = 2**24
-"""Numbers in all contexts from which compiled code fills them: what is then done with so many loads it anyway."""
-
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -138,8 +135,7 @@ class Reading:
         """The contexts (n, d) of a batch."""
         if self.encoder is not None:
             among = None if self.places is None else self.columns.contexts
-            many = self.rows * self.width >= COMPILED_CELLS
-            return self.encoder.encode_batch(batch, first_row=first_row, among=among, many=many)
+            return self.encoder.encode_batch(batch, first_row=first_row, among=among)
         if self.places is not None:
             table = np.zeros((batch.num_rows, self.width))
             for place, name in zip(self.places, self.columns.contexts, strict=True):
