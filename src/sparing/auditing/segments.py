@@ -51,7 +51,6 @@ class Bound:
         return total
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
-        """Whether each of the contexts (n, d) keeps the bound, (n,)."""
         total = self.total(contexts)
         return (total > self.low) & (total <= self.high)
 
@@ -80,7 +79,6 @@ class Segment:
     bounds: tuple[Bound, ...] = ()
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
-        """Whether each of the contexts (n, d) lies in the segment, (n,)."""
         inside = np.ones(len(contexts), dtype=bool)
         for bound in self.bounds:
             inside &= bound.contains(contexts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparing.auditing.segments import Binned, Segment, count_leaves, searched
-from sparing.auditing.wording import SURE, percent
+from sparing.auditing.text import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
@@ -40,7 +40,6 @@ class SupportEstimate:
     agreement: tuple[float, float, float] | None
 
     def to_dict(self) -> dict[str, object]:
-        """The estimate in types that JSON has."""
         fit = self.propensities
         calibration = fit and {
             "error": fit.calibration.error,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sparing.auditing.wording import counted
+from sparing.auditing.text import counted
 
 if TYPE_CHECKING:
     from sparing.planning.result import Option, Plan

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from sparing.auditing.wording import counted
+from sparing.auditing.text import counted
 from sparing.log.labels import as_text, cut
 from sparing.service import events
 from sparing.service.model import Model
