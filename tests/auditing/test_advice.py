@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparing import audit, read_log
-from sparing.auditing import advice
+from sparing.auditing import text
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
 
@@ -73,7 +73,7 @@ def test_no_worth_is_made_up():
     """Without bounds on the noise there is no upside, and none is named."""
     found = audit(Log.from_arrays([[1.0]], ["a"], [1.0], action_names=["a", "b"]))
     assert found.recommendation == f"1 action was never tried (b). {PLAN}"
-    assert "At most" not in advice.basis(found)
+    assert "At most" not in text.recommendation_basis(found)
 
 
 @pytest.mark.parametrize(
@@ -97,20 +97,20 @@ def test_an_estimate_is_called_one():
     log = log_of(unsupported=0.0)
     found = audit(Log.from_arrays(log.contexts, log.actions, log.rewards, action_names=log.action_names))
     assert "by estimate" in found.recommendation
-    assert "estimated" in advice.basis(found)
+    assert "estimated" in text.recommendation_basis(found)
 
 
 def test_what_it_rests_on_is_said():
     log = log_of(never=[1])
-    assert "with probability 95%" in advice.basis(audit(log))
-    assert "without a guarantee" in advice.basis(audit(log, radius_scale=0.2))
+    assert "with probability 95%" in text.recommendation_basis(audit(log))
+    assert "without a guarantee" in text.recommendation_basis(audit(log, radius_scale=0.2))
 
 
 @pytest.mark.parametrize("letters", [3, 40, 200])
 def test_it_fits_a_terminal_whatever_the_names(letters):
     names = [f"{i:0{letters}d}" for i in range(30)]
-    lines = advice.lines(audit(Log.from_arrays(np.eye(2), names[:2], [1.0, 0.0], action_names=names)))
-    assert max(map(len, lines)) <= advice.WIDTH
+    lines = text.lines(audit(Log.from_arrays(np.eye(2), names[:2], [1.0, 0.0], action_names=names)))
+    assert max(map(len, lines)) <= text.WIDTH
     assert len(lines) <= 5
 
 

@@ -12,7 +12,7 @@ import sparing
 from reference.accessibility import assert_readable
 from reference.browser import assert_self_contained, look
 from sparing.auditing import page as report
-from sparing.auditing import wording
+from sparing.auditing import text
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.logging_policies import uniform_on
@@ -220,8 +220,8 @@ def test_small_logs_have_a_page_too(log, tmp_path):
 
 def test_many_actions_are_cut_to_what_fits(tmp_path):
     found = sparing.audit(many_log(120))
-    header, rows = wording.action_table(found)
-    assert len(rows) == wording.MOST_ACTIONS
+    header, rows = text.action_table(found)
+    assert len(rows) == text.MOST_ACTIONS
     assert all(row[header.index("rows")] == "0" for row in rows[:36])
     report.write(found, tmp_path / "audit.html", title="log")
     html = (tmp_path / "audit.html").read_text(encoding="utf-8")

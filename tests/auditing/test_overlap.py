@@ -8,7 +8,7 @@ from scipy import stats
 
 import sparing
 from sparing.auditing import overlap as overlapping
-from sparing.auditing.facts import Propensities
+from sparing.auditing.counts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.rows import Memory, Rewards
@@ -41,7 +41,9 @@ def overlap(log, *, estimated):
 
 def audit_policy(log, policy, *, reward_range, estimated):
     overlapping.check_policy(Memory(log), policy)
-    doing = Memory(log).fold(Total(partial(overlapping.Doing.of, policy=policy, never=log.counts == 0)))
+    doing = Memory(log).fold(
+        Total(partial(overlapping.PolicyCounts.of, policy=policy, never=log.counts == 0))
+    )
     rest = (log.support.kind, Rewards.of(log), reward_range) if doing else ()
     return doing and overlapping.audit_policy(doing, *rest, estimated=estimated)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.auditing import audit, wording
+from sparing.auditing import audit, text
 from sparing.errors import SettingError
 from sparing.log import Log, Support
 from sparing.model.assumptions import Assumptions
@@ -196,8 +196,8 @@ def test_a_scale_below_one_narrows_upsides_and_not_certified_errors():
     plain, scaled = audit(log), audit(log, radius_scale=0.2)
     assert scaled.gap_map.gaps[0].upside < plain.gap_map.gaps[0].upside
     assert scaled.metrics["largest_certified_error"] == plain.metrics["largest_certified_error"]
-    assert "without a guarantee" in wording.upside(scaled)
-    assert "with probability 95%" in wording.upside(plain)
+    assert "without a guarantee" in text.upside(scaled)
+    assert "with probability 95%" in text.upside(plain)
 
 
 def test_a_full_log_is_called_full():

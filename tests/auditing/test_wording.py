@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparing.auditing.wording import counted, named, percent
+from sparing.auditing.text import counted, named, percent
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,12 @@ def test_a_policy_is_learnt_judged_and_planned_with_from_a_folder(logs, tmp_path
     assert planned[0] == planned[1]
 
 
-def test_an_engine_of_processes(logs):
+def test_an_engine_by_its_name(logs):
     one = run("audit", logs / "one.parquet", "--json").stdout
-    assert run("audit", logs / "many", "--engine", "processes", "--workers", 2, "--json").stdout == one
+    assert run("audit", logs / "many", "--engine", "local", "--workers", 2, "--json").stdout == one
+    refused = runner.invoke(app, ["audit", str(logs / "many"), "--engine", "processes"])
+    assert refused.exit_code != 0
+    assert "'local' (threads), or a Dask scheduler: dask://" in str(refused.exception)
 
 
 def test_a_part_for_methods_that_need_all_rows_at_once(logs, tmp_path):

@@ -15,7 +15,6 @@ class Named:
 
     folder: str
     deadly: int = -1
-    always: bool = False
     wrong: tuple[int, ...] = ()
     pause: float = 0.0
 
@@ -24,7 +23,7 @@ class Named:
         again = any(Path(self.folder).glob(f"{item}-*"))
         mark.touch()
         time.sleep(self.pause)
-        if item == self.deadly and (self.always or not again):
+        if item == self.deadly and not again:
             os.kill(os.getpid(), signal.SIGKILL)
         if item in self.wrong:
             raise LogError(f"row {item} is wrong")

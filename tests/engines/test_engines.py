@@ -1,6 +1,5 @@
 """Every engine does the same work, joins it along the same tree, and survives what kills a worker."""
 
-import pickle
 import subprocess
 import sys
 import threading
@@ -14,12 +13,11 @@ from sparing import engines
 from sparing.errors import EngineError, LogError, SettingError
 
 
-@pytest.fixture(params=["one", "threads", "processes", "dask"])
+@pytest.fixture(params=["one", "threads", "dask"])
 def engine(request):
     made = {
         "one": lambda: engines.local(1),
         "threads": lambda: engines.local(3),
-        "processes": lambda: engines.processes(2),
     }
     if request.param == "dask":
         return engines.dask(request.getfixturevalue("client"))
@@ -37,7 +35,7 @@ def test_the_tree_has_one_shape(engine, tmp_path, count):
 
 @pytest.mark.parametrize("many", range(1, 40))
 def test_states_that_come_one_by_one_make_the_same_tree(many):
-    tree = engines.Tree(bracketed)
+    tree = engines.TreeReduce(bracketed)
     for item in range(many):
         tree.add(str(item))
     assert tree.total() == shape(many)
@@ -56,20 +54,6 @@ def test_threads_do_not_run_far_ahead(tmp_path):
     results.close()
     time.sleep(0.05)
     assert len(list(tmp_path.iterdir())) <= 8
-
-
-@pytest.mark.parametrize("deadly", [0, 3])
-def test_a_killed_process_costs_only_its_work(tmp_path, deadly):
-    found = engines.processes(2).fold(Named(str(tmp_path), deadly=deadly), range(8), bracketed)
-    assert found == shape(8)
-    again = [name for name in map(str, range(8)) if len(list(tmp_path.glob(f"{name}-*"))) > 1]
-    assert str(deadly) in again
-    assert len(again) <= 4  # what was under way, or done ahead
-
-
-def test_an_item_that_kills_every_process_is_told(tmp_path):
-    with pytest.raises(EngineError, match=r"3 times in a row .* part 2 of 3"):
-        engines.processes(1).fold(Named(str(tmp_path), deadly=1, always=True), range(3), bracketed)
 
 
 def test_a_killed_dask_worker_costs_only_its_work(client, tmp_path):
@@ -94,7 +78,7 @@ def test_an_interruption_stops_what_has_not_begun(tmp_path):
 
 @pytest.mark.parametrize(
     ("wanted", "name", "workers"),
-    [(None, "local", None), ("local", "local", 2), ("processes", "processes", 3)],
+    [(None, "local", None), ("local", "local", 2)],
 )
 def test_engines_by_their_names(wanted, name, workers):
     found = engines.engine_of(wanted, workers)
@@ -112,9 +96,10 @@ def test_a_client_is_an_engine(client):
 
 
 def test_what_is_no_engine_is_told(monkeypatch):
-    monkeypatch.setattr("sparing.engines.cluster.PATIENCE", "0.5s")
-    with pytest.raises(SettingError, match="'local', 'processes', the address"):
-        engines.engine_of("spark")
+    monkeypatch.setattr("sparing.engines.dask.PATIENCE", "0.5s")
+    for unknown in ("spark", "processes"):
+        with pytest.raises(SettingError, match=r"'local'.* dask://host:8786"):
+            engines.engine_of(unknown)
     with pytest.raises(SettingError, match="workers=0"):
         engines.local(0)
     with pytest.raises(EngineError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1 .*dask scheduler"):
@@ -131,11 +116,3 @@ def test_the_core_does_without_dask():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'sparing[dask]'" in done.stdout
     assert sparing.engines is engines
-
-
-def test_processes_that_have_worked_can_be_sent():
-    """Without their pool, which is of this process."""
-    engine = engines.processes(1)
-    assert list(engine.results(abs, [-1, 2])) == [1, 2]
-    sent = pickle.loads(pickle.dumps(engine))
-    assert sent.workers == 1

@@ -171,9 +171,9 @@ def test_single_rows_held_out_need_all_rows(small, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("interval", ["normal", "block-bootstrap"])
-def test_processes_at_the_real_size(interval, tmp_path):
+def test_threads_at_the_real_size(interval, tmp_path):
     log, policy = drawn("distribution", rows=200_000, contexts=30_000), Leaning()
-    there = scanned(log, tmp_path, engine=sparing.engines.processes(2))
+    there = scanned(log, tmp_path, engine=sparing.engines.local(2))
     assert len(list(there.blocks())) == 2
     methods = ["dm", "ips", "snips", "dr", "aipw"]
     same(

@@ -166,8 +166,9 @@ def _read_later(name, words, code, out, errors):
 
 def sqlite():
     """A store in SQLite, what `verify` and a start say of it, and the OpenAPI document."""
-    from service.serving import running
     from sparing.service.serving import Settings
+
+    from service.serving import running
 
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
@@ -196,9 +197,10 @@ def sqlite():
 
 def postgres():
     """The same in PostgreSQL: its folder, and the database as SQL."""
+    from sparing.service.serving import Settings
+
     from service.clusters import Cluster
     from service.serving import running
-    from sparing.service.serving import Settings
 
     cluster = Cluster()
     try:

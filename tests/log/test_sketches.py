@@ -12,29 +12,18 @@ from sparing.log.sketches import Distinct, Values
 SHARES = np.array([0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0])
 
 
-@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("values", [[0.5], [0.0, 0.25, 0.25, 1.0], np.random.default_rng(0).random(999)])
-def test_quantiles_of_few_values_are_numpys(values, many):
-    found = Values.of(np.array(values), many=many)
+def test_quantiles_of_few_values_are_numpys(values):
+    found = Values.of(np.array(values))
     assert found.exact
     assert np.array_equal(found.quantiles(SHARES), np.quantile(values, SHARES))
     assert found.counts.sum() == len(values)
 
 
-@pytest.mark.parametrize("different", [1, 2047, 2048, 2049, 5000])
-def test_values_are_counted_however_many_differ(different):
-    values = np.random.default_rng(different).permutation(np.arange(7000) % different) / different
-    one, other = (Values.of(values, many=many) for many in (False, True))
-    assert len(other.keys) == different
-    assert np.array_equal(one.keys, other.keys)
-    assert np.array_equal(one.counts, other.counts)
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch, many):
+def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch):
     monkeypatch.setattr(sketches, "MOST_VALUES", 1000)
     values = np.random.default_rng(1).random(9000) ** 3
-    parts = [Values.of(part, many=many) for part in np.split(values, 9)]
+    parts = [Values.of(part) for part in np.split(values, 9)]
     left, right = reduce(add, parts), reduce(lambda one, other: other + one, parts[::-1])
     pairs = (parts[0] + parts[1]) + reduce(add, parts[2:])
     for one in (right, pairs, Values.of(values)):
@@ -47,24 +36,16 @@ def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch,
     assert np.allclose(left.quantiles(SHARES), np.quantile(values, SHARES), rtol=step)
 
 
-@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("contexts", [1, 300, 5000])
-def test_distinct_hashes(monkeypatch, contexts, many):
+def test_distinct_hashes(monkeypatch, contexts):
     monkeypatch.setattr(sketches, "MOST_DISTINCT", 1024)
     rng = np.random.default_rng(contexts)
     known = rng.integers(0, 2**64, contexts, dtype=np.uint64)
     rows = np.concatenate([known, known[rng.integers(0, contexts, 8000)]])
-    parts = [Distinct.of(part, many=many) for part in np.array_split(rows, 7)]
+    parts = [Distinct.of(part) for part in np.array_split(rows, 7)]
     found = reduce(add, parts)
     assert np.array_equal(found.hashes, np.unique(rows)[:1024])
     assert np.array_equal((parts[0] + reduce(add, parts[1:])).hashes, found.hashes)
     assert found.exact == (contexts < 1024)
     # Beyond, the estimate's deviation is a share 1/sqrt(k − 2).
     assert abs(found.count - contexts) <= (0 if found.exact else 4 * contexts / np.sqrt(1022))
-
-
-def test_hashes_that_share_their_first_bits_are_sorted_too():
-    from sparing.log.grouping import sorted_hashes
-
-    hashes = np.random.default_rng(2).integers(0, 1000, 500, dtype=np.uint64)
-    assert np.array_equal(sorted_hashes(hashes), np.sort(hashes))

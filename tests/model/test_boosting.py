@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_limits
 from sparing.errors import MissingExtraError, SettingError
 from sparing.log import Log
 from sparing.model import boosting
-from sparing.model.boosting import SHRINKAGE, boost, grow
-from sparing.model.trees import Trees
+from sparing.model.boosting import SHRINKAGE, Trees, boost, grow
 
 
 def make(rows: int = 400, *, binary: bool = False, seed: int = 0) -> Log:

@@ -107,8 +107,8 @@ def test_what_needs_rows_says_so(tmp_path):
         sparing.moful(scan, n_actions=4)
 
 
-def test_at_its_real_size_in_processes(tmp_path):
+def test_at_its_real_size(tmp_path):
     log = made(200_000)
-    scan = scanned(log, tmp_path, engine=sparing.engines.processes(2))
+    scan = scanned(log, tmp_path, engine=sparing.engines.local(2))
     assert not scan.whole
     same(sparing.confident(log), sparing.confident(scan), log.contexts[:100])

@@ -64,14 +64,13 @@ def in_memory():
     return everything(sparing.read_log(raw_table(ROWS)))
 
 
-@pytest.fixture(params=["one thread", "two threads", "processes", "dask"])
+@pytest.fixture(params=["one thread", "two threads", "dask"])
 def engine(request):
     if request.param == "dask":
         return sparing.engines.dask(request.getfixturevalue("client"))
     return {
         "one thread": sparing.engines.local(1),
         "two threads": sparing.engines.local(2),
-        "processes": sparing.engines.processes(2),
     }[request.param]
 
 

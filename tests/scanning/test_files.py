@@ -169,12 +169,11 @@ def bucket():
 
 
 @pytest.mark.parametrize("path", ["logs", "logs/*.parquet", "text/rows.csv", "arrow/rows.arrow"])
-@pytest.mark.parametrize("engine", ["local", "processes"])
-def test_an_object_store(bucket, tmp_path, path, engine):
+def test_an_object_store(bucket, tmp_path, path):
     pq.write_table(table(0, 40), tmp_path / "one.parquet")
     one = sparing.scan(tmp_path / "one.parquet", contexts=["x_0"], features="raw").summary()
     found = sparing.scan(
-        bucket(path), contexts=["x_0"], features="raw", engine=sparing.engines.engine_of(engine, 2)
+        bucket(path), contexts=["x_0"], features="raw", engine=sparing.engines.local(2)
     ).summary()
     assert np.array_equal(found.statistics.gram, one.statistics.gram)
     assert found.action_names == one.action_names

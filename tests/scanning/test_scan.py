@@ -180,10 +180,8 @@ class Deadly(Statistic):
         return one + other
 
 
-@pytest.mark.parametrize("name", ["processes", "dask"])
-def test_a_worker_killed_in_the_middle_of_a_walk(tmp_path, request, name):
-    engine = sparing.engines.processes(2) if name == "processes" else request.getfixturevalue("client")
+def test_a_worker_killed_in_the_middle_of_a_scan(tmp_path, client):
     path = write(tmp_path / "logs", 600_000, files=3)
-    scanned = sparing.scan(path, engine=engine)
+    scanned = sparing.scan(path, engine=client)
     assert scanned.fold(Deadly(str(tmp_path / "mark"), 262_144)) == 600_000
     assert (tmp_path / "mark").exists()

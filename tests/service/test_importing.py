@@ -310,15 +310,15 @@ def test_a_stamp_of_0_1_is_that_of_version_1(monkeypatch):
     text = "0aab6fe0245e7356cbbe012b582c1ee5794edbf85c50702f15cc52925700b095"
     old = hashlib.sha256(f"{text} {versions}".encode()).hexdigest()[:16]
     other = hashlib.sha256(f"{text} 0.61.0 {np.__version__}".encode()).hexdigest()[:16]
-    assert states.engine() == f"1 {versions}"
-    assert states.is_this_engine(states.engine())
-    assert states.is_this_engine(old)
-    assert not states.is_this_engine(other)
-    assert not states.is_this_engine("another")
-    monkeypatch.setattr(states, "ENGINE_VERSION", 2)
-    assert not states.is_this_engine(old)
-    assert not states.is_this_engine(f"1 {versions}")
-    assert states.is_this_engine(f"2 {versions}")
+    assert state_files.engine() == f"1 {versions}"
+    assert state_files.is_this_engine(state_files.engine())
+    assert state_files.is_this_engine(old)
+    assert not state_files.is_this_engine(other)
+    assert not state_files.is_this_engine("another")
+    monkeypatch.setattr(state_files, "ENGINE_VERSION", 2)
+    assert not state_files.is_this_engine(old)
+    assert not state_files.is_this_engine(f"1 {versions}")
+    assert state_files.is_this_engine(f"2 {versions}")
 
 
 def test_another_engine_begins_anew_from_the_state_as_it_is(tmp_path, monkeypatch):

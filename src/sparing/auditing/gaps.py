@@ -5,25 +5,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.measuring import Measures, Measuring
-from sparing.auditing.segments import Binned, Segment, half_space, leaves_of, searched
-from sparing.auditing.wording import counted, named, percent
+from sparing.auditing.counts import SegmentCounter, SegmentCounts
+from sparing.auditing.segments import Binned, Segment, half_space, searched
+from sparing.auditing.text import counted, named, percent
 from sparing.engines import local
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.rows import Memory
 from sparing.model.ellipsoids import Ellipsoids
 
-HARDLY = 0.05
+RARELY_SHARE = 0.05
 """An action that could be taken in no more than this share of a segment's rows is a gap there."""
 
 SMALLEST_SHARE, SMALLEST_ROWS = 0.02, 20
 """A segment has at least this share of the searched rows, and this many."""
 
-BOXES_SUFFICE, CLEARLY_MORE = 0.8, 1.25
+COVERAGE_BY_BOXES, CLEARLY_MORE = 0.8, 1.25
 """A half-space is looked for where boxes explain less than this share, and taken where it explains this much more."""
 
-ALIKE = 0.8
+JACCARD_MERGE = 0.8
 """Two segments that share this part of their joint rows are one."""
 
 CHANCE = 0.01
@@ -61,7 +61,6 @@ class Gap:
         return f"{place}: {several} {named(self.actions)} {often}; {percent(self.share)} of rows"
 
     def to_dict(self) -> dict[str, object]:
-        """The gap in types that JSON has; a bound that is infinite is null."""
         bounds = [
             {"terms": bound.terms, "above": _finite(bound.low), "up_to": _finite(bound.high)}
             for bound in self.segment.bounds
@@ -108,7 +107,7 @@ class _Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class GapSearch:
     """The gaps in a sample of rows, the listed ones first in order: how many there are, what they explain, rows searched."""
 
     listed: list[_Candidate]
@@ -118,10 +117,9 @@ class Found:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Those of the listed."""
         return tuple(gap.segment for gap in self.listed)
 
-    def measured(self, header: Log, measures: Measures, supported: np.ndarray) -> GapMap:
+    def measured(self, header: Log, measures: SegmentCounts, supported: np.ndarray) -> GapMap:
         """The gap map, by what was measured of the listed on all rows, and each action's supported share in each, (gaps, K)."""
         n = max(1, measures.rows)
         gaps = tuple(
@@ -150,7 +148,7 @@ def find_gaps(
 ) -> GapMap:
     """Search a sample of rows of a log in memory, and measure what is found on all of them."""
     found = search_gaps(log, log.counts, sets, reward_range=reward_range, limit=limit, seed=seed)
-    measures = Memory(log).fold(Measuring(found.segments, log.n_actions))
+    measures = Memory(log).fold(SegmentCounter(found.segments, log.n_actions))
     return found.measured(log, measures, measures.shares)
 
 
@@ -163,7 +161,7 @@ def search_gaps(
     limit: int = 20,
     seed: int = 0,
     threads: int | None = None,
-) -> Found:
+) -> GapSearch:
     """Search a sample of rows for segments, one shallow tree an action; counts (K,) are of all the rows these are from.
 
     Without confidence sets there is no upside, and larger segments come first. Actions that were never
@@ -177,7 +175,7 @@ def search_gaps(
         possible = log.support.mask(rows)
     never = np.flatnonzero(counts == 0)
     possible[:, never] = False
-    found = _joined(_candidates(contexts, log.groups[rows], possible, never, threads), possible)
+    found = _joined(_candidates(contexts, log.groups[rows], possible, never), possible)
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
     if sets is not None and found:
@@ -188,7 +186,7 @@ def search_gaps(
             gap.upside = float(np.maximum(0, top - best[gap.inside]).mean())
     found.sort(key=lambda gap: (-(gap.upside or 0), -gap.inside.sum()))
     listed = found[:limit]
-    return Found(listed, len(found), _coverage(listed, ~possible), len(rows))
+    return GapSearch(listed, len(found), _coverage(listed, ~possible), len(rows))
 
 
 def _limits(
@@ -215,7 +213,7 @@ def _limits(
 
 
 def _candidates(
-    contexts: np.ndarray, groups: np.ndarray, possible: np.ndarray, never: np.ndarray, threads: int | None
+    contexts: np.ndarray, groups: np.ndarray, possible: np.ndarray, never: np.ndarray
 ) -> list[_Candidate]:
     """The segments in which an action that was logged somewhere was hardly ever possible.
 
@@ -233,23 +231,20 @@ def _candidates(
             gap
             for gap in found
             if gap.inside.sum() >= smallest
-            and hit[gap.inside].mean() <= HARDLY
-            and (not gap.segment.bounds or _luck(hit, gap.inside, groups) * tests <= CHANCE)
+            and hit[gap.inside].mean() <= RARELY_SHARE
+            and (not gap.segment.bounds or _chance_p_value(hit, gap.inside, groups) * tests <= CHANCE)
         ]
 
     candidates: list[_Candidate] = []
     blind = np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist()
 
-    def hits(action: int) -> np.ndarray:
-        return possible[:, action]
-
-    trees = leaves_of(binned, blind, hits, smallest=smallest, bar=HARDLY, threads=threads)
-    for action, leaves in zip(blind, trees, strict=True):
+    for action in blind:
         hit = possible[:, action]
+        leaves = binned.leaves(hit, smallest=smallest, max_share=RARELY_SHARE)
         boxes = gaps((leaf.segment for leaf in leaves), action)
         explained = sum(int((box.inside & ~hit).sum()) for box in boxes)
-        if explained < BOXES_SUFFICE * (~hit).sum():
-            line = half_space(contexts, hit, bar=HARDLY)
+        if explained < COVERAGE_BY_BOXES * (~hit).sum():
+            line = half_space(contexts, hit, max_share=RARELY_SHARE)
             whole = gaps([line], action) if line else []
             if whole and (whole[0].inside & ~hit).sum() >= CLEARLY_MORE * explained:
                 boxes = whole
@@ -257,7 +252,7 @@ def _candidates(
     return candidates
 
 
-def _luck(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> float:
+def _chance_p_value(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> float:
     """How probable so small a share of hits is among the segment's distinct contexts, were it a random one."""
     from scipy.stats import binom  # slow to import
 
@@ -279,8 +274,8 @@ def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candida
                 if both == size:
                     break
             elif (
-                both >= ALIKE * (size + other.inside.sum() - both)
-                and possible[other.inside, action].mean() <= HARDLY
+                both >= JACCARD_MERGE * (size + other.inside.sum() - both)
+                and possible[other.inside, action].mean() <= RARELY_SHARE
             ):
                 other.actions = sorted([*other.actions, action])
                 break

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.facts import Propensities
+from sparing.auditing.counts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.moments import Moments, Powers
@@ -19,7 +19,7 @@ BINS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Overlap:
+class PropensityOverlap:
     """The propensities of the logged actions; `source` says whether they were logged or estimated.
 
     percentile_ratio: P90/P10. effective_sample_size: (Σw)²/Σw² for w = 1/μ, the uniform policy's weights.
@@ -44,18 +44,17 @@ class Overlap:
     histogram: np.ndarray
 
     def to_dict(self) -> dict[str, object]:
-        """The numbers in types that JSON has."""
         return vars(self) | {"edges": self.edges.tolist(), "histogram": self.histogram.tolist()}
 
 
-def overlap(found: Propensities, *, estimated: bool, exact: bool) -> Overlap:
+def overlap(found: Propensities, *, estimated: bool, exact: bool) -> PropensityOverlap:
     """Describe the propensities of the logged actions; `exact` says that the log names what each row could have taken."""
     low, high = found.low, found.high
     quantiles = _quantiles(found.values, low, high)
     edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
     edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
     inside = np.clip(found.values.numbers, low, high)
-    return Overlap(
+    return PropensityOverlap(
         source="estimated" if estimated else "logged",
         rows=found.inverse.count,
         quantiles=quantiles,
@@ -111,7 +110,7 @@ class PolicyAudit:
 
 
 @dataclass(frozen=True, eq=False)
-class Doing:
+class PolicyCounts:
     """What a policy does on so many rows: its mass on actions never logged; u_i, where the support is known; and the
     weights w = π/μ, with 1 − w, where there are propensities.
     """
@@ -122,7 +121,9 @@ class Doing:
     weights: tuple[Powers, Moments] | None
 
     @classmethod
-    def of(cls, block: Log, first_row: int, *, policy: Policy | np.ndarray, never: np.ndarray) -> "Doing":
+    def of(
+        cls, block: Log, first_row: int, *, policy: Policy | np.ndarray, never: np.ndarray
+    ) -> "PolicyCounts":
         """On a block; an array (n, K) has the policy's distribution in each row of the log, `never` (K,) says what was never logged."""
         mass, target = np.zeros((2, block.n_rows))
         known, unlogged = block.support.known, 0.0
@@ -141,13 +142,13 @@ class Doing:
             None if weights is None else (Powers.of(weights), Moments.of(1 - weights)),
         )
 
-    def __add__(self, other: "Doing") -> "Doing":
+    def __add__(self, other: "PolicyCounts") -> "PolicyCounts":
         mass = weights = None
         if self.mass is not None and other.mass is not None:
             mass = self.mass[0] + other.mass[0], self.mass[1] + other.mass[1]
         if self.weights is not None and other.weights is not None:
             weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
-        return Doing(self.rows + other.rows, self.never + other.never, mass, weights)
+        return PolicyCounts(self.rows + other.rows, self.never + other.never, mass, weights)
 
 
 def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
@@ -164,7 +165,12 @@ def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
 
 
 def audit_policy(
-    doing: Doing, kind: str, rewards: Rewards, reward_range: tuple[float, float] | None, *, estimated: bool
+    doing: PolicyCounts,
+    kind: str,
+    rewards: Rewards,
+    reward_range: tuple[float, float] | None,
+    *,
+    estimated: bool,
 ) -> PolicyAudit:
     """Describe what a policy does on a log of this kind of support, and with these rewards.
 

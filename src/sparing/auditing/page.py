@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sparing.auditing import Audit, advice, wording
-from sparing.auditing.actions import ActionAudit
+from sparing.auditing import Audit, text
+from sparing.auditing.audit import ActionAudit
 from sparing.report import charts, page
 
 MOST_BARS, LEAST_KNOWN = 30, 12
@@ -28,11 +28,11 @@ def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log")
 
 
 def _parts(audit: Audit) -> Iterator[str]:
-    yield page.paragraph(audit.recommendation, kind=f"headline {audit.verdict}", commands=advice.COMMANDS)
-    yield page.paragraph(advice.basis(audit), kind="note")
+    yield page.paragraph(audit.recommendation, kind=f"headline {audit.verdict}", commands=text.COMMANDS)
+    yield page.paragraph(text.recommendation_basis(audit), kind="note")
     if audit.support != "exact":
         yield page.paragraph(_warning(audit), kind="warning")
-    facts = wording.facts(audit)
+    facts = text.facts(audit)
     if audit.overlap is not None and len(audit.overlap.histogram) > 1:
         facts["propensities"] += f". Quantiles: {_quantiles(audit.overlap.quantiles)}"
     yield page.facts(facts.items())
@@ -44,67 +44,67 @@ def _parts(audit: Audit) -> Iterator[str]:
         yield from _of_rows(audit)
     yield page.heading("Certified actions")
     assumed = "" if audit.assumptions is None else f" Assumed: {audit.assumptions}."
-    yield page.paragraph(_sentence(wording.certified(audit)) + assumed)
+    yield page.paragraph(_sentence(text.certified(audit)) + assumed)
     if audit.policy is not None:
-        text = _sentence(wording.policy(audit))
+        sentence = _sentence(text.policy(audit))
         if audit.policy.mass_quantiles is not None:
             mass = _quantiles(audit.policy.mass_quantiles)
-            text += f" Quantiles of the unsupported mass over rows: {mass}."
+            sentence += f" Quantiles of the unsupported mass over rows: {mass}."
         yield page.heading("Target policy")
-        yield page.paragraph(text)
+        yield page.paragraph(sentence)
     if audit.notes:
         yield page.heading("Estimated, sampled or unknown")
         yield from (page.paragraph(note, kind="note") for note in audit.notes)
 
 
 def _warning(audit: Audit) -> str:
-    text = "This log does not name what each row could have taken" + (
+    sentence = "This log does not name what each row could have taken" + (
         ", and has too few rows to estimate it."
         if audit.support == "unknown"
         else ". Every statement about support is estimated from what similar contexts tried; a single context may "
         "lack more."
     )
     if audit.implied_unsupported is not None:
-        lacks = wording.percent(max(0.0, audit.implied_unsupported[0]))
-        text += f" The logged propensities imply that a row lacks {lacks} of the actions."
+        lacks = text.percent(max(0.0, audit.implied_unsupported[0]))
+        sentence += f" The logged propensities imply that a row lacks {lacks} of the actions."
     if audit.estimate is not None and audit.estimate.narrower:
-        text += " Recurring contexts show that the support is narrower than estimated."
-    return f"{text} Log full distributions or eligible sets to know it."
+        sentence += " Recurring contexts show that the support is narrower than estimated."
+    return f"{sentence} Log full distributions or eligible sets to know it."
 
 
 def _quantiles(quantiles: dict[int, float]) -> str:
     return ", ".join(f"{percent}%: {value:.3g}" for percent, value in quantiles.items())
 
 
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
+def _sentence(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:] + "."
 
 
 def _name(name: object) -> str:
-    text = str(name)
-    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"
+    sentence = str(name)
+    return sentence if len(sentence) <= LETTERS else f"{sentence[: LETTERS - 1]}…"
 
 
 def _gaps(audit: Audit) -> Iterator[str]:
     gaps = audit.gap_map.gaps
     if gaps:
-        text = wording.counted(audit.gap_map.found, "gap")
+        sentence = text.counted(audit.gap_map.found, "gap")
         if audit.gap_map.found > len(gaps):
-            text += f", of which the table lists {len(gaps)}"
-        if held := wording.coverage(audit):
-            text += f"; {'it holds' if len(gaps) == 1 else 'they hold'} {held}"
-        yield page.paragraph(f"{text}.")
-        yield page.table(*wording.gap_table(audit), words=True)
-        yield page.paragraph(wording.upside(audit), kind="note")
+            sentence += f", of which the table lists {len(gaps)}"
+        if held := text.coverage(audit):
+            sentence += f"; {'it holds' if len(gaps) == 1 else 'they hold'} {held}"
+        yield page.paragraph(f"{sentence}.")
+        yield page.table(*text.gap_table(audit), words=True)
+        yield page.paragraph(text.upside(audit), kind="note")
         if sum(bool(gap.segment.bounds) for gap in gaps) > 1:
             yield _map(audit)
         return
-    text = "None was found. Without logged support that does not mean that there is none."
+    sentence = "None was found. Without logged support that does not mean that there is none."
     if audit.verdict == "full":
-        text = "There are none: every action could have been logged in every row."
+        sentence = "There are none: every action could have been logged in every row."
     elif audit.unsupported_share:
-        text = "No segment of contexts describes them: what is missing changes from context to context."
-    yield page.paragraph(text)
+        sentence = "No segment of contexts describes them: what is missing changes from context to context."
+    yield page.paragraph(sentence)
 
 
 def _map(audit: Audit) -> str:
@@ -117,7 +117,7 @@ def _map(audit: Audit) -> str:
         name = audit.per_action[action].name
         cells = zip(shares[:, action].tolist(), gaps, strict=True)
         rows.append(
-            (_name(name), [(share, wording.percent(share), name in gap.actions) for share, gap in cells])
+            (_name(name), [(share, text.percent(share), name in gap.actions) for share, gap in cells])
         )
     could = "tried the action at all" if audit.support == "unknown" else "could have taken the action"
     about = ", by estimate" if audit.support == "estimated" else ""
@@ -139,18 +139,18 @@ def _of_actions(audit: Audit) -> Iterator[str]:
         yield _overview(audit, layers)
         tried = [action for action in _least_known(audit) if audit.per_action[action].rows]
         shown = tried[:LEAST_KNOWN]
-        text = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
-        yield page.figure(_bars(audit, layers, shown) + charts.key(entries), text)
+        sentence = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
+        yield page.figure(_bars(audit, layers, shown) + charts.key(entries), sentence)
     else:
         order = sorted(range(audit.actions), key=lambda action: -audit.per_action[action].rows)
         yield page.figure(_bars(audit, layers, order) + charts.key(entries), _how(audit))
-    header, rows = wording.action_table(audit)
+    header, rows = text.action_table(audit)
     some = (
         f"the {len(rows)} least known of {audit.actions:,}"
         if len(rows) < audit.actions
         else f"all {len(rows)}"
     )
-    numbers = page.table(header, rows) + page.paragraph(wording.legend(audit), kind="note")
+    numbers = page.table(header, rows) + page.paragraph(text.legend(audit), kind="note")
     yield page.folded(f"Numbers of {some} actions", numbers)
 
 
@@ -180,11 +180,11 @@ def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: li
         cells = [charts.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
         if layers:
             parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
-            cells.append(charts.Bar(parts, wording.percent(min(1.0, _supported(action)))))
+            cells.append(charts.Bar(parts, text.percent(min(1.0, _supported(action)))))
         rows.append((_name(action.name), cells))
     marks = {}
     if audit.elbow and len(order) == audit.actions:
-        marks[audit.elbow] = f"the elbow: rows fall fast after {wording.counted(audit.elbow, 'action')}"
+        marks[audit.elbow] = f"the elbow: rows fall fast after {text.counted(audit.elbow, 'action')}"
     return charts.bars(header, rows, marks=marks)
 
 
@@ -200,7 +200,7 @@ def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> st
     if layers:
         missing = layers[-1][2]
         order = np.argsort(missing, kind="stable")
-        share = wording.percent(float(1 - missing.mean()))
+        share = text.percent(float(1 - missing.mean()))
         label = f"The share of rows (0 to 100%) that could have taken each action, most supported first; {share} on average."
         ticks = ["1", "actions, most supported first", last]
         parts = [(kind, shares[order]) for kind, _, shares in layers]
@@ -277,9 +277,9 @@ def _sizes(audit: Audit) -> Iterator[str]:
     ticks = [f"{start:,}" for start in starts]
     if len(starts) > charts.NUMBERED:
         ticks = [f"{low:,}", f"{(low + high) // 2:,}", f"{high:,}"]
-    text = f"Rows by how many of the {audit.actions:,} actions they could not have taken{about}"
-    text += _tallest(counts.tolist())
-    yield page.figure(charts.columns(counts.tolist(), ticks, kind="lack", label=text), text)
+    sentence = f"Rows by how many of the {audit.actions:,} actions they could not have taken{about}"
+    sentence += _tallest(counts.tolist())
+    yield page.figure(charts.columns(counts.tolist(), ticks, kind="lack", label=sentence), sentence)
 
 
 def _propensities(audit: Audit) -> Iterator[str]:
@@ -292,8 +292,8 @@ def _propensities(audit: Audit) -> Iterator[str]:
         return
     counts, middle = overlap.histogram.tolist(), overlap.edges[len(overlap.edges) // 2]
     ticks = [f"{value:.3g}" for value in (overlap.smallest, middle, overlap.largest)]
-    text = f"{kind} propensities of the logged actions, log scale{_tallest(counts)}"
-    yield page.figure(charts.columns(counts, ticks, kind="chance", label=text), text)
+    sentence = f"{kind} propensities of the logged actions, log scale{_tallest(counts)}"
+    yield page.figure(charts.columns(counts, ticks, kind="chance", label=sentence), sentence)
 
 
 def _tallest(counts: Sequence[float]) -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,19 +26,10 @@ DIGITS = 3
 TERMS = 6
 """Features in the sum that describes a half-space, at most."""
 
-COMPILED_CELLS, COMPILED_PAIRS = 2**25, 2**26
-"""Numbers that all trees look at from which compiled code grows them, and (leaf, row) pairs from which it counts.
-
-NumPy takes half a second for as many, about what loading the code takes.
-"""
-
 NEWTON_STEPS = 6
 
 NEGLIGIBLE = 0.05
 """A term that varies less than this, beside the one that varies most, is left out of the sum."""
-
-Hits = Callable[[int], np.ndarray]
-"""Whether each row is what an action's tree looks for, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +51,6 @@ class Bound:
         return total
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
-        """Whether each of the contexts (n, d) keeps the bound, (n,)."""
         total = self.total(contexts)
         return (total > self.low) & (total <= self.high)
 
@@ -89,7 +79,6 @@ class Segment:
     bounds: tuple[Bound, ...] = ()
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
-        """Whether each of the contexts (n, d) lies in the segment, (n,)."""
         inside = np.ones(len(contexts), dtype=bool)
         for bound in self.bounds:
             inside &= bound.contains(contexts)
@@ -137,53 +126,67 @@ class Binned:
         return self.codes + self.width * np.arange(len(self.cuts))
 
     @cached_property
-    def everyone(self) -> np.ndarray:
-        """How many rows lie up to each threshold of each feature, (d, width)."""
-        return self._counts(np.arange(len(self.contexts)))
+    def row_counts(self) -> np.ndarray:
+        """How many of all rows lie up to each threshold of each feature, (d, width)."""
+        return self._counts(self.cells)
 
-    def leaves(self, hit: np.ndarray, *, smallest: int, bar: float, depth: int = DEPTH) -> list[Leaf]:
-        """Split until hits and misses part: leaves of `smallest` rows or more, `depth` conditions deep.
+    def leaves(self, hit: np.ndarray, *, smallest: int, max_share: float, depth: int = DEPTH) -> list[Leaf]:
+        """Split until hits (n,) and misses part: leaves of `smallest` rows or more, at most `depth` conditions deep.
 
-        hit (n,) is what is looked for. Neighbours that both have a share of hits at or below `bar` are
-        joined again: one region, fewer words.
+        Neighbours that both have a share of hits of at most `max_share` are merged again: one region is described
+        in fewer words.
         """
-        return self._grown(Segment(), np.arange(len(hit)), hit, smallest, bar, depth)
+        counts = np.stack([self.row_counts, self._counts(self.cells[hit])])
+        return self._grown(Segment(), np.arange(len(hit)), hit, counts, smallest, max_share, depth)
 
     def _grown(
-        self, segment: Segment, rows: np.ndarray, hit: np.ndarray, smallest: int, bar: float, depth: int
+        self,
+        segment: Segment,
+        rows: np.ndarray,
+        hit: np.ndarray,
+        counts: np.ndarray,
+        smallest: int,
+        max_share: float,
+        depth: int,
     ) -> list[Leaf]:
-        leaf = Leaf(segment, len(rows), int(hit[rows].sum()))
-        split = self._best_split(leaf, rows, hit, smallest) if depth else None
+        """The leaves of a node; counts (2, d, width) are of its rows and of its hits."""
+        leaf = Leaf(segment, len(rows), int(np.count_nonzero(hit[rows])))
+        split = self._best_split(leaf, rows, hit, counts, smallest) if depth else None
         if split is None:
             return [leaf]
         feature, cut = split
         left = self.contexts[rows, feature] <= cut
+        sides = [rows[left], rows[~left]]
+        small = 0 if len(sides[0]) <= len(sides[1]) else 1
+        parts = [counts, counts]
+        if depth > 1 and len(sides[1 - small]) >= 2 * smallest:
+            # Counting the smaller side is enough: the other one has the rest. It halves the cost of a tree, or better.
+            cells = self.cells[sides[small]]
+            parts[small] = np.stack([self._counts(cells), self._counts(cells[hit[sides[small]]])])
+            parts[1 - small] = counts - parts[small]
         leaves: list[Leaf] = []
-        for part, low, high in ((rows[left], -np.inf, cut), (rows[~left], cut, np.inf)):
+        for side, part, low, high in zip(sides, parts, (-np.inf, cut), (cut, np.inf), strict=True):
             inside = segment.narrowed(feature, low, high)
-            leaves += self._grown(inside, part, hit, smallest, bar, depth - 1)
-        return [leaf] if all(part.hits <= bar * part.size for part in leaves) else leaves
+            leaves += self._grown(inside, side, hit, part, smallest, max_share, depth - 1)
+        return [leaf] if all(part.hits <= max_share * part.size for part in leaves) else leaves
 
     def _best_split(
-        self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, smallest: int
+        self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, counts: np.ndarray, smallest: int
     ) -> tuple[int, float] | None:
         """The cut after which the two shares of hits differ most (largest fall of their variance)."""
         n = leaf.size
         if leaf.hits in (0, n) or n < 2 * smallest or self.width == 1:
             return None
-        inside = self.everyone if n == len(self.cells) else self._counts(rows)
-        struck = self._counts(rows[hit[rows]])
-        gain = _gain(inside[:, :-1], struck[:, :-1], n, leaf.hits, smallest)
+        gain = _gain(counts[0, :, :-1], counts[1, :, :-1], n, leaf.hits, smallest)
         feature, code = divmod(int(gain.argmax()), self.width - 1)
         if gain[feature, code] <= leaf.hits**2 / n * (1 + 1e-12):
             return None
         return feature, self._refined(leaf, rows, hit, smallest, feature, code)
 
-    def _counts(self, rows: np.ndarray) -> np.ndarray:
-        """How many of these rows lie up to each threshold of each feature, (d, width)."""
+    def _counts(self, cells: np.ndarray) -> np.ndarray:
+        """How many of these rows (m, d) lie up to each threshold of each feature, (d, width)."""
         shape = (len(self.cuts), self.width)
-        counts = np.bincount(self.cells[rows].ravel(), minlength=math.prod(shape))
-        return counts.reshape(shape).cumsum(axis=1)
+        return np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1)
 
     def _refined(
         self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, smallest: int, feature: int, code: int
@@ -203,44 +206,19 @@ class Binned:
         return between(float(values[best]), float(values[best + 1]))
 
 
-def leaves_of(
-    binned: Binned,
-    actions: Sequence[int],
-    hits: Hits,
-    *,
-    smallest: int,
-    bar: float,
-    threads: int | None = None,
-) -> list[list[Leaf]]:
-    """The leaves of each action's tree."""
-    if len(actions) * binned.codes.size < COMPILED_CELLS:
-        return [binned.leaves(hits(action), smallest=smallest, bar=bar) for action in actions]
-    from sparing.auditing.trees import grown_leaves
-
-    return grown_leaves(binned, actions, hits, smallest=smallest, bar=bar, threads=threads)
-
-
-def counted(
-    leaves: Sequence[Sequence[Leaf]],
-    contexts: np.ndarray,
-    actions: np.ndarray,
-    threads: int | None = None,
+def count_leaves(
+    trees: Sequence[Sequence[Leaf]], contexts: np.ndarray, actions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of rows with contexts (n, d) and actions (n,), those of its tree's action in each leaf, and all in it; both (G,).
+    """Of rows with contexts (n, d) and actions (n,): those of its tree's action in each leaf, and all in it; both (G,).
 
-    There is a tree for each of all actions.
+    There is one tree for each action.
     """
-    columns = np.ascontiguousarray(contexts[np.argsort(actions, kind="stable")].T)
-    ends = np.cumsum(np.bincount(actions, minlength=len(leaves))).tolist()
-    runs = list(zip([0, *ends], ends, strict=False))  # where the rows of each action stand now
-    if sum(map(len, leaves)) * len(contexts) >= COMPILED_PAIRS:
-        from sparing.auditing.trees import counted_leaves
-
-        return counted_leaves(leaves, columns, runs, threads)
+    columns = np.asfortranarray(contexts[np.argsort(actions, kind="stable")])
+    ends = np.cumsum(np.bincount(actions, minlength=len(trees))).tolist()
     hits, sizes = [], []
-    for tree, (start, stop) in zip(leaves, runs, strict=True):
+    for tree, start, stop in zip(trees, [0, *ends], ends, strict=False):  # where an action's rows stand now
         for leaf in tree:
-            inside = leaf.segment.contains(columns.T)
+            inside = leaf.segment.contains(columns)
             hits.append(np.count_nonzero(inside[start:stop]))
             sizes.append(np.count_nonzero(inside))
     return np.array(hits), np.array(sizes)
@@ -257,12 +235,12 @@ def _number(value: float) -> str:
     return f"{value:.12g}".replace("-", "−")
 
 
-def half_space(contexts: np.ndarray, hit: np.ndarray, *, bar: float) -> Segment | None:
+def half_space(contexts: np.ndarray, hit: np.ndarray, *, max_share: float) -> Segment | None:
     """The half-space that best parts misses, which it should hold, from hits; None where no sum does.
 
     The direction is that of logistic regression of hit (n,) on contexts (n, d), its weights rounded and its
     small terms left out; the bound is where misses − hits inside is largest, among those with a share of
-    hits inside of at most `bar`.
+    hits inside of at most `max_share`.
     """
     spread = contexts.std(axis=0)
     if not spread.any() or hit.all() or not hit.any():
@@ -280,7 +258,7 @@ def half_space(contexts: np.ndarray, hit: np.ndarray, *, bar: float) -> Segment 
     total = Bound(terms).total(contexts)
     order = np.argsort(total)
     hits, inside = np.cumsum(hit[order]), np.arange(1, len(hit) + 1)
-    excess = np.where(hits <= bar * inside, inside - 2 * hits, 0)[:-1]
+    excess = np.where(hits <= max_share * inside, inside - 2 * hits, 0)[:-1]
     excess[total[order[:-1]] == total[order[1:]]] = 0
     if excess.max(initial=0) <= 0:
         return None

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparing.auditing.segments import Binned, Segment, counted, leaves_of, searched
-from sparing.auditing.wording import SURE, percent
+from sparing.auditing.segments import Binned, Segment, count_leaves, searched
+from sparing.auditing.text import SURE, percent
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
@@ -40,7 +40,6 @@ class SupportEstimate:
     agreement: tuple[float, float, float] | None
 
     def to_dict(self) -> dict[str, object]:
-        """The estimate in types that JSON has."""
         fit = self.propensities
         calibration = fit and {
             "error": fit.calibration.error,
@@ -110,13 +109,12 @@ def estimate_support(
     confidence: float = 0.95,
     folds: int = 5,
     seed: int = 0,
-    threads: int | None = None,
 ) -> tuple[Log, SupportEstimate]:
     """A log with estimated support, and estimated propensities where none were logged; and the estimate.
 
     One half of the contexts finds segments, by a shallow tree for each action on whether it was tried;
     the other half counts the tries in them, so that the counts are not chosen by their luck. A logged
-    action is always supported in its own row. `threads` are by default one a core.
+    action is always supported in its own row.
     """
     if not isinstance(log, Log):
         raise LogError(
@@ -134,7 +132,7 @@ def estimate_support(
             f"an action without a try is below a share of {bar:.3g} at {confidence:.0%} confidence"
         )
     blind, unsupported, undecided = _blind_segments(
-        log, first, second, bar=bar, confidence=confidence, needed=needed, threads=threads
+        log, first, second, bar=bar, confidence=confidence, needed=needed
     )
     whole = replace(log, support=_support(log, blind))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
@@ -176,21 +174,15 @@ def _blind_segments(
     bar: float,
     confidence: float,
     needed: int,
-    threads: int | None,
 ) -> tuple[list[tuple[int, Segment]], np.ndarray, np.ndarray]:
     """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
     binned = Binned(log.contexts[first])
     actions = log.actions[first]
     smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
-    trees = leaves_of(
-        binned,
-        range(log.n_actions),
-        lambda action: actions == action,
-        smallest=smallest,
-        bar=bar,
-        threads=threads,
-    )
-    hits, sizes = counted(trees, log.contexts[second], log.actions[second], threads)
+    trees = [
+        binned.leaves(actions == action, smallest=smallest, max_share=bar) for action in range(log.n_actions)
+    ]
+    hits, sizes = count_leaves(trees, log.contexts[second], log.actions[second])
     low, high = share_limits(hits, sizes, confidence)
     blind: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)

@@ -76,17 +76,17 @@ def audit(
 
 
 def _print_audit(found: "Audit") -> None:
-    from sparing.auditing import wording
+    from sparing.auditing import text
 
     terminal.print_text(f"{found}\n")
-    header, rows = wording.action_table(found, most=20)
+    header, rows = text.action_table(found, most=20)
     all_shown = len(rows) == found.actions
     title = "Actions" if all_shown else f"The {len(rows)} least known of {found.actions:,} actions"
     terminal.print_table(title, header, rows)
-    terminal.print_text(f"{wording.legend(found)}\n")
+    terminal.print_text(f"{text.legend(found)}\n")
     if found.gap_map.gaps:
-        terminal.print_table("Gaps", *wording.gap_table(found))
-        terminal.print_text(wording.upside(found))
+        terminal.print_table("Gaps", *text.gap_table(found))
+        terminal.print_text(text.upside(found))
     if found.assumptions is not None:
         terminal.print_text(f"\nAssumed: {found.assumptions}.")
 

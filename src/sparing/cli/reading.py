@@ -156,8 +156,8 @@ def _typed(name: str, value: Any) -> str:
 
 
 WALKS: dict[str, Setting] = {
-    "engine": ("", "Walk the log where it lies, by: local, processes, or dask://host:8786."),
-    "workers": (0, "Threads or processes that walk it; 0: one a core."),
+    "engine": ("", "Scan the log with: local (threads) or dask://HOST:PORT."),
+    "workers": (0, "Threads that scan it; 0: one per core."),
     "sample": (0, "Take a random part of so many rows; 0: all."),
 }
 """Options of commands that can walk a log which does not fit in memory."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-SMALL = 2**18
-"""Fewer rows than this are sorted by NumPy: a fifth of a second; loading the compiled kernels takes longer."""
+from sparing.log.blocks import Blocks
+from sparing.log.hashing import context_hashes
 
 SPARSE = 4
 """Ids from a range of so many numbers a row are counted, not sorted."""
@@ -56,13 +56,34 @@ def context_keys(contexts: np.ndarray) -> np.ndarray:
 def context_groups(contexts: np.ndarray) -> np.ndarray:
     """The place of each row's context among the distinct ones, sorted by their bytes, (n,).
 
-    The same as np.unique(context_keys(contexts), return_inverse=True)[1], for contexts (n, d).
+    The same as np.unique(context_keys(contexts), return_inverse=True)[1], for contexts (n, d): hashes are sorted in
+    place of long rows, which takes half of the time.
     """
-    if len(contexts) < SMALL:
-        return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
-    from sparing.log.grouping import groups_of_rows
+    words, hashes = (contexts + 0.0).view(np.uint64), context_hashes(contexts)
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    first, group = order[starts], np.empty(len(order), dtype=np.int64)
+    group[order] = np.repeat(np.arange(len(first)), np.diff(starts, append=len(order)))
+    for rows in Blocks.of(*words.shape):
+        if (words[rows] != words[first[group[rows]]]).any():  # different contexts of one hash
+            return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
+    place = np.empty(len(first), dtype=np.int64)
+    place[_byte_order(words[first])] = np.arange(len(first))
+    return place[group]
 
-    return groups_of_rows((contexts + 0.0).view(np.uint64))
+
+def _byte_order(words: np.ndarray) -> np.ndarray:
+    """The order (m,) that sorts distinct rows (m, d) by their bytes: by the first column that varies, then ties by all."""
+    column = words[:, (words != words[:1]).any(axis=0).argmax()]
+    # The bytes of a little-endian number in their order are a big-endian number.
+    keys = column.astype("<u8").view(">u8").astype(np.uint64)
+    order = np.argsort(keys)
+    same = np.diff(keys[order]) == 0
+    tied = np.flatnonzero(np.append(False, same) | np.append(same, False))
+    rows = order[tied]
+    order[tied] = rows[np.argsort(context_keys(words[rows].view(np.float64)))]
+    return order
 
 
 def id_groups(ids: np.ndarray) -> np.ndarray:

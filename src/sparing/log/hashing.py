@@ -1,33 +1,30 @@
 """Hashes of 64 bits that tell rows, contexts and ids apart, the same in every file, order and process."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from sparing.log.log import Log
+if TYPE_CHECKING:
+    from sparing.log.log import Log
 
 MULTIPLIER, _ONE, _TWO = (
     np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 """The first is odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""
 
-_ROWS = 4096
+_ROWS, _HALF = 2048, np.uint64(32)
 
 
-def context_hashes(contexts: np.ndarray, *, many: bool = False) -> np.ndarray:
-    """Of each context's bytes, −0.0 taken as 0.0; by a compiled kernel where they are many, here or in other parts."""
-    if not many:
-        return plain_hashes(contexts)
-    from sparing.log.grouping import hash_rows
-
-    return hash_rows(np.ascontiguousarray(contexts).view(np.uint64), MULTIPLIER)
-
-
-def plain_hashes(contexts: np.ndarray) -> np.ndarray:
-    """The same without the kernel, in pieces that stay in the cache."""
+def context_hashes(contexts: np.ndarray) -> np.ndarray:
+    """Of each context's bytes, −0.0 taken as 0.0, (n,); in pieces that stay in the cache."""
     hashes = np.zeros(len(contexts), dtype=np.uint64)
     for start in range(0, len(contexts), _ROWS):
-        piece = slice(start, start + _ROWS)
-        for words in (contexts[piece] + 0.0).T.copy().view(np.uint64):
-            hashes[piece] = folded(hashes[piece], words)
+        state = hashes[start : start + _ROWS]
+        upper = np.empty_like(state)
+        for words in (contexts[start : start + _ROWS] + 0.0).T.copy().view(np.uint64):
+            state ^= words  # `folded`, without arrays of its own
+            state *= MULTIPLIER
+            state ^= np.right_shift(state, _HALF, out=upper)
     return hashes
 
 
@@ -40,24 +37,24 @@ def id_hashes(ids: np.ndarray) -> np.ndarray:
     return hashes
 
 
-def group_hashes(log: Log, *, many: bool = False) -> np.ndarray:
+def group_hashes(log: "Log") -> np.ndarray:
     """Of what makes rows one context, (n,): its id where the log has ids, else its bytes; every bit is mixed."""
     ids = log.context_ids
-    return mixed(hashes_of(log, many=many) if ids is None else id_hashes(ids))
+    return mixed(hashes_of(log) if ids is None else id_hashes(ids))
 
 
-def hashes_of(log: Log, *, many: bool = False) -> np.ndarray:
+def hashes_of(log: "Log") -> np.ndarray:
     """`context_hashes` of a log's rows, (n,), computed once: folds, splits and fingerprints all need them."""
     hashes: np.ndarray | None = log.__dict__.get("_context_hashes")
     if hashes is None:
-        hashes = log.__dict__["_context_hashes"] = context_hashes(log.contexts, many=many)
+        hashes = log.__dict__["_context_hashes"] = context_hashes(log.contexts)
     return hashes
 
 
 def folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:
     """One more word of 64 bits in each hash."""
     state = (state ^ words) * MULTIPLIER
-    return state ^ (state >> np.uint64(32))
+    return state ^ (state >> _HALF)
 
 
 def mixed(state: np.ndarray) -> np.ndarray:

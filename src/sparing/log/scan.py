@@ -29,9 +29,6 @@ State = TypeVar("State")
 Wanted = Features | Encoder | str | None
 """What a table's columns become: `auto`, `raw`, as `sparing.features(...)` specifies, or as an encoder does."""
 
-COMPILED_CELLS = 2**24
-"""Numbers in all contexts from which compiled code fills them: what is then done with so many loads it anyway."""
-
 
 @dataclass(frozen=True, eq=False)
 class TableLayout:
@@ -160,8 +157,7 @@ class TableLayout:
         """The contexts (n, d) of a batch."""
         if self.encoder is not None:
             among = None if self.feature_subset is None else self.columns.contexts
-            many = self.n_rows * self.n_features >= COMPILED_CELLS
-            return self.encoder.encode_batch(batch, first_row=first_row, among=among, many=many)
+            return self.encoder.encode_batch(batch, first_row=first_row, among=among)
         if self.feature_subset is not None:
             table = np.zeros((batch.num_rows, self.n_features))
             for place, name in zip(self.feature_subset, self.columns.contexts, strict=True):
@@ -480,7 +476,7 @@ def scan(
     actions, features, items, item_features, delimiter, decimal, **columns
         As in `read_log`.
     engine : str, Engine or client
-        Where rows are read: `local` threads, `processes`, or a Dask scheduler's address or client; see `sparing.engines`.
+        Where rows are read: `local` threads, or a Dask scheduler's address or client; see `sparing.engines`.
     workers : int, optional
         Workers of the engine; by default one a core.
     progress : callable, optional

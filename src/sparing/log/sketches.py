@@ -27,17 +27,9 @@ class Values:
     shift: int = 0
 
     @classmethod
-    def of(cls, values: np.ndarray, *, many: bool = False) -> "Values":
-        """Those of an array (n,); `many`: it is one of many, and compiled code counts them where few differ."""
+    def of(cls, values: np.ndarray) -> "Values":
+        """Those of an array (n,)."""
         bits = (values + 0.0).view(np.uint64)
-        if many:
-            from sparing.log.grouping import few_words
-            from sparing.log.hashing import MULTIPLIER
-
-            keys, counts = few_words(bits, MULTIPLIER)
-            if len(keys):
-                order = np.argsort(keys)
-                return cls(keys[order], counts[order])._cut()
         return cls(*np.unique(bits, return_counts=True))._cut()
 
     @classmethod
@@ -129,29 +121,20 @@ class Distinct:
     """How many different hashes there are: the smallest of them, ascending, all where they are few."""
 
     hashes: np.ndarray = field(default_factory=_empty)
-    many: bool = False
 
     @classmethod
-    def of(cls, hashes: np.ndarray, *, many: bool = False) -> "Distinct":
-        """Those of an array (n,); `many`: it is one of many, and compiled code sorts and joins them."""
-        if many:
-            from sparing.log.grouping import sorted_hashes
-
-            return cls._smallest(sorted_hashes(hashes), many=True)
+    def of(cls, hashes: np.ndarray) -> "Distinct":
+        """Those of an array (n,)."""
         return cls._smallest(np.sort(hashes))
 
     def __add__(self, other: "Distinct") -> "Distinct":
-        if self.many or other.many:
-            from sparing.log.grouping import joined_hashes
-
-            return Distinct(joined_hashes(self.hashes, other.hashes, MOST_DISTINCT), many=True)
         return self._smallest(np.sort(np.concatenate([self.hashes, other.hashes]), kind="stable"))
 
     @classmethod
-    def _smallest(cls, ordered: np.ndarray, *, many: bool = False) -> "Distinct":
+    def _smallest(cls, ordered: np.ndarray) -> "Distinct":
         if (ordered[1:] == ordered[:-1]).any():
             ordered = ordered[_starts(ordered)]
-        return cls(ordered[:MOST_DISTINCT].copy(), many)
+        return cls(ordered[:MOST_DISTINCT].copy())
 
     @property
     def exact(self) -> bool:

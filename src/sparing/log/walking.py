@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sparing.engines import Engine, Progress, Tree
+from sparing.engines import Engine, Progress, TreeReduce
 from sparing.errors import LogError
 from sparing.log.blocks import Blocks, Cut
 from sparing.log.tables import TableSource
@@ -119,7 +119,7 @@ class Leaves(Generic[Block, State]):
 
     def __init__(self, statistic: Statistic[Block, State], leaf: int) -> None:
         self._statistic, self._leaf = statistic, leaf
-        self._tree: Tree[State] = Tree(statistic.merge)
+        self._tree: TreeReduce[State] = TreeReduce(statistic.merge)
         self._state: State | None = None
 
     def add(self, block: Block, first_row: int) -> None:

@@ -1,4 +1,4 @@
-"""A boosted reward model for each action: learnt by scikit-learn, kept as plain `Trees`, each row judged unseen."""
+"""A boosted reward model for each action: fitted by scikit-learn, kept as plain arrays, chosen on held-out contexts."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
-from sparing.errors import MissingExtraError, require
+from sparing.errors import MissingExtraError, SettingError, require
 from sparing.log import Log
+from sparing.log.blocks import Blocks
 from sparing.model.crossfitting import Folds, errors_up_to_scale
-from sparing.model.trees import Trees
 
 LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20
 """A leaf has at least N_a/SPLITS of an action's rows, within these limits."""
@@ -29,6 +29,107 @@ FEW_ROWS = 20_000
 
 SHRINKAGE = 5.0
 """Rows of average reward that every action's mean is joined by, so that one lucky row does not make an action lead."""
+
+
+PAIRS = 2**17
+"""(row, tree) pairs that go down their trees at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Sums of regression trees: score_a(x) = base_a + Σ_t value of x's leaf in tree t, over the trees t of action a.
+
+    `binary`: scores are log-odds of a reward of 1. An action without rows has the mean score of the others, so that
+    it never leads.
+
+    Attributes
+    ----------
+    base, rows : ndarray of shape (K,)
+        Constant score, and number of training rows, of each action.
+    roots, owners : ndarray of shape (T,)
+        First node and action of each tree.
+    features, thresholds, right, values : ndarray of shape (M,)
+        x goes left, to the next node, where x[feature] <= threshold, else to `right`; a leaf has right = 0 and a value.
+    """
+
+    base: np.ndarray
+    rows: np.ndarray
+    roots: np.ndarray
+    owners: np.ndarray
+    features: np.ndarray
+    thresholds: np.ndarray
+    right: np.ndarray
+    values: np.ndarray
+    n_features: int
+    binary: bool = False
+
+    def __post_init__(self) -> None:
+        k, trees, nodes = len(self.base), len(self.roots), len(self.features)
+        shapes = {"base": k, "rows": k, "roots": trees, "owners": trees}
+        shapes |= dict.fromkeys(("features", "thresholds", "right", "values"), nodes)
+        for name, size in shapes.items():
+            array = getattr(self, name)
+            wanted = np.float64 if name in ("base", "thresholds", "values") else np.int64
+            if array.shape != (size,) or array.dtype != wanted or not np.isfinite(array).all():
+                raise SettingError(
+                    f"{name} of shape {array.shape} and type {array.dtype}; expected finite {wanted.__name__} of shape ({size},)"
+                )
+        if not self._paths_end():
+            raise SettingError(
+                "the nodes are no trees: every path must go on to a later node and end at a leaf"
+            )
+
+    def _paths_end(self) -> bool:
+        # A saved policy is untrusted: nodes that lead to later ones only cannot make a loop, whatever the context.
+        nodes, inner = np.arange(len(self.right)), self.right > 0
+        later = (self.right[inner] > nodes[inner] + 1) & (self.right[inner] < len(nodes))
+        known = (self.features[inner] >= 0) & (self.features[inner] < self.n_features)
+        places = (self.roots >= 0) & (self.roots < len(nodes))
+        owned = (self.owners >= 0) & (self.owners < len(self.base))
+        return bool(later.all() and known.all() and places.all() and owned.all() and (self.right >= 0).all())
+
+    def scores(self, contexts: np.ndarray) -> np.ndarray:
+        """score_a(x), (n, K)."""
+        x = np.ascontiguousarray(contexts, dtype=np.float64)
+        scores = np.tile(self.base, (len(x), 1))
+        number = tree_numbers(self.owners)
+        rounds = [np.flatnonzero(number == each) for each in range(number.max(initial=-1) + 1)]
+        for rows in Blocks(0, len(x), max(1, PAIRS // max(1, len(self.roots)))):
+            values = self.values[self._leaves(x[rows])]
+            for (
+                trees
+            ) in rounds:  # an action's trees one after the other, so that the order of its sum is fixed
+                scores[rows, self.owners[trees]] += values[trees].T
+        seen = self.rows > 0
+        if seen.any() and not seen.all():
+            scores[:, ~seen] = scores[:, seen].mean(axis=1, keepdims=True)
+        return scores
+
+    def _leaves(self, x: np.ndarray) -> np.ndarray:
+        """The leaf of each context (m, d) in each tree, (T, m), level by level."""
+        node = np.repeat(self.roots, len(x))
+        first = np.tile(np.arange(len(x)) * x.shape[1], len(self.roots))  # of each pair's context in flat x
+        flat, inner = x.ravel(), self.right > 0
+        pairs = np.flatnonzero(inner[node])
+        while len(pairs):
+            at = node[pairs]
+            left = flat[first[pairs] + self.features[at]] <= self.thresholds[at]
+            node[pairs] = at = np.where(left, at + 1, self.right[at])
+            pairs = pairs[inner[at]]
+        return node.reshape(len(self.roots), len(x))
+
+    def rewards(self, contexts: np.ndarray) -> np.ndarray:
+        """r̂(x, a), (n, K): the scores, or the probabilities of a reward of 1 where they are log-odds."""
+        scores = self.scores(contexts)
+        return expit(scores) if self.binary else scores
+
+
+def tree_numbers(owners: np.ndarray) -> np.ndarray:
+    """The number of each tree among those of its action, (T,)."""
+    order = np.argsort(owners, kind="stable")
+    number = np.empty(len(owners), dtype=np.int64)
+    number[order] = np.arange(len(owners)) - np.searchsorted(owners[order], owners[order])
+    return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,9 +304,5 @@ def _preorder(nodes: np.ndarray) -> np.ndarray:
 
 def _first(trees: Trees, rounds: int) -> Trees:
     """The first so many trees of each action."""
-    number = np.zeros(len(trees.roots), dtype=np.int64)
-    for action in np.unique(trees.owners):
-        own = trees.owners == action
-        number[own] = np.arange(own.sum())
-    kept = number < rounds
+    kept = tree_numbers(trees.owners) < rounds
     return replace(trees, roots=trees.roots[kept], owners=trees.owners[kept])

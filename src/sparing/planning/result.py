@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.auditing.wording import counted
+from sparing.auditing.text import counted
 from sparing.planning.strata import Strata
 from sparing.report import notebook
 

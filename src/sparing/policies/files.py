@@ -11,7 +11,7 @@ from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
-from sparing.model.trees import Trees
+from sparing.model.boosting import Trees
 from sparing.policies.fingerprint import Split, TrainingFingerprint
 from sparing.policies.policy import (
     LARGEST,

@@ -15,8 +15,8 @@ from sparing.log.features.encoder import Encoder
 from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.log.support import SUM_TOLERANCE
 from sparing.log.walking import Total
+from sparing.model.boosting import Trees
 from sparing.model.ellipsoids import widths
-from sparing.model.trees import Trees
 from sparing.policies.fingerprint import TrainingFingerprint
 
 LARGEST = 1e150

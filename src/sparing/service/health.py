@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sparing.auditing.wording import counted
+from sparing.auditing.text import counted
 from sparing.log.features.kinds import Number, Raw
 from sparing.log.labels import as_text, cut
 from sparing.service import events

@@ -163,7 +163,8 @@ def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
     if len(set(map(repr, distinct))) < len(distinct):
         encoded = column.dictionary_decode().dictionary_encode()
         distinct = encoded.dictionary.to_pylist()
-    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    places = encoded.indices.cast(pa.int64())
+    codes = (places.fill_null(-1) if places.null_count else places).to_numpy(zero_copy_only=False)
     gaps = np.array([is_missing(value) for value in distinct] + [True])
     return distinct, np.where(gaps[codes], -1, codes) if gaps[:-1].any() else codes
 

@@ -206,28 +206,22 @@ class Encoder:
         *,
         first_row: int = 0,
         among: Collection[str] | None = None,
-        many: bool = False,
     ) -> np.ndarray:
         """Contexts (n, d) of a batch of raw columns; columns of other names are not looked at.
 
-        Features of columns that are not `among` those named are 0. `many`: there are many batches, and compiled code fills them.
+        Features of columns that are not `among` those named are 0.
         """
         wanted = self.by_column if among is None else among
         absent = [name for name in wanted if name not in batch.schema.names]
         if absent:
             raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
         starts = itertools.accumulate((len(each.names) for each in self.columns), initial=self.linear.start)
-        left = [placed for placed in zip(self.columns, starts, strict=False) if placed[0].column in wanted]
-        if many:
-            from sparing.log.features.filling import filled
-
-            out, left = filled(self.size, self.linear.start, left, batch, first_row=first_row)
-        else:
-            out = np.zeros((batch.num_rows, self.size))
-            out[:, : self.linear.start] = 1.0
-        for column, start in left:
-            part = out[:, start : start + len(column.names)]
-            column.fill(batch.column(column.column), part, first_row=first_row)
+        out = np.zeros((batch.num_rows, self.size))
+        out[:, : self.linear.start] = 1.0
+        for column, start in zip(self.columns, starts, strict=False):
+            if column.column in wanted:
+                part = out[:, start : start + len(column.names)]
+                column.fill(batch.column(column.column), part, first_row=first_row)
         if self.kernel is not None:
             out[:, self.linear.stop :] = self.kernel(out[:, self.linear])
         return out

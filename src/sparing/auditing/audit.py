@@ -1,34 +1,216 @@
-"""The audit: everything a log can and cannot teach, in one value; and gates, which refuse some of its numbers."""
+"""The audit of a log: one value with everything it can and cannot teach; and gates, which refuse some of its numbers."""
 
 import math
 import operator
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparing import settings
-from sparing.auditing import advice, wording
-from sparing.auditing.actions import ActionAudit, audit_actions
-from sparing.auditing.gaps import GapMap, plain, search_gaps
-from sparing.auditing.looking import Look, look, measure
-from sparing.auditing.overlap import Doing, Overlap, PolicyAudit, audit_policy, check_policy, overlap
+from sparing.auditing import text
+from sparing.auditing.counts import LogCounts, Propensities, SegmentCounter, SegmentCounts, SupportCounts
+from sparing.auditing.gaps import GapMap, GapSearch, plain, search_gaps
+from sparing.auditing.overlap import (
+    PolicyAudit,
+    PolicyCounts,
+    PropensityOverlap,
+    audit_policy,
+    check_policy,
+    overlap,
+)
 from sparing.auditing.support import SupportEstimate, estimate_support
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
-from sparing.log.rows import AnyLog, rows_of
+from sparing.log.rows import AnyLog, Memory, Rows, rows_of
+from sparing.log.sampling import RowSample
+from sparing.log.walking import Statistic, Together, Total
 from sparing.model.assumptions import Assumptions, positive
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics
+from sparing.model.streaming import Sums
 from sparing.model.supported import find_elbow
 from sparing.policies.policy import Policy
 from sparing.report import notebook
 
 if TYPE_CHECKING:
     import pandas
+
+
+SAMPLED_ROWS, SAMPLED_CELLS = 2**18, 2**24
+"""Rows of the sample, and numbers in it, at most; all rows of a log that has no more."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPass:
+    """What the first walk brought: facts (None without rows) and sums of all rows, and a sample, by its rows' numbers (m,).
+
+    The sample is the whole log where that is short; then `numbers` is None.
+    """
+
+    rows: Rows
+    facts: LogCounts | None
+    sums: Statistics
+    sample: Log
+    numbers: np.ndarray | None
+
+    @property
+    def whole(self) -> bool:
+        return self.numbers is None
+
+    def sets(self, looked: Log, rare: float) -> SupportCounts | None:
+        """What rows could have taken: as logged, or as estimated for those of the sample."""
+        if self.facts is None or not looked.support.known:
+            return None
+        return self.facts.sets or SupportCounts.of(looked.support, rare)
+
+    def propensities(self, looked: Log) -> Propensities | None:
+        """The propensities: as logged, or as estimated for the rows of the sample."""
+        if self.facts is None or looked.propensities is None:
+            return None
+        return self.facts.propensities or Propensities.of(looked)
+
+
+def first_pass(rows: Rows, rare: float, seed: int) -> AuditPass:
+    """Walk a log once."""
+    size = sample_rows(rows.header)
+    short = rows.n_rows <= size
+    wanted: list[Statistic[Log, Any]] = [
+        Total(partial(LogCounts.of, rare=rare)),
+        Sums(rows),
+    ]
+    if not (short and isinstance(rows, Memory)):
+        wanted.append(RowSample(rows.header, rows.n_rows, size, seed))
+    facts, sums, *sampled = rows.fold(Together(*wanted))
+    sums = replace(sums, encoder=rows.encoder.digest)
+    if not sampled:
+        assert isinstance(rows, Memory)
+        return AuditPass(rows, facts, sums, rows.log, None)
+    (found,) = sampled
+    return AuditPass(rows, facts, sums, found.log(), None if short else found.numbers[found.kept])
+
+
+def sample_rows(header: Log) -> int:
+    """How many rows a sample may have: fewer where contexts, sets or distributions are long."""
+    support = header.n_actions if header.support.from_probabilities else -(-header.n_actions // 8)
+    return max(2**8, min(SAMPLED_ROWS, SAMPLED_CELLS // max(header.n_features, support)))
+
+
+def second_pass(
+    seen: AuditPass, looked: Log, found: GapSearch, policy: Policy | np.ndarray | None
+) -> tuple[GapMap, PolicyCounts | None]:
+    """Walk a log again, for what was found and for what a policy does; what rests on an estimate, in the sample alone."""
+    estimated = looked.support.known and not seen.rows.header.support.known
+    never = seen.sums.counts == 0
+    if seen.whole:
+        measures, doing = _walked(Memory(looked), found, policy, never)
+        return found.measured(looked, measures, measures.shares), doing
+    measures, doing = _walked(seen.rows, found, policy, never)
+    shares = measures.shares
+    if estimated:
+        part = policy[seen.numbers] if isinstance(policy, np.ndarray) else policy
+        near, here = _walked(Memory(looked), found, part, never)
+        shares = near.shares
+        if doing is not None and here is not None:
+            doing = replace(doing, mass=here.mass, weights=doing.weights or here.weights)
+    return found.measured(looked, measures, shares), doing
+
+
+def _walked(
+    rows: Rows, found: GapSearch, policy: Policy | np.ndarray | None, never: np.ndarray
+) -> tuple[SegmentCounts, PolicyCounts | None]:
+    """What is asked for, in one walk; none where nothing is."""
+    measuring = SegmentCounter(found.segments, rows.n_actions)
+    if policy is not None:
+        measures, doing = rows.fold(
+            Together(measuring, Total(partial(PolicyCounts.of, policy=policy, never=never)))
+        )
+        return measures, doing
+    if not found.segments:
+        return replace(measuring.zero(), rows=rows.n_rows), None
+    needed = rows if rows.header.support.known else rows.narrowed()
+    return needed.focused(measuring.features).fold(measuring), None
+
+
+@dataclass(frozen=True)
+class ActionAudit:
+    """One action; shares are of the log's rows, and None where the log cannot tell.
+
+    supported: could have been logged. zero: probability 0 in a known distribution, whether eligible or
+    not. ineligible: outside the eligible set. rare: supported, but with a propensity (or, without
+    distributions, a share of the supported rows) below the bar. undecided: of an estimated support.
+    implied: mean of 1{a_i = a}/μ_i, which is the supported share by logged propensities alone, where the
+    support is not exact.
+    certified_error: bound on ‖θ̂_a − θ*_a‖ that holds for all actions at once with probability 1 − δ.
+    """
+
+    name: Hashable
+    rows: int
+    share: float | None
+    supported: float | None
+    zero: float | None
+    ineligible: float | None
+    rare: float | None
+    undecided: float | None
+    implied: float | None
+    certified_error: float | None
+    certified: bool
+
+
+def audit_actions(
+    header: Log,
+    counts: np.ndarray,
+    supported: SupportCounts | None,
+    implied: np.ndarray | None,
+    ellipsoids: Ellipsoids | None,
+    estimate: SupportEstimate | None,
+    *,
+    rare: float,
+    error: float,
+) -> tuple[ActionAudit, ...]:
+    """Describe every action, in the log's order, by its rows, counts (K,), and by what rows could have taken.
+
+    `implied` (K,) is Σ 1/μ over an action's rows, where propensities were logged.
+    """
+    n, k = int(counts.sum()), len(counts)
+    shares = None if supported is None else supported.shares
+    exact = shares is not None and header.support.kind == "exact"
+    missing = 1 - shares if exact and shares is not None else None
+    by_chance = header.support.from_probabilities
+    errors = None if ellipsoids is None else ellipsoids.errors
+    columns = {
+        "rows": counts,
+        "share": counts / n if n else None,
+        "supported": shares,
+        "zero": missing if by_chance else None,
+        "ineligible": None if by_chance else missing,
+        "rare": rare_shares(counts, supported, rare) if n else None,
+        "undecided": None if estimate is None else estimate.undecided,
+        "implied": None if implied is None or exact else implied / n,
+        "certified_error": errors,
+        "certified": np.zeros(k, dtype=bool) if errors is None else errors <= error,
+    }
+    values = [[None] * k if column is None else column.tolist() for column in columns.values()]
+    return tuple(
+        ActionAudit(name, **dict(zip(columns, row, strict=True)))
+        for name, *row in zip(header.action_names, *values, strict=True)
+    )
+
+
+def rare_shares(counts: np.ndarray, supported: SupportCounts | None, rare: float) -> np.ndarray:
+    """Share of rows in which each action is supported with a propensity below `rare`, (K,).
+
+    With known distributions by the propensity itself. Otherwise an action is rare in all of its
+    supported rows (all rows where the support is unknown) or in none, by N_a over their number.
+    """
+    if supported is not None and supported.rare is not None:
+        return supported.rare / supported.rows
+    shares = np.ones(len(counts)) if supported is None else supported.shares
+    return np.where(counts < rare * shares * counts.sum(), shares, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +233,7 @@ class Audit:
     unsupported_share: float | None
     estimated_unsupported_share: float | None
     unsupported_sizes: dict[int, int]
-    overlap: Overlap | None
+    overlap: PropensityOverlap | None
     reward_mean: float | None
     reward_range: tuple[float, float] | None
     mean_range: tuple[float, float] | None
@@ -66,7 +248,6 @@ class Audit:
 
     @property
     def actions(self) -> int:
-        """Actions, logged or not, K."""
         return len(self.per_action)
 
     @property
@@ -109,7 +290,7 @@ class Audit:
         implied = self.implied_unsupported
         if implied is None or self.per_action[0].zero is not None:
             return False
-        return implied[0] > wording.SURE * implied[1] + wording.ROUNDING
+        return implied[0] > text.SURE * implied[1] + text.ROUNDING
 
     @property
     def metrics(self) -> dict[str, float | None]:
@@ -159,7 +340,6 @@ class Audit:
         return numbers
 
     def to_dict(self) -> dict[str, object]:
-        """Everything, nested, in types that JSON has; a label it has no key for, such as a tuple, as its text."""
         overlap, estimate, policy = self.overlap, self.estimate, self.policy
         return {
             "recommendation": self.recommendation,
@@ -189,12 +369,12 @@ class Audit:
     @property
     def recommendation(self) -> str:
         """What to do about the log, in a sentence or two."""
-        return advice.recommendation(self)
+        return text.recommendation(self)
 
     @property
     def headline(self) -> str:
         """The finding, in one or two sentences."""
-        return wording.headline(self)
+        return text.headline(self)
 
     def to_frame(self) -> "pandas.DataFrame":
         """The actions as a pandas frame, a row each in the log's order: `action`, and what `ActionAudit` says of it.
@@ -205,15 +385,15 @@ class Audit:
         return notebook.frame({"action": found.pop("name"), **found})
 
     def __str__(self) -> str:
-        return "\n".join([*advice.lines(self), "", *wording.summary(self)])
+        return "\n".join([*text.lines(self), "", *text.summary(self)])
 
     def __repr__(self) -> str:
         sizes = f"{self.rows:,} rows, {self.actions:,} actions, {len(self.never_logged):,} never tried"
         return f"Audit({sizes}, support {self.support}, verdict {self.verdict}; print it for the rest)"
 
     def _repr_html_(self) -> str:
-        header, rows = wording.action_table(self, most=self.actions)
-        title = f"Audit: {wording.facts(self)['log']}"
+        header, rows = text.action_table(self, most=self.actions)
+        title = f"Audit: {text.facts(self)['log']}"
         return notebook.card(title, said=[self.headline], header=header, rows=rows, notes=self.notes)
 
 
@@ -234,7 +414,7 @@ def audit(
     radius_scale: float = 1.0,
     seed: int = 0,
 ) -> Audit:
-    """Look a log over: what was tried how often, what could not have been, where, and what it may be worth.
+    """AuditPass a log over: what was tried how often, what could not have been, where, and what it may be worth.
 
     `error` is the ε of the certified set, `rare` the propensity below which an action counts as rare, and
     `confidence` that of the limits behind an estimated support. `policy` is a target: an object with
@@ -248,7 +428,7 @@ def audit(
     settings.whole("gaps", gaps)
     rows, reward_range = rows_of(log), settings.reward_range(reward_range)
     check_policy(rows, policy)
-    seen = look(rows, rare, seed)
+    seen = first_pass(rows, rare, seed)
     if reward_range is not None and seen.facts is not None:
         settings.meets_rewards(reward_range, seen.facts.rewards.low, seen.facts.rewards.high)
     if reward_range is None and seen.facts is not None and seen.facts.rewards.binary:
@@ -269,8 +449,8 @@ def audit(
         seed=seed,
         threads=rows.threads,
     )
-    gap_map, doing = measure(seen, looked, found, policy)
-    return _described(
+    gap_map, doing = second_pass(seen, looked, found, policy)
+    return _build_audit(
         seen,
         looked,
         gap_map,
@@ -285,11 +465,11 @@ def audit(
     )
 
 
-def _described(
-    seen: Look,
+def _build_audit(
+    seen: AuditPass,
     looked: Log,
     gaps: GapMap,
-    doing: Doing | None,
+    doing: PolicyCounts | None,
     ellipsoids: Ellipsoids | None,
     *,
     reward_range: tuple[float, float] | None,
@@ -305,7 +485,7 @@ def _described(
     sets, chances = seen.sets(looked, rare), seen.propensities(looked)
     covered = None if chances is None else overlap(chances, estimated=estimated, exact=exact)
     contexts = None if facts is None else facts.contexts
-    notes += wording.further_notes(seen.rows.n_rows, covered, sets, gaps, contexts)
+    notes += text.further_notes(seen.rows.n_rows, covered, sets, gaps, contexts)
     implied = None if chances is None or estimated else chances.by_action
     target, share = None, None if sets is None else float(1 - sets.shares.mean())
     if doing is not None and facts is not None:
@@ -348,20 +528,18 @@ def _assumptions(sums: Statistics, **given: Any) -> tuple[Assumptions | None, li
 
 
 def _supported(
-    seen: Look, *, rare: float, confidence: float, seed: int
+    seen: AuditPass, *, rare: float, confidence: float, seed: int
 ) -> tuple[Log, SupportEstimate | None, list[str]]:
     """The sample, with an estimated support where it names none and that can be done; and notes on it."""
     sample = seen.sample
     if sample.support.known or not sample.n_rows:
         return sample, None, []
     try:
-        looked, estimate = estimate_support(
-            sample, rare=rare, confidence=confidence, seed=seed, threads=seen.rows.threads
-        )
+        looked, estimate = estimate_support(sample, rare=rare, confidence=confidence, seed=seed)
     except LogError as reason:
         return sample, None, [f"The support is unknown: {reason}"]
     both = sample.propensities is None and looked.propensities is not None
-    part = [] if seen.whole else [wording.sampled_note(sample.n_rows, seen.rows.n_rows, propensities=both)]
+    part = [] if seen.whole else [text.sampled_note(sample.n_rows, seen.rows.n_rows, propensities=both)]
     return looked, estimate, [*estimate.notes, *part]
 
 
@@ -371,16 +549,16 @@ CONDITION = re.compile(
 )
 
 
-def gate(text: str) -> Callable[[Mapping[str, float | None]], str | None]:
+def gate(condition: str) -> Callable[[Mapping[str, float | None]], str | None]:
     """Read a condition that must not hold, METRIC OP NUMBER, such as `unsupported_share>0.2`.
 
     What is given back says of an audit's metrics why the gate is shut, None where it is open. What is not
     known never passes.
     """
-    match = CONDITION.fullmatch(text)
+    match = CONDITION.fullmatch(condition)
     if match is None:
         raise SettingError(
-            f"cannot read the condition {text!r}; expected METRIC OP NUMBER with OP one of "
+            f"cannot read the condition {condition!r}; expected METRIC OP NUMBER with OP one of "
             f"{' '.join(SIGNS)}, such as 'unsupported_share>0.2'"
         )
     metric, sign, bound = match[1], match[2], float(match[3])

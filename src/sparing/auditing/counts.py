@@ -1,16 +1,18 @@
-"""What a walk over all rows gathers for an audit: rewards, propensities, sets, contexts; each a sum of its parts."""
+"""Counts of all rows that an audit needs, block by block, and counts of rows in segments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
 from sparing.log.moments import Moments, Powers
 from sparing.log.rows import Rewards
 from sparing.log.sketches import Distinct, Values
+from sparing.log.walking import Statistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +33,12 @@ class Propensities:
     variance: float | None
 
     @classmethod
-    def of(cls, block: Log, *, many: bool = False) -> "Propensities":
-        """Those of a block's rows; the block may be one of many."""
+    def of(cls, block: Log) -> "Propensities":
         assert block.propensities is not None
         inverse = 1 / block.propensities
         known = block.support.known
         return cls(
-            values=Values.of(block.propensities, many=many),
+            values=Values.of(block.propensities),
             low=float(block.propensities.min()),
             high=float(block.propensities.max()),
             inverse=Moments.of(inverse),
@@ -77,7 +78,7 @@ def _variance(support: Support) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
+class SupportCounts:
     """Rows in which each action is supported, (K,), or rare, (K,) where distributions tell; rows by their set's size, (K + 1,)."""
 
     rows_with: np.ndarray
@@ -85,7 +86,7 @@ class Sets:
     sizes: np.ndarray
 
     @classmethod
-    def of(cls, support: Support, rare: float) -> "Sets":
+    def of(cls, support: Support, rare: float) -> "SupportCounts":
         """Those of a block's rows; an action is rare where its probability is positive and below `rare`."""
         places, place = sets_of(support)
         weights = np.bincount(place, minlength=len(places)).astype(float)
@@ -99,13 +100,12 @@ class Sets:
         sizes = np.bincount(support.sizes, minlength=support.n_actions + 1)
         return cls(with_each, None if support.probabilities is None else seldom, sizes)
 
-    def __add__(self, other: "Sets") -> "Sets":
+    def __add__(self, other: "SupportCounts") -> "SupportCounts":
         rare = None if self.rare is None or other.rare is None else self.rare + other.rare
-        return Sets(self.rows_with + other.rows_with, rare, self.sizes + other.sizes)
+        return SupportCounts(self.rows_with + other.rows_with, rare, self.sizes + other.sizes)
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return int(self.sizes.sum())
 
     @property
@@ -115,7 +115,6 @@ class Sets:
 
     @property
     def mean_size(self) -> float:
-        """The mean number of supported actions."""
         return float(self.sizes @ np.arange(len(self.sizes))) / self.rows
 
     @property
@@ -138,7 +137,7 @@ def sets_of(support: Support) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpacked(support: Support, places: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Sets by their places (m,) as bits (part, K), a part at a time."""
+    """SupportCounts by their places (m,) as bits (part, K), a part at a time."""
     assert support.table is not None
     for part in Blocks.of(len(places), support.n_actions):
         yield part, np.unpackbits(support.table[places[part]], axis=1, count=support.n_actions)
@@ -152,29 +151,119 @@ def column_sums(bits: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class LogCounts:
     """All of them; what the rows do not have is None."""
 
     rewards: Rewards
     propensities: Propensities | None
-    sets: Sets | None
+    sets: SupportCounts | None
     contexts: Distinct
 
     @classmethod
-    def of(cls, block: Log, first_row: int, *, rare: float, many: bool) -> "Facts":
-        """Those of a block, which may be one of many."""
+    def of(cls, block: Log, first_row: int, *, rare: float) -> "LogCounts":
         return cls(
             Rewards.of(block),
-            None if block.propensities is None else Propensities.of(block, many=many),
-            Sets.of(block.support, rare) if block.support.known else None,
-            Distinct.of(group_hashes(block, many=many), many=many),
+            None if block.propensities is None else Propensities.of(block),
+            SupportCounts.of(block.support, rare) if block.support.known else None,
+            Distinct.of(group_hashes(block)),
         )
 
-    def __add__(self, other: "Facts") -> "Facts":
+    def __add__(self, other: "LogCounts") -> "LogCounts":
         one, two = self.propensities, other.propensities
-        return Facts(
+        return LogCounts(
             self.rewards + other.rewards,
             None if one is None or two is None else one + two,
             None if self.sets is None or other.sets is None else self.sets + other.sets,
             self.contexts + other.contexts,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentCounts:
+    """Of segments, in a log of so many rows: each one's rows (G,), rows of each action in it (G, K), and rows of it in
+    which each action was supported (G, K), None where the log does not say.
+    """
+
+    rows: int
+    sizes: np.ndarray
+    tried: np.ndarray
+    supported: np.ndarray | None
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Each action's supported share in each segment, (G, K); where that is unknown, whether it was tried."""
+        if self.supported is None:
+            return (self.tried > 0).astype(float)
+        return self.supported / np.maximum(self.sizes, 1)[:, None]
+
+
+class SegmentCounter(Statistic[Log, SegmentCounts]):
+    """Counts, segment by segment; `many`: there are many rows, and compiled code counts."""
+
+    def __init__(self, segments: Sequence[Segment], n_actions: int) -> None:
+        self.segments, self.n_actions = tuple(segments), n_actions
+
+    @property
+    def features(self) -> set[int]:
+        return features_of(self.segments)
+
+    def zero(self) -> SegmentCounts:
+        shape = (len(self.segments), self.n_actions)
+        return SegmentCounts(0, np.zeros(shape[0], np.int64), np.zeros(shape, np.int64), None)
+
+    def update(self, state: SegmentCounts, block: Log, first_row: int) -> SegmentCounts:
+        k, members = self.n_actions, inside(self.segments, block.contexts)
+        tried = np.array([np.bincount(block.actions[rows], minlength=k) for rows in members], dtype=np.int64)
+        tried = tried.reshape(len(members), k)
+        supported = _supported(block, members) if block.support.known else None
+        return self.merge(state, SegmentCounts(block.n_rows, tried.sum(axis=1), tried, supported))
+
+    def merge(self, one: SegmentCounts, other: SegmentCounts) -> SegmentCounts:
+        if not one.rows or not other.rows:
+            return one if one.rows else other
+        supported = None
+        if one.supported is not None and other.supported is not None:
+            supported = one.supported + other.supported
+        return SegmentCounts(
+            one.rows + other.rows, one.sizes + other.sizes, one.tried + other.tried, supported
+        )
+
+
+def features_of(segments: Sequence[Segment]) -> set[int]:
+    """The features that segments are about."""
+    return {j for segment in segments for bound in segment.bounds for j, _ in bound.terms}
+
+
+def inside(segments: Sequence[Segment], contexts: np.ndarray) -> list[np.ndarray]:
+    """The rows of contexts (n, d) that lie in each segment; a bound that several have is looked at once."""
+    known: dict[Bound, np.ndarray] = {}
+    everywhere = np.arange(len(contexts))
+    columns = np.empty(contexts.shape, order="F")  # each feature that is asked for in one piece
+    for j in features_of(segments):
+        columns[:, j] = contexts[:, j]
+    found = []
+    for segment in segments:
+        held = None
+        for bound in segment.bounds:
+            if bound not in known:
+                known[bound] = bound.contains(columns)
+            held = known[bound] if held is None else held & known[bound]
+        found.append(everywhere if held is None else np.flatnonzero(held))
+    return found
+
+
+def _supported(block: Log, members: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of each segment in which each action was supported, (G, K): set by set, or row by row where each has its own."""
+    rows_with = np.zeros((len(members), block.n_actions))
+    if block.support.index is None:
+        for segment, rows in enumerate(members):
+            for _, bits in unpacked(block.support, rows):
+                rows_with[segment] += column_sums(bits)
+        return rows_with.astype(np.int64)
+    places, place = sets_of(block.support)
+    counts = np.zeros((len(members), len(places)), dtype=np.float32)
+    for segment, rows in enumerate(members):
+        counts[segment] = np.bincount(place[rows], minlength=len(places))
+    for part, bits in unpacked(block.support, places):
+        rows_with += counts[:, part] @ bits.astype(np.float32)  # whole numbers below 2²⁴: exact
+    return rows_with.astype(np.int64)

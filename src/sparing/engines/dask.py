@@ -1,17 +1,17 @@
-"""Work on a Dask cluster: an address, or a client that is there already."""
+"""The engine of a Dask cluster, given by its address or by a client."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sparing.engines.engine import Engine, Item, Progress, State
+from sparing.engines.base import Engine, Progress, S, T
 from sparing.errors import EngineError, require
 
 PATIENCE = "10s"
 """How long a scheduler may take to answer."""
 
 
-class Dask(Engine):
-    """A Dask cluster. What is joined is joined there, and only the end comes back."""
+class DaskEngine(Engine):
+    """A Dask cluster. States are merged there, and only the last one comes back."""
 
     name = "dask"
 
@@ -20,16 +20,14 @@ class Dask(Engine):
 
     @property
     def workers(self) -> int:
-        """Threads of all workers that are there now."""
+        """Threads of all workers that are connected now."""
         return sum(self.client.nthreads().values()) or 1
 
     @property
     def threads(self) -> int | None:
-        """The cluster's are elsewhere."""
-        return None
+        return None  # the cluster's threads are not this process's
 
-    def results(self, work: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
-        """In order."""
+    def results(self, work: Callable[[T], Any], items: Sequence[T]) -> Iterator[Any]:
         futures = self._submit(work, items)
         try:
             for future in futures:
@@ -39,13 +37,13 @@ class Dask(Engine):
 
     def fold(
         self,
-        work: Callable[[Item], State],
-        items: Sequence[Item],
-        merge: Callable[[State, State], State],
+        work: Callable[[T], S],
+        items: Sequence[T],
+        merge: Callable[[S, S], S],
         *,
         progress: Progress | None = None,
-    ) -> State:
-        """The tree of the seam as tasks of the cluster."""
+    ) -> S:
+        """The tree of `TreeReduce`, its merges as tasks of the cluster."""
         leaves = level = self._submit(work, items)
         tasks = list(leaves)
         while len(level) > 1:
@@ -60,8 +58,8 @@ class Dask(Engine):
         finally:
             self.client.cancel(tasks)
 
-    def _submit(self, work: Callable[[Item], Any], items: Sequence[Item]) -> list[Any]:
-        # Sent once, as a task: what a lost worker held of it is made again, which scattered data is not.
+    def _submit(self, work: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
+        # Sent once, as a task: a task that a lost worker held is run again, scattered data would be gone.
         kept = self.client.submit(_itself, work, pure=False)
         return [
             self.client.submit(_apply, kept, item, pure=False, priority=-place)
@@ -69,7 +67,7 @@ class Dask(Engine):
         ]
 
     def _watch(self, leaves: list[Any], progress: Progress | None) -> None:
-        """Tell how many parts are done, until all are, or one has failed."""
+        """Report how many items are done, until all are, or one has failed."""
         import distributed
 
         if progress is None:
@@ -81,7 +79,7 @@ class Dask(Engine):
             progress(done, len(leaves))
 
     def _result(self, future: Any, leaves: Sequence[Any] = ()) -> Any:
-        """What a task has made; of several that failed, the first in the log tells why."""
+        """A task's result; of several that failed, the error of the first item is raised."""
         from distributed.scheduler import KilledWorker
 
         try:
