@@ -22,7 +22,7 @@ LEARNER, NEVER = "learner/", -1
 
 
 ENGINE_TEXT_0_1 = "0aab6fe0245e7356cbbe012b582c1ee5794edbf85c50702f15cc52925700b095"
-"""SHA-256 of the engine's source text in 0.1, which stamped states with it instead of a version; it is version 1."""
+"""SHA-256 of the engine's source text when states were last stamped with it (commit 9b96982, after 0.1.0): version 1."""
 
 
 def engine() -> str:
@@ -31,7 +31,7 @@ def engine() -> str:
 
 
 def is_this_engine(stamp: str) -> bool:
-    """Return whether a stored stamp, perhaps one of 0.1, is that of this engine."""
+    """Return whether a stored stamp, perhaps a hash of the text, is that of this engine."""
     return (_stamp("1") if stamp == _stamp_0_1() else stamp) == engine()
 
 
