@@ -51,8 +51,8 @@ def learn(
     import numpy as np
 
     from sparing.learning import learn as learn_policy
-    from sparing.policies.policy import mean_probabilities
     from sparing.policies.files import save_policy
+    from sparing.policies.policy import mean_probabilities
 
     table, settings = log.open(), reading.settings(option)
     if reward_range:

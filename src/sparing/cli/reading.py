@@ -333,8 +333,8 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     """
     from sparing.online.saving import KIND as LEARNER
     from sparing.online.saving import load
-    from sparing.policies.policy import ConstantPolicy, UniformPolicy
     from sparing.policies.files import load_policy
+    from sparing.policies.policy import ConstantPolicy, UniformPolicy
 
     if word == "uniform" or word.startswith("action:"):
         table = log.open()
