@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sparing
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.rows import Memory, Rows
@@ -37,16 +38,28 @@ def test_it_loads_and_does_the_same(name, tmp_path):
     assert (tmp_path / "again").read_bytes() == (FROZEN / f"{name}.sparing").read_bytes()
 
 
+def few(sign=1):
+    contexts, actions, rewards = (EXPECTED[f"few/{name}"] for name in ("contexts", "actions", "rewards"))
+    return Log.from_arrays(contexts, actions, sign * rewards, action_names=[0, 1, 2])
+
+
+def test_a_given_ridge_gives_the_same_parameters():
+    """From the rows that the old split by place left to learn from."""
+    policy = sparing.learn(few(), "greedy", ridge=1.0, holdout=0.3, seed=1)
+    old = load_policy(FROZEN / "place.sparing")
+    np.testing.assert_allclose(policy.theta, old.theta, rtol=1e-12)
+    np.testing.assert_array_equal(policy.priority, old.priority)
+    np.testing.assert_array_equal(policy.taught.sketch, old.taught.sketch)
+
+
 @pytest.mark.parametrize("by", ["row", "place"])
 def test_its_single_rows_that_were_held_out_are_found(by):
     """By their values only in memory; and in no other log."""
-    contexts, actions, rewards = (EXPECTED[f"few/{name}"] for name in ("contexts", "actions", "rewards"))
-    log = Log.from_arrays(contexts, actions, rewards, action_names=[0, 1, 2])
+    log = few()
     policy = load_policy(FROZEN / f"{by}.sparing")
     for each in (log, Memory(log)):
         held = policy.held_out(each)
         held = held.read() if isinstance(held, Rows) else held
         np.testing.assert_array_equal(held.rewards, EXPECTED[f"{by}/held_out"])
-    other = Log.from_arrays(contexts, actions, -rewards, action_names=[0, 1, 2])
     with pytest.raises(SettingError, match="that very log"):
-        policy.held_out(other)
+        policy.held_out(few(-1))

@@ -331,8 +331,9 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
     for name in candidates:
         try:
             if name in TREES:
-                model = model or boosted_rewards(request)
-                boosted = model.held_out(log.contexts)
+                if model is None or boosted is None:
+                    model = boosted_rewards(request)
+                    boosted = model.held_out(log.contexts)
                 allowed = prepare_training_data(request, name, "logged").allowed
                 tables[name] = _best_by_rewards(request, name, linear, boosted, allowed)
             else:
