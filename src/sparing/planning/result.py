@@ -8,6 +8,7 @@ import numpy as np
 from sparing.planning import wording
 from sparing.planning.slices import Slices
 from sparing.report import notebook
+from sparing.report.text import number
 
 if TYPE_CHECKING:
     import pandas
@@ -33,10 +34,10 @@ class Summary:
     @property
     def between(self) -> str:
         """The interval, for people."""
-        return f"{wording.number(self.low)}–{wording.number(self.high)}"
+        return f"{number(self.low)}–{number(self.high)}"
 
     def __str__(self) -> str:
-        return f"{wording.number(self.mean)} ± {wording.number(self.error)}"
+        return f"{number(self.mean)} ± {number(self.error)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Option:
 
     def __str__(self) -> str:
         calls, regret = self.calls_at(), self.regret_at()
-        means = wording.number(calls.mean), wording.number(regret.mean)
+        means = number(calls.mean), number(regret.mean)
         return (
             f"{self.label} with {means[0]} calls ({calls.between}) and regret {means[1]} ({regret.between})"
         )
@@ -256,10 +257,10 @@ class Plan:
             "tolerance": option.tolerance,
             "frontier": option in self.frontier,
         }
-        for name, number in numbers.items():
-            found[name] = number and number.mean
+        for name, summary in numbers.items():
+            found[name] = summary and summary.mean
             for part in ("low", "high", "error"):
-                found[f"{name}_{part}"] = number and getattr(number, part)
+                found[f"{name}_{part}"] = summary and getattr(summary, part)
         return found
 
     def __repr__(self) -> str:

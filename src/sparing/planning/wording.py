@@ -2,20 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from sparing.auditing.text import counted
+from sparing.report.text import counted, number
 
 if TYPE_CHECKING:
     from sparing.planning.result import Option, Plan
 
 CLEAR = 3.0
 """Another learner nets more if it does so by this many standard errors: several are looked at."""
-
-
-def number(value: float) -> str:
-    """A number with as many digits as matter."""
-    if value.is_integer() or abs(value) >= 9.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def lived(plan: "Plan") -> str:

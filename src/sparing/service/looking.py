@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from sparing.auditing.text import counted
 from sparing.log.labels import as_text, cut
+from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.model import Model
 from sparing.service.outside import FAR, Outside
