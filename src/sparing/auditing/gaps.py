@@ -7,12 +7,12 @@ import numpy as np
 
 from sparing.auditing.counts import SegmentCounter, SegmentCounts
 from sparing.auditing.segments import Binned, Segment, half_space, searched
-from sparing.auditing.text import counted, named, percent
 from sparing.engines import local
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.rows import Memory
 from sparing.model.ellipsoids import Ellipsoids
+from sparing.report.text import counted, join_names, percent
 
 RARELY_SHARE = 0.05
 """An action that could be taken in no more than this share of a segment's rows is a gap there."""
@@ -58,7 +58,7 @@ class Gap:
         place = f"where {self.where}" if self.segment.bounds else self.where
         several = "actions" if len(self.actions) > 1 else "action"
         often = f"hardly ever tried ({counted(self.tried, 'row')})" if self.tried else "never tried"
-        return f"{place}: {several} {named(self.actions)} {often}; {percent(self.share)} of rows"
+        return f"{place}: {several} {join_names(self.actions)} {often}; {percent(self.share)} of rows"
 
     def to_dict(self) -> dict[str, object]:
         bounds = [

@@ -8,6 +8,7 @@ import numpy as np
 from sparing.auditing import Audit, text
 from sparing.auditing.audit import ActionAudit
 from sparing.report import charts, page
+from sparing.report.text import counted, percent
 
 MOST_BARS, LEAST_KNOWN = 30, 12
 """Actions that have a bar each; of more there is one chart, and bars of so many."""
@@ -65,7 +66,7 @@ def _warning(audit: Audit) -> str:
         "lack more."
     )
     if audit.implied_unsupported is not None:
-        lacks = text.percent(max(0.0, audit.implied_unsupported[0]))
+        lacks = percent(max(0.0, audit.implied_unsupported[0]))
         sentence += f" The logged propensities imply that a row lacks {lacks} of the actions."
     if audit.estimate is not None and audit.estimate.narrower:
         sentence += " Recurring contexts show that the support is narrower than estimated."
@@ -88,7 +89,7 @@ def _name(name: object) -> str:
 def _gaps(audit: Audit) -> Iterator[str]:
     gaps = audit.gap_map.gaps
     if gaps:
-        sentence = text.counted(audit.gap_map.found, "gap")
+        sentence = counted(audit.gap_map.found, "gap")
         if audit.gap_map.found > len(gaps):
             sentence += f", of which the table lists {len(gaps)}"
         if held := text.coverage(audit):
@@ -116,9 +117,7 @@ def _map(audit: Audit) -> str:
     for action in chosen.tolist():
         name = audit.per_action[action].name
         cells = zip(shares[:, action].tolist(), gaps, strict=True)
-        rows.append(
-            (_name(name), [(share, text.percent(share), name in gap.actions) for share, gap in cells])
-        )
+        rows.append((_name(name), [(share, percent(share), name in gap.actions) for share, gap in cells]))
     could = "tried the action at all" if audit.support == "unknown" else "could have taken the action"
     about = ", by estimate" if audit.support == "estimated" else ""
     left_out = f" The {MAP_ACTIONS} least supported of {audit.actions:,} actions." * (
@@ -180,11 +179,11 @@ def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: li
         cells = [charts.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
         if layers:
             parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
-            cells.append(charts.Bar(parts, text.percent(min(1.0, _supported(action)))))
+            cells.append(charts.Bar(parts, percent(min(1.0, _supported(action)))))
         rows.append((_name(action.name), cells))
     marks = {}
     if audit.elbow and len(order) == audit.actions:
-        marks[audit.elbow] = f"the elbow: rows fall fast after {text.counted(audit.elbow, 'action')}"
+        marks[audit.elbow] = f"the elbow: rows fall fast after {counted(audit.elbow, 'action')}"
     return charts.bars(header, rows, marks=marks)
 
 
@@ -200,7 +199,7 @@ def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> st
     if layers:
         missing = layers[-1][2]
         order = np.argsort(missing, kind="stable")
-        share = text.percent(float(1 - missing.mean()))
+        share = percent(float(1 - missing.mean()))
         label = f"The share of rows (0 to 100%) that could have taken each action, most supported first; {share} on average."
         ticks = ["1", "actions, most supported first", last]
         parts = [(kind, shares[order]) for kind, _, shares in layers]

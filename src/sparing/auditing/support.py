@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparing.auditing.segments import Binned, Segment, count_leaves, searched
-from sparing.auditing.text import SURE, percent
+from sparing.auditing.text import SURE
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.rows import AnyLog
 from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
+from sparing.report.text import percent
 
 COUNTED_ROWS = 200_000
 """Other rows on which the tries in a segment are counted, at most."""

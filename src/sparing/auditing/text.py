@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from sparing.report.text import counted, join_names, percent
+
 if TYPE_CHECKING:
     from sparing.auditing.audit import Audit
     from sparing.auditing.counts import SupportCounts
@@ -11,12 +13,6 @@ if TYPE_CHECKING:
     from sparing.auditing.overlap import PropensityOverlap
     from sparing.log.sketches import Distinct
 
-
-LONGEST = 40
-"""Letters of a name in a sentence, at most."""
-
-NAMED = 10
-"""Names listed before the rest is left out."""
 
 SURE = 4.0
 """Standard errors beyond which a difference is not chance."""
@@ -36,26 +32,6 @@ COLUMNS = {
     "implied": " Implied: supported share by the logged propensities, the mean of 1/propensity over its rows.",
 }
 """Columns that the table of actions has where the log tells them, and what they mean."""
-
-
-def percent(share: float) -> str:
-    """A share in whole per cent; what is neither nothing nor all never looks as if it were."""
-    if 0 < share < 0.005:
-        return "<1%"
-    if 0.995 <= share < 1:
-        return ">99%"
-    return f"{share:.0%}"
-
-
-def named(names: Sequence[Hashable], most: int = NAMED) -> str:
-    """The first few names, with commas, each cut where it is long."""
-    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in map(str, names[:most])]
-    return ", ".join(shown) + (", …" if len(names) > most else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """Such as "1 action" and "2 actions"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def headline(audit: "Audit") -> str:
@@ -84,7 +60,7 @@ def finding(audit: "Audit") -> str:
         text = f"By estimate, similar contexts lack {percent(audit.estimated_unsupported_share)} {few}"
     never = audit.never_logged
     if never:
-        text += f"{'; ' if text else ''}{counted(len(never), 'action')} never tried ({named(never)})"
+        text += f"{'; ' if text else ''}{counted(len(never), 'action')} never tried ({join_names(never)})"
     if text:
         return f"{text}."
     if audit.support == "exact":
@@ -125,7 +101,7 @@ def facts(audit: "Audit") -> dict[str, str]:
     return {
         "log": ", ".join([*map(counted, sizes, ("row", "action", "feature")), contexts]),
         "rows per action": f"{min(rows):,} to {max(rows):,}; {fall}",
-        "never tried": f"{counted(len(never), 'action')} ({named(never)})" if never else "none",
+        "never tried": f"{counted(len(never), 'action')} ({join_names(never)})" if never else "none",
         "support": support(audit),
         "propensities": propensities(audit),
         "rewards": rewards,
@@ -169,7 +145,7 @@ def certified(audit: "Audit") -> str:
     """The ε-supported set, and on what it rests."""
     if audit.assumptions is None:
         return "the log is too small to certify anything"
-    text = f"{named(audit.certified) if audit.certified else 'no action'} within {audit.error:g}"
+    text = f"{join_names(audit.certified) if audit.certified else 'no action'} within {audit.error:g}"
     tried = [action for action in audit.per_action if action.rows]
     if tried and not audit.certified:
         best = min(tried, key=lambda action: action.certified_error or 0)
@@ -301,7 +277,7 @@ def gap_table(audit: "Audit") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     return ("where", "actions", "tried", "of rows", "upside at most"), [
         (
             f"S{number}: {gap.where}",
-            named(gap.actions),
+            join_names(gap.actions),
             counted(gap.tried, "row") if gap.tried else "never",
             percent(gap.share),
             _number(gap.upside),
@@ -414,7 +390,7 @@ def _missing(audit: "Audit") -> str:
 
 def _named(actions: Sequence[Hashable]) -> str:
     """A few names; one of several words is quoted."""
-    return named([f"“{name}”" if " " in str(name) else name for name in actions[: BRIEFLY + 1]], BRIEFLY)
+    return join_names([f"“{name}”" if " " in str(name) else name for name in actions[: BRIEFLY + 1]], BRIEFLY)
 
 
 def _were(actions: Sequence[Hashable]) -> str:

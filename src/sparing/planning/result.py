@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.auditing.text import counted
 from sparing.planning.strata import Strata
 from sparing.report import notebook
+from sparing.report.text import counted, number
 
 if TYPE_CHECKING:
     import pandas
@@ -268,10 +268,10 @@ class Plan:
             "tolerance": option.tolerance,
             "frontier": option in self.frontier,
         }
-        for name, number in numbers.items():
-            found[name] = number and number.mean
+        for name, summary in numbers.items():
+            found[name] = summary and summary.mean
             for part in ("low", "high", "error"):
-                found[f"{name}_{part}"] = number and getattr(number, part)
+                found[f"{name}_{part}"] = summary and getattr(summary, part)
         return found
 
     def __repr__(self) -> str:
@@ -292,12 +292,6 @@ class Plan:
         basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]
         parts = [self.sentence, "", *table(self), "", *self.answers, *basis]
         return "\n".join(parts)
-
-
-def number(value: float) -> str:
-    if value.is_integer() or abs(value) >= 9.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def n_worlds_text(plan: "Plan") -> str:

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sparing.auditing.text import counted
 from sparing.log.features.kinds import Number, Raw
 from sparing.log.labels import as_text, cut
+from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import contexts_of

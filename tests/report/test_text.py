@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparing.auditing.text import counted, named, percent
+from sparing.report.text import counted, join_names, percent
 
 
 @pytest.mark.parametrize(
@@ -14,11 +14,11 @@ def test_what_is_neither_nothing_nor_all_never_looks_so(share, text):
 
 
 def test_names_are_listed_up_to_ten_and_cut_at_forty_letters():
-    assert named(["a", 1, ("b", 2)]) == "a, 1, ('b', 2)"
-    assert named(range(11)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …"
-    assert named(["x" * 40]) == "x" * 40
-    assert named(["x" * 41]) == "x" * 39 + "…"
-    assert named([]) == ""
+    assert join_names(["a", 1, ("b", 2)]) == "a, 1, ('b', 2)"
+    assert join_names(range(11)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …"
+    assert join_names(["x" * 40]) == "x" * 40
+    assert join_names(["x" * 41]) == "x" * 39 + "…"
+    assert join_names([]) == ""
 
 
 def test_counted():
