@@ -114,7 +114,7 @@ def test_the_commands(tmp_path, monkeypatch):
     assert shown.exit_code == 0, shown.output
     policy = sparing.load_policy("policy.sparing")
     held = policy.held_out(log).n_rows
-    assert f"judged on the {held:,} held out" in shown.stdout
+    assert f"evaluated on the {held:,} held out" in shown.stdout
     assert "  sparing evaluate log.parquet --policy policy.sparing --reward-range -4,4" in shown.stdout
     told = json.loads(run("learn", "log.parquet", "--reward-range", "-4,4", "--json").stdout)
     (estimate,) = told["held_out"]["estimates"]

@@ -1,4 +1,4 @@
-"""A made-up support desk whose truth is known: who answers a ticket, what the answer earns, what it costs to know.
+"""A simulated support desk with known rewards: who answers a ticket, what the answer earns, what a review costs.
 
 Tickets are answered by a template, one of three language models or an agent. A solved ticket saves a phone call. Whether
 an answer solved it is known only if a person reads it over, which costs money: that is the reward call. The log is last
@@ -105,7 +105,7 @@ def tickets(count: int, rng: np.random.Generator, *, first: int = 0) -> Tickets:
     months = rng.gamma(1.5, 14.0, count).astype(int)
     guest, premium = rng.random(count) < 0.12, rng.random(count) < 0.35
     received = [
-        START + (first + place + luck) * SPACING for place, luck in enumerate(rng.random(count).tolist())
+        START + (first + place + part) * SPACING for place, part in enumerate(rng.random(count).tolist())
     ]
     hour = np.array([moment.hour for moment in received])
 

@@ -272,25 +272,25 @@ def _reading(options: tuple[Option, ...], strata: Strata) -> str:
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"Of {strata.drawn:,} worlds drawn, ordered by what the log alone would lose in them, one of each of {strata.equal} equal strata "
-        f"is lived through, {len(strata.numbers) - strata.equal + 1} of the dearest, each for its share: rare worlds are there, and "
-        f"count as rare. A further world falls inside an interval with a probability of {strata.coverage:.1%} or "
-        "more, for each learner alone, not for all at once. ± is one standard error over worlds, of a gain that of the differences "
-        f"world by world. The means' own are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them. More worlds tell options apart."
+        f"{strata.drawn:,} worlds were drawn and ordered by the regret of the log alone; one of each of {strata.equal} equal strata is "
+        f"simulated, {len(strata.numbers) - strata.equal + 1} of the highest one, weighted by their shares. A further world falls inside "
+        f"an interval with probability {strata.coverage:.1%} or more, for each learner separately. ± is one standard error over worlds; "
+        f"for a gain, of the differences world by world. Standard errors of the means are up to {calls:.0%} (calls) and {regret:.0%} "
+        "(regret) of them. More worlds separate options better."
     )
 
 
 def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
     believed, given = starts[0], starts[0].assumptions
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
-    told = "estimated from the log" if "noise" in given.estimated else "given"
+    source = "estimated from the log" if "noise" in given.estimated else "given"
     return (
         f"Rewards are linear in the context, and actions, logged or not, are exchangeable: their parameters "
         f"vary between actions ({believed.prior}).",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
-        f"Noise is normal with deviation {given.noise:.3g} everywhere ({told}). The intervals do not count the "
-        "uncertainty of the noise and of the prior themselves.",
+        f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}). The intervals leave out the "
+        "uncertainty of the noise and of the prior.",
         *dict.fromkeys(filter(None, map(_setting, starts))),
     )
 

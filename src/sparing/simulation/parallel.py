@@ -72,7 +72,7 @@ def run_in_threads(
 def _count(items: list[Any], workers: int | None) -> int:
     if workers is None:
         workers = os.cpu_count() or 1
-    return min(len(items), whole("workers", workers, least=1, hint=", or None for one a core"))
+    return min(len(items), whole("workers", workers, least=1, hint=", or None for one per core"))
 
 
 def _gathered(
