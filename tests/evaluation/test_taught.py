@@ -132,7 +132,7 @@ def test_the_commands_without_a_holdout(tmp_path, monkeypatch):
     sparing.write_log(drawn(), "log.parquet")
     shown = run("learn", "log.parquet", "--holdout", "0")
     assert "  sparing evaluate ANOTHER_LOG" in shown.stdout
-    assert "none of them can say what it is worth" in shown.stdout
+    assert "none is left to evaluate it" in shown.stdout
     refused = run("evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr")
     assert isinstance(refused.exception, SettingError)
     allowed = run(
