@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparing import archive, settings
+from sparing import archive, validation
 from sparing.auditing import Audit, audit
 from sparing.log import Log
 from sparing.log.formats import read_log
@@ -265,9 +265,9 @@ def _values(outcome: LearnerOutcome) -> dict[str, Any]:
 
 
 def first_table(setting: DeskSetting) -> dict[str, list[Any]]:
-    settings.number("call_cost", setting.call_cost, least=0)
+    validation.number("call_cost", setting.call_cost, least=0)
     if setting.tolerance is not None:
-        settings.number("tolerance", setting.tolerance, least=0)
+        validation.number("tolerance", setting.tolerance, least=0)
     return _table(setting, setting.seeds[0])
 
 

@@ -48,8 +48,8 @@ def engine_of(wanted: Any, workers: int | None = None) -> Engine:
 
 
 def _count(workers: int | None) -> int | None:
-    from sparing import settings
+    from sparing import validation
 
     if workers is not None:
-        settings.whole("workers", workers, least=1, hint=", or None for all cores")
+        validation.integer("workers", workers, least=1, hint=", or None for all cores")
     return workers

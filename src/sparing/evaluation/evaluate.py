@@ -18,7 +18,7 @@ from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows, rewards_of, rows_of
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import Policy
-from sparing.settings import among, share
+from sparing.validation import fraction, one_of
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
@@ -326,8 +326,8 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
         raise SettingError(f"got a {type(policy).__name__}; expected a policy or a table (n, K): {hint}")
     if not log.n_rows:
         raise SettingError("the log has no rows; there is nothing to evaluate on")
-    among("interval", interval, INTERVALS)
-    among("band", band, ("range", "model"))
+    one_of("interval", interval, INTERVALS)
+    one_of("band", band, ("range", "model"))
     if interval == "bernstein" and band == "model":
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
 
@@ -335,10 +335,10 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
 def _check_settings(
     taught: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
 ) -> None:
-    among("taught", taught, TAUGHT)
-    share("confidence", confidence)
-    share("flag_mass", flag_mass, zero=True, one=True)
-    among("reward_model", reward_model, ("linear", "boosted"))
+    one_of("taught", taught, TAUGHT)
+    fraction("confidence", confidence)
+    fraction("flag_mass", flag_mass, zero=True, one=True)
+    one_of("reward_model", reward_model, ("linear", "boosted"))
     if clip != "percentile-ratio":
         clip_number(clip)
 

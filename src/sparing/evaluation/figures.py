@@ -14,7 +14,7 @@ from sparing.evaluation.intervals import Limits, Summed, Terms
 from sparing.log import Log
 from sparing.log.rows import Rewards
 from sparing.model.crossfitting import effective_sample_size
-from sparing.settings import meets_rewards, reward_range
+from sparing.validation import check_reward_range, reward_range
 
 Told = Terms | Summed
 """A statistic, with its rows or without."""
@@ -133,7 +133,7 @@ class AtOnce(Material):
 def reward_bounds(rewards: Rewards, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
     """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
     low, high = reward_range(given) or ((0.0, 1.0) if rewards.binary else (rewards.low, rewards.high))
-    meets_rewards((low, high), rewards.low, rewards.high)
+    check_reward_range((low, high), rewards.low, rewards.high)
     if interval == "bernstein" and (rewards.low < low or rewards.high > high):
         raise SettingError(
             f"interval='bernstein' needs every reward inside reward_range={given}; the log has "

@@ -21,7 +21,7 @@ from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.model.streaming import Sums
 from sparing.policies.pi_plus import clip_constant
 from sparing.policies.policy import Policy
-from sparing.settings import whole
+from sparing.validation import integer
 
 MODELLED = ("dm", "dr", "sndr", "cab")
 """Methods in which the reward model of all rows speaks."""
@@ -150,7 +150,7 @@ class Gathered:
         return self.given.ellipsoids(self.sums)
 
     def _fold_theta(self) -> np.ndarray:
-        whole("folds", self.folds, least=2)
+        integer("folds", self.folds, least=2)
         assert self.fold_sums is not None
         _check_folds(np.array([sums.n_rows for sums in self.fold_sums]))
         return np.array([ridge_regression(sums, self.given.ridge) for sums in others(self.fold_sums)])
@@ -158,7 +158,7 @@ class Gathered:
     def _fit(self, progress: Callable[[int, int], None] | None) -> tuple[PropensityFit, tuple[float, float]]:
         assert self.sample is not None
         sample, folds, seed = self.sample, self.folds, self.given.seed
-        whole("folds", folds, least=2)
+        integer("folds", folds, least=2)
         _check_folds(np.bincount(block_folds(sample, folds, seed, whole=False), minlength=folds))
         fit = fit_propensities(sample, folds=folds, seed=seed, progress=progress, tried=self.facts.counts > 0)
         target = Ingredients(sample, self.policy, (0.0, 0.0)).target

@@ -11,8 +11,8 @@ from sparing.errors import LogError
 from sparing.log import Log, Support
 from sparing.policies.policy import SupportModel
 from sparing.policies.tables import KnownSupport, given_support, log_support
-from sparing.settings import reward_range as known_range
-from sparing.settings import whole
+from sparing.validation import integer
+from sparing.validation import reward_range as known_range
 
 WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "stacked", "auto")
 """Methods that never divide by a propensity."""
@@ -53,8 +53,8 @@ class Request:
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
-        whole("seed", self.seed)
-        whole("folds", self.folds, least=2)
+        integer("seed", self.seed)
+        integer("folds", self.folds, least=2)
         known_range(self.reward_range)
 
     @property

@@ -37,7 +37,7 @@ from sparing.policies.fingerprint import Fingerprint, Part, Split
 from sparing.policies.pi_plus import pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.tables import KnownSupport, TablePolicy
-from sparing.settings import among, number, whole
+from sparing.validation import integer, number, one_of
 
 BASELINES = (0.0, -0.7, 0.7)
 """k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
@@ -63,7 +63,7 @@ def greedy(request: Request, *, ridge: Any = None, score: str = "argmax") -> Gre
     `score="support-aware"` judges the policies instead, which is noisier and needs propensities.
     """
     material, settings = gather(request, "greedy", "logged"), grid(ridge=(ridge, RIDGES))
-    among("score", score, ("argmax", "squared-error", "support-aware"))
+    one_of("score", score, ("argmax", "squared-error", "support-aware"))
     if score == "support-aware" and request.log.propensities is None:
         raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
 
@@ -147,8 +147,8 @@ def opr_dlm(
     from sparing.learning.kernels import descend
 
     log, material = request.log, gather(request, "opr-dlm", "supported")
-    among("completion", completion, ("dr", "ips"))
-    whole("epochs", epochs, least=1)
+    one_of("completion", completion, ("dr", "ips"))
+    integer("epochs", epochs, least=1)
     number("epsilon_decay", epsilon_decay, least=0)
     number("eta_decay", eta_decay, least=0)
     positive("eta", eta)
@@ -317,7 +317,9 @@ def learn(
     the way.
     """
     close = difflib.get_close_matches(str(method), METHODS, n=1)
-    learner = METHODS[among("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")]
+    learner = METHODS[
+        one_of("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")
+    ]
     taker = Assumptions.resolve if learner is pessimistic else learner
     own = list(inspect.signature(taker).parameters)[1:]
     unknown = [name for name in options if name not in (*SHARED, *own)]
@@ -359,7 +361,7 @@ def _taught_by(log: Log, holdout: float, seed: int) -> tuple[Log, Split | None]:
     """The rows to learn from, and how the others were held out."""
     if holdout == 0 or not log.n_rows:
         return log, None
-    split = Split.of(log, holdout, whole("seed", seed))
+    split = Split.of(log, holdout, integer("seed", seed))
     held = split.held_out(log)
     _check_held(holdout, int(held.sum()), log.n_rows)
     return log.take(~held), split
@@ -369,7 +371,7 @@ def _walked_by(rows: Rows, holdout: float, seed: int) -> tuple[Rows, Split | Non
     """The same of a log of several blocks."""
     if holdout == 0:
         return rows, None
-    split, held = Split.walked(rows, holdout, whole("seed", seed))
+    split, held = Split.walked(rows, holdout, integer("seed", seed))
     _check_held(holdout, held, rows.n_rows)
     return Filtered(rows, Part(split, held=False), rows.n_rows - held), split
 

@@ -14,7 +14,7 @@ from sparing.model.crossfitting import reward_parameters, stacking_weights
 from sparing.model.statistics import Statistics
 from sparing.policies.boosted import BoostedPolicy, StackedPolicy
 from sparing.policies.policy import GreedyPolicy, softmax
-from sparing.settings import whole
+from sparing.validation import integer
 
 STRENGTHS = (1e-4, 1e-3, 1e-5)
 """L2 regularisation beside weights of mean 1."""
@@ -32,7 +32,9 @@ def boosted(request: Request, *, rounds: Any = None) -> BoostedPolicy:
 
 def boosted_rewards(request: Request, rounds: Any = None) -> Boosted:
     """The boosted reward model of the request's log."""
-    numbers = [whole("rounds", each, least=1) for each in np.atleast_1d(ROUNDS if rounds is None else rounds)]
+    numbers = [
+        integer("rounds", each, least=1) for each in np.atleast_1d(ROUNDS if rounds is None else rounds)
+    ]
     return boost(
         request.log, folds=request.folds, seed=request.seed, rounds=numbers, purpose="method 'boosted'"
     )

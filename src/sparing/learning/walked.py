@@ -26,7 +26,7 @@ from sparing.model.streaming import Sums
 from sparing.policies.fingerprint import Sketch, Split
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, SupportModel
 from sparing.policies.tables import KnownSupport, support_model
-from sparing.settings import among
+from sparing.validation import one_of
 
 
 def greedy(
@@ -34,7 +34,7 @@ def greedy(
 ) -> GreedyPolicy:
     """argmax_a x·θ̂_a, with the ridge that is given or chosen; `request` has the log's header."""
     settings = grid(ridge=(ridge, RIDGES))
-    among("score", score, ("argmax", "squared-error"))
+    one_of("score", score, ("argmax", "squared-error"))
     request.progress.total = 2 + (len(settings) > 1)
     folds = request.folds if len(settings) > 1 else 1
     light = rows.lean()

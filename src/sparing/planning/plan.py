@@ -19,10 +19,10 @@ from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
 from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
-from sparing.settings import among, known_name, number, share, whole
 from sparing.simulation.parallel import run_in_threads
 from sparing.simulation.simulate import Progress, play
 from sparing.simulation.worlds import LinearWorld
+from sparing.validation import check_known, fraction, integer, number, one_of
 
 # Plays the best mean of the posterior without calls; all others are compared with it.
 LOG_ALONE = "the log alone"
@@ -127,18 +127,18 @@ def plan(
     """
     _check_log(log)
     rank = interval_rank(
-        whole("worlds", worlds, least=1), share("confidence", confidence, hint=", such as 0.9")
+        integer("worlds", worlds, least=1), fraction("confidence", confidence, hint=", such as 0.9")
     )
-    length = log.n_rows if horizon is None else whole("horizon", horizon, least=1)
-    seed, names = whole("seed", seed), _names(learners)
+    length = log.n_rows if horizon is None else integer("horizon", horizon, least=1)
+    seed, names = integer("seed", seed), _names(learners)
     cost, bound = (
         None if value is None else number(name, value, least=0)
         for name, value in (("call_cost", call_cost), ("regret", regret))
     )
-    calls = None if budget is None else whole("budget", budget)
+    calls = None if budget is None else integer("budget", budget)
     levels = None if tolerances is None else _levels(tolerances)
     for name in settings:
-        known_name(name, (*inspect.getfullargspec(plan).kwonlyargs, *PlanSettings.__annotations__))
+        check_known(name, (*inspect.getfullargspec(plan).kwonlyargs, *PlanSettings.__annotations__))
     terms = {"call_cost": cost, "calls": calls, "horizon": length}
     starts = _starts(_known(log, names), names, settings, terms, levels)
     pool = _pool(log, seed)
@@ -327,7 +327,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
         raise SettingError(f"learners is empty; name some of {', '.join(LEARNERS)}")
     ips = ". It answers contexts of the log, and a plan has new ones only: there it is eps_moful. Plan with 'eps_moful'"
     hints = {"eps_moful_ips": ips}
-    return tuple(among("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
+    return tuple(one_of("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
 
 
 def _levels(tolerances: Sequence[float]) -> list[float]:

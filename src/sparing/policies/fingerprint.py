@@ -19,7 +19,7 @@ from sparing.log.labels import as_text
 from sparing.log.rows import AnyLog, Filtered, Rows, kept, rows_of
 from sparing.log.sketches import Distinct
 from sparing.log.walking import Statistic, Together
-from sparing.settings import among, share, whole
+from sparing.validation import fraction, integer, one_of
 
 SKETCH = 256
 """Hashes that a fingerprint keeps, k."""
@@ -51,9 +51,9 @@ class Split:
     by: str = "context"
 
     def __post_init__(self) -> None:
-        share("holdout", self.share, hint=", such as 0.3; 0 holds nothing out")
-        whole("seed", self.seed)
-        among("by", self.by, BY)
+        fraction("holdout", self.share, hint=", such as 0.3; 0 holds nothing out")
+        integer("seed", self.seed)
+        one_of("by", self.by, BY)
 
     @classmethod
     def of(cls, log: Log, share: float, seed: int = 0) -> "Split":
@@ -111,7 +111,7 @@ class Fingerprint:
         return f"Fingerprint({self.rows:,} rows, {'none held out' if self.split is None else self.split})"
 
     def __post_init__(self) -> None:
-        whole("rows", self.rows)
+        integer("rows", self.rows)
         sketch, counts = self.sketch, self.counts
         plain = sketch.dtype == np.uint64 and counts.dtype == np.int64 and sketch.ndim == 1
         if not plain or sketch.shape != counts.shape or len(sketch) > SKETCH:

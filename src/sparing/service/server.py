@@ -29,7 +29,7 @@ from sparing.service.store import open_store
 from sparing.service.store.driver import StoreError
 from sparing.service.transactions import ExpirePending
 from sparing.service.writer import Writer
-from sparing.settings import among
+from sparing.validation import one_of
 
 POLL_SECONDS = 0.25  # for expired decisions and events of other workers
 GC_THRESHOLD = 20_000  # new objects between collections: requests make few reference cycles
@@ -216,7 +216,7 @@ def server_settings(
     durability: str,
     workers: int,
 ) -> ServerSettings:
-    among("durability", durability, ("power", "process"))
+    one_of("durability", durability, ("power", "process"))
     if address is not None and not address.startswith(("postgresql://", "postgres://")):
         raise SettingError("--store must be an address such as postgresql://user@host/database")
     if workers > 1 and address is None:
