@@ -34,7 +34,7 @@ def desk(tmp_path_factory):
 def test_the_desk_is_told_from_raw_rows_to_money(desk):
     folder, result = desk
     text = result.stdout
-    assert "made-up" in text
+    assert "simulated" in text
     assert "premium  handler    earned" in text
     assert "action new-llm never tried" in text
     assert "where premium is false: action agent never tried" in text

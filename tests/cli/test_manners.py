@@ -256,7 +256,7 @@ def test_an_audit_has_its_page_without_matplotlib(quickly, folder, monkeypatch):
         (["audit", "log.parquet"], ["reading the log", "auditing"]),
         (
             ["learn", "log.parquet", "--out", "bars.sparing"],
-            ["reading the log", "learning greedy", "judging it"],
+            ["reading the log", "learning greedy", "evaluating it"],
         ),
         (["evaluate", "log.parquet", "--policy", "uniform"], ["reading the log", "evaluating"]),
         (["plan", "log.parquet", *QUICK], ["reading the log", "simulating worlds"]),

@@ -114,7 +114,7 @@ def test_the_commands(tmp_path, monkeypatch):
     assert shown.exit_code == 0, shown.output
     policy = sparing.load_policy("policy.sparing")
     held = policy.held_out(log).n_rows
-    assert f"judged on the {held:,} held out" in shown.stdout
+    assert f"evaluated on the {held:,} held out" in shown.stdout
     assert "  sparing evaluate log.parquet --policy policy.sparing --reward-range -4,4" in shown.stdout
     told = json.loads(run("learn", "log.parquet", "--reward-range", "-4,4", "--json").stdout)
     (estimate,) = told["held_out"]["estimates"]
@@ -132,7 +132,7 @@ def test_the_commands_without_a_holdout(tmp_path, monkeypatch):
     sparing.write_log(drawn(), "log.parquet")
     shown = run("learn", "log.parquet", "--holdout", "0")
     assert "  sparing evaluate ANOTHER_LOG" in shown.stdout
-    assert "none of them can say what it is worth" in shown.stdout
+    assert "none is left to evaluate it" in shown.stdout
     refused = run("evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr")
     assert isinstance(refused.exception, SettingError)
     allowed = run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing import settings
+from sparing import validation
 from sparing.auditing import text
 from sparing.auditing.counts import LogCounts, Propensities, SegmentCounter, SegmentCounts, SupportCounts
 from sparing.auditing.gaps import GapMap, GapSearch, plain, search_gaps
@@ -423,14 +423,14 @@ def audit(
     optimistic values that rank the gaps, never the certified errors.
     """
     positive("error", error)
-    settings.share("rare", rare)
-    settings.share("confidence", confidence)
-    settings.whole("gaps", gaps)
-    rows, reward_range = rows_of(log), settings.reward_range(reward_range)
+    validation.fraction("rare", rare)
+    validation.fraction("confidence", confidence)
+    validation.integer("gaps", gaps)
+    rows, reward_range = rows_of(log), validation.reward_range(reward_range)
     check_policy(rows, policy)
     seen = first_pass(rows, rare, seed)
     if reward_range is not None and seen.facts is not None:
-        settings.meets_rewards(reward_range, seen.facts.rewards.low, seen.facts.rewards.high)
+        validation.check_reward_range(reward_range, seen.facts.rewards.low, seen.facts.rewards.high)
     if reward_range is None and seen.facts is not None and seen.facts.rewards.binary:
         reward_range = (0.0, 1.0)
     bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}

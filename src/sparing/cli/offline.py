@@ -65,7 +65,7 @@ def audit(
     else:
         _print_audit(found)
         terminal.print_next_step(
-            "what the log alone teaches", ["learn", *log.again(reward_range=reward_range)]
+            "what can be learnt from the log alone", ["learn", *log.again(reward_range=reward_range)]
         )
     if html is not None:
         terminal.print_status(f"Page: {html}")
@@ -131,7 +131,7 @@ def learn(
         settings["reward_range"] = reading.pair(reward_range)
     with reading.walking(f"learning {method}", table) as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
-    with reading.walking("judging it", table):
+    with reading.walking("evaluating it", table):
         found = _evaluate_held_out(table, policy, settings.get("reward_range")) if holdout else None
         shares = mean_probabilities(policy, table)
     save_policy(policy, out)
@@ -146,7 +146,7 @@ def learn(
     _print_held_out(found, policy.taught.rows)
     terminal.print_text(f"Policy: {out}", whole=True)
     if found is None:
-        again, why = ["ANOTHER_LOG", *reading.options(policy=out)], "judge it by another log"
+        again, why = ["ANOTHER_LOG", *reading.options(policy=out)], "evaluate it on another log"
     else:
         again, why = log.again(policy=out, reward_range=reward_range), "all methods, on the rows held out"
     terminal.print_next_step(why, ["evaluate", *again])
@@ -172,15 +172,13 @@ def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str
         terminal.print_text(f"note: {note}")
 
 
-def _print_held_out(found: "Evaluation | None", taught: int) -> None:
+def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     if found is None:
-        terminal.print_text(
-            f"All {taught:,} rows taught it, so none of them can say what it is worth (--holdout 0)."
-        )
+        terminal.print_text(f"Trained on all {n_rows:,} rows, so none is left to evaluate it (--holdout 0).")
         return
     estimate: Estimate = found.estimates[0]
     terminal.print_text(
-        f"Learnt from {taught:,} rows, judged on the {found.rows:,} held out, where the log earned "
+        f"Trained on {n_rows:,} rows, evaluated on the {found.rows:,} held out, where the log earned "
         f"{found.logged_mean:.4g}:\n  {estimate}"
     )
     for note in estimate.notes:
@@ -193,7 +191,7 @@ def _print_held_out(found: "Evaluation | None", taught: int) -> None:
     confidence=(0.95, "Confidence of the intervals."),
     band=("range", "Bounds on the value of unsupported actions: range, or model."),
     clip=("percentile-ratio", "M: percentile-ratio, a number, or inf."),
-    taught=("refuse", "Rows that taught the policy: refuse, or allow and mark."),
+    taught=("refuse", "Rows that the policy was trained on: refuse, or allow and mark."),
 )
 def evaluate(
     log: reading.GivenLog,
@@ -238,8 +236,8 @@ def evaluate(
         terminal.print_next_step("what it would cost to ask live", ["plan", *log.again("estimate_support")])
     if fail_above is not None and not _within(found, fail_above):
         mass = found.unsupported_mass
-        told = "unknown" if mass is None else f"{mass:.4g}"
-        terminal.print_status(f"sparing: unsupported mass {told} is above --fail-above {fail_above:g}")
+        text = "unknown" if mass is None else f"{mass:.4g}"
+        terminal.print_status(f"sparing: unsupported mass {text} is above --fail-above {fail_above:g}")
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
@@ -258,8 +256,8 @@ def _print_evaluation(found: "Evaluation", *, title: str) -> None:
 
 
 def _within(found: "Evaluation", bound: float) -> bool:
-    told = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
-    return bool(told) and all(mass <= bound for mass in told)
+    known = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    return bool(known) and all(mass <= bound for mass in known)
 
 
 @reading.reads_log(
@@ -271,7 +269,7 @@ def _within(found: "Evaluation", bound: float) -> bool:
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     seed=(0, "Seed of the worlds."),
-    workers=(0, "Threads; 0: one a core."),
+    workers=(0, "Threads; 0: one per core."),
 )
 def plan(
     log: reading.GivenLog,

@@ -15,7 +15,7 @@ import typer
 from sparing.cli import terminal
 from sparing.errors import FileError, KindError, LogError, SettingError
 from sparing.log.columns import Columns
-from sparing.settings import reward_range
+from sparing.validation import reward_range
 
 if TYPE_CHECKING:
     from sparing.engines import Progress

@@ -178,9 +178,9 @@ def add_key(
     from sparing.errors import SettingError
     from sparing.service import events
     from sparing.service.http.auth import ROLES, new_key
-    from sparing.settings import among
+    from sparing.validation import one_of
 
-    among("role", role, ROLES)
+    one_of("role", role, ROLES)
     key, digest = new_key()
 
     async def write(opened: "Store") -> None:

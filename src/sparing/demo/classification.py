@@ -152,7 +152,7 @@ def provenance(result: DemoResult) -> str:
         f"Computed now: means over {len(setting.seeds)} seeds ({', '.join(map(str, setting.seeds))}) of "
         f"{result.rounds:,} live rounds on {result.dataset} ({result.source}). Learners: ridge {setting.ridge:g}; "
         f"radius determinant × {setting.radius_scale:g} (below 1: no worst-case guarantee) for mOFUL "
-        f"and warm-started; confident: tolerance {setting.tolerance:g}; economical is told the price of a call, "
+        f"and warm-started; confident: tolerance {setting.tolerance:g}; economical has the price of a call, "
         f"{setting.call_cost:g} of a right answer, and the number of rounds; it and confident take their prior and noise from the "
         f"log; kernel: with {setting.landmarks} kernel features, all others are linear. Wrong live: share of the live rounds given the wrong class; total cost: wrong live answers + "
         f"{setting.call_cost:g} × calls; wrong after: the final policy's share of wrong classes on held-out rows. economical stops asking when the rounds left no longer repay it, so others know more after them."
@@ -221,5 +221,5 @@ def write(result: DemoResult, folder: str | os.PathLike[str]) -> tuple[Path, Pat
         page.figure(figures.to_svg(drawn), caption),
         page.paragraph(provenance(result), kind="note"),
     ]
-    title = "sparing: what a log cannot teach, and what it costs to find out"
+    title = "sparing: what a log does not cover, and what it costs to find out"
     return page.write_report(folder, "demo", drawn, title=title, parts=parts)

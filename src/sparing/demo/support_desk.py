@@ -1,4 +1,4 @@
-"""A made-up support desk whose truth is known: who answers a ticket, what the answer earns, what it costs to know.
+"""A simulated support desk with known rewards: who answers a ticket, what the answer earns, what a review costs.
 
 Tickets are answered by a template, one of three language models or an agent. A solved ticket saves a phone call. Whether
 an answer solved it is known only if a person reads it over, which costs money: that is the reward call. The log is last
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparing import archive, settings
+from sparing import archive, validation
 from sparing.auditing import Audit, audit
 from sparing.log import Log
 from sparing.log.formats import read_log
@@ -105,7 +105,7 @@ def tickets(count: int, rng: np.random.Generator, *, first: int = 0) -> Tickets:
     months = rng.gamma(1.5, 14.0, count).astype(int)
     guest, premium = rng.random(count) < 0.12, rng.random(count) < 0.35
     received = [
-        START + (first + place + luck) * SPACING for place, luck in enumerate(rng.random(count).tolist())
+        START + (first + place + part) * SPACING for place, part in enumerate(rng.random(count).tolist())
     ]
     hour = np.array([moment.hour for moment in received])
 
@@ -265,9 +265,9 @@ def _values(outcome: LearnerOutcome) -> dict[str, Any]:
 
 
 def first_table(setting: DeskSetting) -> dict[str, list[Any]]:
-    settings.number("call_cost", setting.call_cost, least=0)
+    validation.number("call_cost", setting.call_cost, least=0)
     if setting.tolerance is not None:
-        settings.number("tolerance", setting.tolerance, least=0)
+        validation.number("tolerance", setting.tolerance, least=0)
     return _table(setting, setting.seeds[0])
 
 

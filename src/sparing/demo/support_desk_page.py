@@ -41,7 +41,7 @@ APART = 0.06  # least distance of two labels, as a share of the height
 
 def opening(setting: DeskSetting) -> str:
     return (
-        "A made-up support desk, so that the truth is known. Who should answer a ticket: a template, a language model or an "
+        "A simulated support desk, so that the true rewards are known. Who should answer a ticket: a template, a language model or an "
         f"agent? A solved ticket saves a phone call, {desk.SOLVED:.2f} EUR, less what the answer costs; whether it was solved is known "
         f"only if a person reviews the answer, which costs {_price(setting.call_cost)} EUR. Last quarter every answer was reviewed; {desk.NEW} was not there yet."
     )
@@ -65,7 +65,7 @@ def audit_text(begun: DeskStart) -> list[str]:
     """Return the audit of the log as lines: size, mean reward, and its gaps."""
     audit = begun.audit
     first = (
-        f"{audit.rows:,} rows; the answers earned {audit.reward_mean:.2f} EUR each. Where the log is blind:"
+        f"{audit.rows:,} rows; the answers earned {audit.reward_mean:.2f} EUR each. Not covered by the log:"
     )
     return [first, *map(str, audit.gap_map.gaps)]
 
@@ -120,10 +120,10 @@ def method(result: DeskResult) -> str:
     seeds = f"seeds {setting.seeds[0]} to {setting.seeds[-1]}" if len(setting.seeds) > 1 else "one seed"
     tolerance = "its default" if setting.tolerance is None else f"tolerance {setting.tolerance:g}"
     return (
-        f"Computed now ({seeds}): each run has its own log and tickets; in it, all learners meet the same tickets with the same luck. "
+        f"Computed now ({seeds}): each run has its own log and tickets; in it, all learners meet the same tickets with the same noise. "
         f"Earned: expected under the truth; net = earned − paid. LinUCB (alpha {setting.alpha:g}) begins from nothing, warm-started "
         f"(radius × {setting.radius_scale:g}) from the log; both have every answer reviewed, at the best of three settings tried on other seeds. "
-        f"confident: {tolerance}. economical: told the price and that {setting.rounds:,} tickets will come, else defaults."
+        f"confident: {tolerance}. economical: with the price and {setting.rounds:,} tickets as horizon, else defaults."
     )
 
 
@@ -161,11 +161,11 @@ def draw(result: DeskResult) -> "Figure":
         axes.axhline(0, color=GREY, linewidth=1.5)
         names = [(0.0, f"{ALONE} 0", INK)]
         for name, colour in LINES.items():
-            ahead = result[name].over_time - base
-            middle = ahead.mean(axis=0)
+            gained = result[name].over_time - base
+            middle = gained.mean(axis=0)
             axes.plot(tickets, middle, color=colour, linestyle=(0, (5, 3)) if name == TRUTH else "-")
             axes.fill_between(
-                tickets, ahead.min(axis=0), ahead.max(axis=0), color=colour, alpha=0.13, linewidth=0
+                tickets, gained.min(axis=0), gained.max(axis=0), color=colour, alpha=0.13, linewidth=0
             )
             end = f"{middle[-1]:+,.0f}".replace("-", "−")
             names.append((float(middle[-1]), f"{name} {end}", colour))
@@ -206,5 +206,5 @@ def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[st
         page.heading("Next"),
         page.preformatted("\n\n".join(after)),
     ]
-    heading = "What a log cannot teach, and what it pays to find out"
+    heading = "What a log does not cover, and what it pays to find out"
     return page.write_report(folder, "demo", drawn, title=heading, parts=parts)

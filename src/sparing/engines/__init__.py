@@ -10,11 +10,11 @@ __all__ = ["Engine", "Progress", "ProgressCounter", "TreeReduce", "dask", "engin
 
 def local(workers: int | None = None) -> Engine:
     """Threads of this process, by default one per core."""
-    from sparing import settings
+    from sparing import validation
     from sparing.engines.base import LocalEngine
 
     if workers is not None:
-        settings.whole("workers", workers, least=1, hint=", or None for all cores")
+        validation.integer("workers", workers, least=1, hint=", or None for all cores")
     return LocalEngine(workers)
 
 

@@ -28,7 +28,7 @@ from sparing.log.rows import AnyLog, BlocksInMemory, Memory, Rows, rewards_of, r
 from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
-from sparing.settings import among, share
+from sparing.validation import fraction, one_of
 
 FLAG_MASS = 0.05
 """A policy with more mass than this outside the support is flagged."""
@@ -405,8 +405,8 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
         raise SettingError("the log has no rows; there is nothing to evaluate on")
     if isinstance(policy, np.ndarray) and policy.shape != (log.n_rows, log.n_actions):
         raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
-    among("interval", interval, INTERVALS)
-    among("band", band, ("range", "model"))
+    one_of("interval", interval, INTERVALS)
+    one_of("band", band, ("range", "model"))
     if interval == "bernstein" and band == "model":
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
 
@@ -414,10 +414,10 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
 def _check_settings(
     training_rows: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
 ) -> None:
-    among("training_rows", training_rows, TRAINING_ROWS)
-    share("confidence", confidence)
-    share("flag_mass", flag_mass, zero=True, one=True)
-    among("reward_model", reward_model, ("linear", "boosted"))
+    one_of("training_rows", training_rows, TRAINING_ROWS)
+    fraction("confidence", confidence)
+    fraction("flag_mass", flag_mass, zero=True, one=True)
+    one_of("reward_model", reward_model, ("linear", "boosted"))
     if clip != "percentile-ratio":
         clip_number(clip)
 

@@ -44,8 +44,8 @@ from sparing.model.statistics import Statistics, ridge_regression, times_inverse
 from sparing.model.streaming import Sums
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import Policy
-from sparing.settings import meets_rewards
-from sparing.settings import reward_range as known_range
+from sparing.validation import check_reward_range
+from sparing.validation import reward_range as known_range
 
 MODELLED = ("dm", "dr", "sndr", "cab")
 """Methods in which the reward model of all rows enters."""
@@ -66,7 +66,7 @@ PASSES = 3
 def reward_bounds(rewards: Rewards, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
     """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
     low, high = known_range(given) or ((0.0, 1.0) if rewards.binary else (rewards.low, rewards.high))
-    meets_rewards((low, high), rewards.low, rewards.high)
+    check_reward_range((low, high), rewards.low, rewards.high)
     if interval == "bernstein" and (rewards.low < low or rewards.high > high):
         raise SettingError(
             f"interval='bernstein' needs every reward inside reward_range={given}; the log has "

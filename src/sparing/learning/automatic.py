@@ -35,7 +35,7 @@ from sparing.policies.policy import (
     softmax,
 )
 from sparing.policies.support import KnownSupport
-from sparing.settings import whole
+from sparing.validation import integer
 
 STRENGTHS = (1e-4, 1e-3, 1e-5)
 """L2 regularisation relative to weights of mean 1."""
@@ -64,7 +64,7 @@ def boosted(request: LearningRequest, *, rounds: Any = None) -> BoostedPolicy:
 
 
 def boosted_rewards(request: LearningRequest, rounds: Any = None) -> Boosted:
-    numbers = [whole("rounds", each, least=1) for each in np.atleast_1d(ROUNDS if rounds is None else rounds)]
+    numbers = [integer("rounds", each, least=1) for each in np.atleast_1d(ROUNDS if rounds is None else rounds)]
     return boost(
         request.log, folds=request.folds, seed=request.seed, rounds=numbers, purpose="method 'boosted'"
     )

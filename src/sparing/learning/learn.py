@@ -32,7 +32,7 @@ from sparing.policies.fingerprint import FingerprintStatistic, Split, SplitFilte
 from sparing.policies.pi_plus import pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.support import KnownSupport, TablePolicy
-from sparing.settings import among, number, whole
+from sparing.validation import integer, number, one_of
 
 BASELINES = (0.0, -0.7, 0.7)
 """k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
@@ -57,7 +57,7 @@ def greedy(request: LearningRequest, *, ridge: Any = None, score: str = "argmax"
     argmax; `score="squared-error"` takes the plain error, and `score="support-aware"` compares the policies by their
     support-aware lower limits, which is noisier and needs propensities.
     """
-    among("score", score, ("argmax", "squared-error", "support-aware"))
+    one_of("score", score, ("argmax", "squared-error", "support-aware"))
     if score == "support-aware":
         return _greedy_by_limit(request, ridge)
     request.check_rows("greedy")
@@ -167,8 +167,8 @@ def opr_dlm(
     η_t = η·t^−eta_decay. Each epoch visits the rows in a random order; θ is averaged over all steps.
     """
     log, data = request.log, prepare_training_data(request, "opr-dlm", "supported")
-    among("completion", completion, ("dr", "ips"))
-    whole("epochs", epochs, least=1)
+    one_of("completion", completion, ("dr", "ips"))
+    integer("epochs", epochs, least=1)
     number("epsilon_decay", epsilon_decay, least=0)
     number("eta_decay", eta_decay, least=0)
     positive("eta", eta)
@@ -371,7 +371,7 @@ def learn(
     >>> policy = sparing.learn(log, "greedy", holdout=0.3)  # doctest: +SKIP
     """
     close = difflib.get_close_matches(str(method), METHODS, n=1)
-    fit = METHODS[among("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")]
+    fit = METHODS[one_of("method", method, METHODS, hint=f". Did you mean {close[0]!r}?" if close else "")]
     own = list(inspect.signature(Assumptions.resolve if fit is pessimistic else fit).parameters)[1:]
     unknown = [name for name in options if name not in (*SHARED, *own)]
     if unknown:
@@ -390,7 +390,7 @@ def learn(
         )
     rows, split = rows_of(log), None
     if holdout != 0 and rows.n_rows:
-        rows, split = _training_rows(log, holdout, whole("seed", seed), by_passes=by_passes)
+        rows, split = _training_rows(log, holdout, integer("seed", seed), by_passes=by_passes)
     counter = ProgressCounter(progress)
     request = LearningRequest(rows, seed, progress=counter, fingerprint=by_passes, **shared)
     policy: Any = fit(request, **options)

@@ -12,8 +12,8 @@ from sparing.log import Log, Support
 from sparing.log.rows import Rows, rows_of
 from sparing.policies.policy import SupportModel
 from sparing.policies.support import KnownSupport, log_support, user_support
-from sparing.settings import reward_range as known_range
-from sparing.settings import whole
+from sparing.validation import integer
+from sparing.validation import reward_range as known_range
 
 WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "stacked", "auto")
 """Methods that never divide by a propensity."""
@@ -41,8 +41,8 @@ class LearningRequest:
     fingerprint: bool = False
 
     def __post_init__(self) -> None:
-        whole("seed", self.seed)
-        whole("folds", self.folds, least=2)
+        integer("seed", self.seed)
+        integer("folds", self.folds, least=2)
         known_range(self.reward_range)
 
     @cached_property

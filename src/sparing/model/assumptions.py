@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sparing.errors import SettingError
 from sparing.log.limits import LARGEST
 from sparing.model.statistics import Statistics, residual_noise, ridge_regression
-from sparing.settings import among, share
+from sparing.validation import fraction, one_of
 
 RADII = ("determinant", "trace", "paper")
 """The forms of a confidence set's radius, see ellipsoids.py."""
@@ -48,8 +48,8 @@ class Assumptions:
         """Check what was given and estimate the rest from the log's sums."""
         positive("ridge", ridge)
         positive("radius_scale", radius_scale)
-        share("delta", delta, hint=", such as 0.05")
-        among("radius", radius, RADII)
+        fraction("delta", delta, hint=", such as 0.05")
+        one_of("radius", radius, RADII)
         values: dict[str, Any] = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
         for name, value in values.items():
             if value is not None and not 0 <= float(value) <= LARGEST:

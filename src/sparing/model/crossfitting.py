@@ -19,7 +19,7 @@ from sparing.log.walking import Statistic
 from sparing.model.logistic import fit_log_odds
 from sparing.model.statistics import Statistics, ridge_regression
 from sparing.model.streaming import Sums
-from sparing.settings import whole
+from sparing.validation import integer
 
 FOLD_CONTEXTS = 4096
 """Distinct contexts whose hashes tell where folds are cut."""
@@ -72,7 +72,7 @@ class Folds:
     @classmethod
     def from_keys(cls, keys: np.ndarray, folds: int, seed: int) -> "Folds":
         """The folds by what `ContextKeys` gathers."""
-        whole("folds", folds, least=2)
+        integer("folds", folds, least=2)
         if len(keys) < 2:
             raise SettingError(
                 f"folds={folds}; must be between 2 and the number of distinct contexts, {len(keys)}"

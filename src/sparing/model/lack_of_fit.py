@@ -22,7 +22,7 @@ from sparing.log.features.kernel import Kernel
 from sparing.log.rows import AnyLog, rows_of
 from sparing.model.boosting import grow
 from sparing.model.crossfitting import Folds
-from sparing.settings import share
+from sparing.validation import fraction
 
 LEVEL = 0.01
 """Below this p-value the linear model is said to be wrong."""
@@ -74,7 +74,7 @@ def lack_of_fit(log: Log, *, level: float = LEVEL, boosted: bool | None = None, 
     A kernel block and, where scikit-learn is installed (`boosted=None`), boosted trees try to predict what the
     linear model leaves; the p-value is twice the smaller of theirs.
     """
-    share("level", level)
+    fraction("level", level)
     if log.n_contexts < 2 or log.n_rows < 4 * log.n_features:
         raise LogError(
             f"a log of {log.n_rows} rows, {log.n_contexts} contexts; the test needs two halves of contexts and "

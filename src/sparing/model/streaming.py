@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sparing import settings
+from sparing import validation
 from sparing.engines import Progress, local
 from sparing.log import Log
 from sparing.log.columns import ColumnNames, Columns, keywords_of
@@ -95,7 +95,7 @@ def summarise(
     if isinstance(source, Rows):
         return summary_of(source)
     if threads is not None:
-        settings.whole("threads", threads, least=1, hint=", or None for all cores")
+        validation.integer("threads", threads, least=1, hint=", or None for all cores")
     where = local(threads) if engine is None else engine
     return scan(
         source, actions=actions, features=features, engine=where, progress=progress, **columns

@@ -33,7 +33,7 @@ from sparing.online.starting import (
     posterior,
     with_wanted_kernel,
 )
-from sparing.settings import among, number, share
+from sparing.validation import fraction, number, one_of
 
 
 @of_settings
@@ -139,7 +139,7 @@ def certified(
     """
     if tolerance is not None and not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
-    among("explore", explore, ("leader", "wider"))
+    one_of("explore", explore, ("leader", "wider"))
     log, items = with_wanted_kernel(log, kernel), known_items(log, items)
     start = begin(log, settings)
     tolerance = known_tolerance(tolerance, log, start.sums)
@@ -180,10 +180,10 @@ def confident(
     """
     if tolerance is not None:
         number("tolerance", tolerance, least=0)
-    share("confidence", confidence)
-    share("spot_check", spot_check, zero=True)
+    fraction("confidence", confidence)
+    fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
-    among("explore", explore, ("optimistic", "wider", "sampled"))
+    one_of("explore", explore, ("optimistic", "wider", "sampled"))
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
     log, start, sets, prior = _posterior(log, settings, wanted, misfit)
     tolerance = known_tolerance(tolerance, log, start.sums)
@@ -225,7 +225,7 @@ def economical(
     128 logged contexts stand for those to come. The prior, `items`, `kernel`, `spot_check` and `misfit` are those of `confident`.
     """
     rule = pricing.terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
-    share("spot_check", spot_check, zero=True)
+    fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
     log, start, sets, prior = _posterior(log, settings, wanted, misfit, foresees=True)
@@ -309,7 +309,7 @@ def _centred(
     log: Any, start: Start, settings: Settings, center: str, items: Items | None
 ) -> tuple[ConfidenceSets, Prior | None]:
     """Sets around what the log says of each action, or around 0; and the prior that says it."""
-    among("center", center, ("auto", "learnt", "zero"))
+    one_of("center", center, ("auto", "learnt", "zero"))
     if center == "zero" and items is not None:
         raise SettingError(
             "items with center='zero'; items say where sets are centred. Leave out one of them"

@@ -18,7 +18,7 @@ from sparing.online.engine.luck import seeded
 from sparing.online.learner import Learner
 from sparing.online.rules import SkipRule
 from sparing.online.sets import ConfidenceSets
-from sparing.settings import known_name, meets_rewards, reward_range, whole
+from sparing.validation import check_known, check_reward_range, integer, reward_range
 
 P = ParamSpec("P")
 
@@ -107,7 +107,7 @@ def of_settings(make: Callable[P, Learner]) -> Callable[P, Learner]:
     def checked(*log: P.args, **settings: P.kwargs) -> Learner:
         for name in settings:
             if name != own[0]:
-                known_name(name, known)
+                check_known(name, known)
         return make(*log, **settings)
 
     return checked
@@ -117,7 +117,7 @@ def known_range(log: Any, given: Any) -> tuple[float, float] | None:
     """A range of rewards that was given, which those of a log in memory must come near to."""
     limits = reward_range(given, apart=True)
     if limits is not None and isinstance(log, Log) and log.n_rows:
-        meets_rewards(limits, float(log.rewards.min()), float(log.rewards.max()))
+        check_reward_range(limits, float(log.rewards.min()), float(log.rewards.max()))
     return limits
 
 
@@ -131,7 +131,7 @@ def begin(
     """Check the log and the settings, and fill in what was not given."""
     log, values = known_log(log), dict[str, Any](settings)
     seed = values.pop("seed", 0)
-    whole("seed", seed)
+    integer("seed", seed)
     growing = values.pop("growing", False)
     if type(growing) is not bool or (growing and values.get("radius") == "paper"):
         raise SettingError(

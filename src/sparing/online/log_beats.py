@@ -18,7 +18,7 @@ from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.online.engine import choosing, luck
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
-from sparing.settings import among
+from sparing.validation import one_of
 
 NOWHERE = (math.nan, 0, 1.0)
 """Threshold, answer and chance where the log has nothing to say."""
@@ -100,8 +100,8 @@ class LogBeats:
 
         A limit speaks of x itself, so that contexts are then known by their features and never by an id.
         """
-        among("beats", beats, BEATS)
-        among("answer", answer, ("logged", "policy"))
+        one_of("beats", beats, BEATS)
+        one_of("answer", answer, ("logged", "policy"))
         if beats == "limit":
             if answer != "logged" or clip != "percentile-ratio":
                 raise SettingError(

@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.online.engine import choosing, running
 from sparing.online.rules import Economical, plan
-from sparing.settings import number, share, whole
+from sparing.validation import fraction, integer, number
 
 if TYPE_CHECKING:
     from sparing.online.learner import Learner
@@ -45,11 +45,11 @@ def terms(
             "counts beside the one before it"
         )
     if calls is not None:
-        calls = whole("calls", calls)
+        calls = integer("calls", calls)
     cost = 0.0 if call_cost is None else number("call_cost", call_cost, least=0)
     if discount is not None:
-        return Economical(cost, None, share("discount", discount), calls)
-    length = rows if horizon is None else whole("horizon", horizon, least=1)
+        return Economical(cost, None, fraction("discount", discount), calls)
+    length = rows if horizon is None else integer("horizon", horizon, least=1)
     return Economical(cost, length, None, calls)
 
 

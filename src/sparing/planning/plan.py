@@ -19,10 +19,10 @@ from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
 from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
-from sparing.settings import among, known_name, number, share, whole
 from sparing.simulation.parallel import run_in_threads
 from sparing.simulation.simulate import Progress, play
 from sparing.simulation.worlds import LinearWorld
+from sparing.validation import check_known, fraction, integer, number, one_of
 
 # Plays the best mean of the posterior without calls; all others are compared with it.
 LOG_ALONE = "the log alone"
@@ -127,18 +127,18 @@ def plan(
     """
     _check_log(log)
     rank = interval_rank(
-        whole("worlds", worlds, least=1), share("confidence", confidence, hint=", such as 0.9")
+        integer("worlds", worlds, least=1), fraction("confidence", confidence, hint=", such as 0.9")
     )
-    length = log.n_rows if horizon is None else whole("horizon", horizon, least=1)
-    seed, names = whole("seed", seed), _names(learners)
+    length = log.n_rows if horizon is None else integer("horizon", horizon, least=1)
+    seed, names = integer("seed", seed), _names(learners)
     cost, bound = (
         None if value is None else number(name, value, least=0)
         for name, value in (("call_cost", call_cost), ("regret", regret))
     )
-    calls = None if budget is None else whole("budget", budget)
+    calls = None if budget is None else integer("budget", budget)
     levels = None if tolerances is None else _levels(tolerances)
     for name in settings:
-        known_name(name, (*inspect.getfullargspec(plan).kwonlyargs, *PlanSettings.__annotations__))
+        check_known(name, (*inspect.getfullargspec(plan).kwonlyargs, *PlanSettings.__annotations__))
     terms = {"call_cost": cost, "calls": calls, "horizon": length}
     starts = _starts(_known(log, names), names, settings, terms, levels)
     pool = _pool(log, seed)
@@ -272,25 +272,25 @@ def _reading(options: tuple[Option, ...], strata: Strata) -> str:
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"Of {strata.drawn:,} worlds drawn, ordered by what the log alone would lose in them, one of each of {strata.equal} equal strata "
-        f"is lived through, {len(strata.numbers) - strata.equal + 1} of the dearest, each for its share: rare worlds are there, and "
-        f"count as rare. A further world falls inside an interval with a probability of {strata.coverage:.1%} or "
-        "more, for each learner alone, not for all at once. ± is one standard error over worlds, of a gain that of the differences "
-        f"world by world. The means' own are up to {calls:.0%} (calls) and {regret:.0%} (regret) of them. More worlds tell options apart."
+        f"{strata.drawn:,} worlds were drawn and ordered by the regret of the log alone; one of each of {strata.equal} equal strata is "
+        f"simulated, {len(strata.numbers) - strata.equal + 1} of the highest one, weighted by their shares. A further world falls inside "
+        f"an interval with probability {strata.coverage:.1%} or more, for each learner separately. ± is one standard error over worlds; "
+        f"for a gain, of the differences world by world. Standard errors of the means are up to {calls:.0%} (calls) and {regret:.0%} "
+        "(regret) of them. More worlds separate options better."
     )
 
 
 def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
     believed, given = starts[0], starts[0].assumptions
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
-    told = "estimated from the log" if "noise" in given.estimated else "given"
+    source = "estimated from the log" if "noise" in given.estimated else "given"
     return (
         f"Rewards are linear in the context, and actions, logged or not, are exchangeable: their parameters "
         f"vary between actions ({believed.prior}).",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
-        f"Noise is normal with deviation {given.noise:.3g} everywhere ({told}). The intervals do not count the "
-        "uncertainty of the noise and of the prior themselves.",
+        f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}). The intervals leave out the "
+        "uncertainty of the noise and of the prior.",
         *dict.fromkeys(filter(None, map(_setting, starts))),
     )
 
@@ -327,7 +327,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
         raise SettingError(f"learners is empty; name some of {', '.join(LEARNERS)}")
     ips = ". It answers contexts of the log, and a plan has new ones only: there it is eps_moful. Plan with 'eps_moful'"
     hints = {"eps_moful_ips": ips}
-    return tuple(among("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
+    return tuple(one_of("learners", name, LEARNERS, hint=hints.get(name, "")) for name in listed)
 
 
 def _levels(tolerances: Sequence[float]) -> list[float]:

@@ -387,9 +387,9 @@ def _better(plan: "Plan") -> list[str]:
         return []
     found = []
     for option in plan.options:
-        ahead = best.regret[:, -1] - option.regret[:, -1]
-        ahead = ahead + plan.call_cost * (best.calls[:, -1] - option.calls[:, -1])
-        more, error = best.strata.mean(ahead), best.strata.error(ahead)
+        difference = best.regret[:, -1] - option.regret[:, -1]
+        difference = difference + plan.call_cost * (best.calls[:, -1] - option.calls[:, -1])
+        more, error = best.strata.mean(difference), best.strata.error(difference)
         if more > CLEAR * error and (plan.budget is None or option.calls_at().high <= plan.budget):
             found.append((more, error, option.label))
     if not found:

@@ -8,18 +8,15 @@ from sparing.errors import SettingError
 from sparing.online.learner import Learner
 from sparing.simulation.worlds import LinearWorld
 
-DRAWN = 50
-"""Worlds that are drawn for each slice,"""
-
-FEWEST = 8  # and where there are many actions or features, at least: so few can be halved three times
-MOST = 20_000
-"""Worlds in all, unless there are so many strata,"""
-
-WORK = 5e9  # and products in all: a second or two
+DRAWN, FEWEST = (
+    50,
+    8,
+)  # worlds drawn per stratum; with many actions or features fewer, but 8 can be halved 3 times
+MOST = 20_000  # worlds drawn in all, unless there are as many strata
+WORK = 5e9  # products in all: a second or two
 CONTEXTS = 128  # contexts over which a loss is averaged
+# The highest stratum is halved, its higher half again, and so on: few worlds may have all that calls can gain.
 HALVINGS = 3
-"""The dearest slice is halved, its dearer half again, and so on: a few worlds may hold all that asking can gain."""
-
 SLACK = 1e-9  # against rounding just below or above an integer
 
 

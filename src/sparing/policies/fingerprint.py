@@ -20,7 +20,7 @@ from sparing.log.labels import as_text
 from sparing.log.rows import AnyLog, Filtered, Memory, Rows, kept, rows_of
 from sparing.log.sketches import Distinct
 from sparing.log.walking import Statistic, Together, Total
-from sparing.settings import among, share, whole
+from sparing.validation import fraction, integer, one_of
 
 SKETCH = 256
 """Hashes that a fingerprint keeps, k."""
@@ -50,20 +50,20 @@ class Split:
     check sum of the training rows and their numbers, None in files of releases before 0.2.
     """
 
-    share: float
+    fraction: float
     seed: int = 0
     by: str = "context"
     order: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        share("holdout", self.share, hint=", such as 0.3; 0 holds nothing out")
-        whole("seed", self.seed)
-        among("by", self.by, SPLIT_UNITS)
+        fraction("holdout", self.share, hint=", such as 0.3; 0 holds nothing out")
+        integer("seed", self.seed)
+        one_of("by", self.by, SPLIT_UNITS)
         if self.order is not None:
-            whole("order", self.order)
+            integer("order", self.order)
 
     @classmethod
-    def of(cls, log: AnyLog, share: float, seed: int = 0) -> tuple["Split", int]:
+    def of(cls, log: AnyLog, fraction: float, seed: int = 0) -> tuple["Split", int]:
         """The split of a log and the number of rows it holds out.
 
         It is by context id if the log has ids, else by context; by place if there are fewer contexts than
@@ -71,7 +71,7 @@ class Split:
         """
         rows = rows_of(log)
         by = "context" if rows.header.context_ids is None else "context_id"
-        by_context, by_place = splits = cls(share, seed, by), cls(share, seed, "place")
+        by_context, by_place = splits = cls(fraction, seed, by), cls(fraction, seed, "place")
         held = [kept(SplitFilter(split)) for split in splits]
         contexts, *counts = rows.lean().fold(Together(_FewContexts(), *held))
         if len(contexts) < MIN_CONTEXTS_FOR_SPLIT:
@@ -122,7 +122,7 @@ class TrainingFingerprint:
         return f"{type(self).__name__}({self.rows:,} rows, {'none held out' if self.split is None else self.split})"
 
     def __post_init__(self) -> None:
-        whole("rows", self.rows)
+        integer("rows", self.rows)
         sketch, counts = self.sketch, self.counts
         typed = sketch.dtype == np.uint64 and counts.dtype == np.int64 and sketch.ndim == 1
         if not typed or sketch.shape != counts.shape or len(sketch) > SKETCH:
@@ -183,11 +183,11 @@ class TrainingFingerprint:
         known, seen = rows.fold(_KnownRows(self, rows.action_names))
         if not seen.count:
             return "unclear"
-        share = float(known.sum() / seen.count)
-        if share <= MAX_OVERLAP_SHARE:
+        fraction = float(known.sum() / seen.count)
+        if fraction <= MAX_OVERLAP_SHARE:
             return "none"
         by_chance = 1 - float((self.counts == 1).sum() / self.counts.sum())
-        return "some" if share > 2 * by_chance or self._is_of(log) else "unclear"
+        return "some" if fraction > 2 * by_chance or self._is_of(log) else "unclear"
 
     def _is_of(self, log: AnyLog) -> bool:
         if log.n_rows != self.rows:

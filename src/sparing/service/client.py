@@ -281,16 +281,16 @@ def _read(response: "httpx.Response", kind: type[Answer]) -> Answer:
 
 def _refused(response: "httpx.Response") -> ServiceProblem:
     try:
-        told = msgspec.json.decode(response.content, type=dict[str, Any])
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        told = {"code": "http", "detail": f"{response.status_code} {response.text[:200]}".strip()}
-    return _problem(response.status_code, told)
+        problem = {"code": "http", "detail": f"{response.status_code} {response.text[:200]}".strip()}
+    return _problem(response.status_code, problem)
 
 
-def _problem(status: int, told: dict[str, Any] | None) -> ServiceProblem:
-    said = told or {}
-    field = said.get("field")
-    detail = str(said.get("detail", f"status {status}"))
+def _problem(status: int, problem: dict[str, Any] | None) -> ServiceProblem:
+    given = problem or {}
+    field = given.get("field")
+    detail = str(given.get("detail", f"status {status}"))
     return ServiceProblem(
-        status, str(said.get("code", "http")), detail, None if field is None else str(field)
+        status, str(given.get("code", "http")), detail, None if field is None else str(field)
     )

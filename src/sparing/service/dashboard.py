@@ -181,11 +181,11 @@ class WorkerInfo(NamedTuple):
 async def _overview(
     writer: Writer, experiment: Experiment, known: CounterCache, now: int, here: WorkerInfo
 ) -> Overview:
-    store, number, told = writer.store, experiment.number, experiment.config.get("about", {})
+    store, number, about_log = writer.store, experiment.number, experiment.config.get("about", {})
     upto = await store.last_seq()
     await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
     since, ratio = await _shares(writer, experiment, known, upto)
-    gaps = await known.calls.shown(told.get("gaps"), store, experiment.model, upto)
+    gaps = await known.calls.shown(about_log.get("gaps"), store, experiment.model, upto)
     tally = HourlyTotals.of(await store.totals(number))
     closed = await _closed(writer, number, upto)
     recent = await _recent(writer, experiment, upto)
@@ -197,7 +197,7 @@ async def _overview(
         sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
     )
     rewarded = sum(one.rewarded for one in reasons)
-    actions, spend = _actions(model, told), _spend(model, tally, known, decisions, asked, now)
+    actions, spend = _actions(model, about_log), _spend(model, tally, known, decisions, asked, now)
     left_out = int((comparison.budget_limited_hours(tally) >= since).sum())
     far = await out_of_range_columns(store, model, upto)
     facts = HealthInputs(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
@@ -207,7 +207,7 @@ async def _overview(
         mode=model.mode,
         learner=model.learner.algorithm,
         guarantee=model.learner.guarantee,
-        log_rows=told.get("rows", 0),
+        log_rows=about_log.get("rows", 0),
         decisions=decisions,
         asked=asked,
         skipped=decisions - asked,
@@ -333,7 +333,7 @@ def _spend(
     )
 
 
-def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
+def _actions(model: ExperimentState, about_log: dict[str, Any]) -> list[Action]:
     """List all actions, those with most decisions first, then those with most logged rows.
 
     An action is `partly` learnt from the log if it has fewer than 2d rows (d: length of a context), or if the gap map has a
@@ -341,8 +341,8 @@ def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
     """
     learner, sets = model.learner, model.learner.sets
     logged, live, played = sets.logged, sets.live, model.played
-    mean, half = sets.evaluate(_center(model, told))
-    partly = (logged < 2 * learner.n_features) | partly_logged(told, learner.n_actions)
+    mean, half = sets.evaluate(_center(model, about_log))
+    partly = (logged < 2 * learner.n_features) | partly_logged(about_log, learner.n_actions)
     learnt: dict[int, Literal["yes", "partly", "never tried"]] = {0: "yes", 1: "partly", 2: "never tried"}
     order = np.lexsort((-logged, -played))
     columns = (
@@ -361,9 +361,9 @@ def _actions(model: ExperimentState, told: dict[str, Any]) -> list[Action]:
     ]
 
 
-def _center(model: ExperimentState, told: dict[str, Any]) -> np.ndarray:
+def _center(model: ExperimentState, about_log: dict[str, Any]) -> np.ndarray:
     """Return the log's mean context (d,); ones if there is none."""
     try:
-        return model.learner.context(told.get("center") or [])
+        return model.learner.context(about_log.get("center") or [])
     except DecisionError:
         return np.ones(model.learner.n_features)

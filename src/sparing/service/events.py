@@ -28,8 +28,8 @@ REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
     "unasked",
     "learnt",
 )
-"""Outcomes that close a decision: its reward came; a default took its place; none came; it was withdrawn; one came that nobody asked
-for, and is kept, or kept and learnt."""
+"""Outcomes that close a decision: its reward; a default in its place; none in time; withdrawn; an unsolicited reward that is
+stored, or stored and learnt."""
 
 # Outcomes that do not close a decision: a partial reward; activation of a deferred decision.
 PARTIAL, ACTIVATED = "part", "activated"

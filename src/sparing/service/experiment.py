@@ -174,9 +174,9 @@ class ExperimentState:
             self.learner.must_learn(action, asked.x)
         if plan is None:
             mean, spread = self.learner.value(action, asked.x)
-            told: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
+            estimate: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
         else:
-            told = plan.value, plan.low, plan.high, plan.worth
+            estimate = plan.value, plan.low, plan.high, plan.worth
         window = self.options.reward_window
         closes = window is not None and (needs_reward or not asked.active)
         return DecisionEvent(
@@ -196,7 +196,7 @@ class ExperimentState:
             reason,
             chances.play,
             chances.call,
-            *told,
+            *estimate,
             self.seq,
             asked.active,
             asked.ts + round((window or 0.0) * events.SECOND) if closes else None,
@@ -231,9 +231,9 @@ class ExperimentState:
         action = served.action
         own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
         aside = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
-        anyone = explore / self._choices(allowed)
-        play = apart * aside + (1 - apart) * (anyone + (1 - explore) * own.play)
-        call = apart * aside * (not spent) + (1 - apart) * (anyone + (1 - explore) * own.call)
+        uniform = explore / self._choices(allowed)
+        play = apart * aside + (1 - apart) * (uniform + (1 - explore) * own.play)
+        call = apart * aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
         return served._replace(chances=Chances(float(play), float(call)))
 
     def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:

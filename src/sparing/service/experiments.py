@@ -112,14 +112,14 @@ async def create(
     check_options(options, learner)
     store, registry = writer.store, writer.registry
     began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(describe_log, log)}
-    told = {**config, **began}
+    recorded = {**config, **began}
 
     async def operation(transaction: TransactionHandler) -> Experiment:
         if any(known.name == name for known in registry):
             raise conflict("exists", f"there is an experiment {name!r} already; choose another name", "name")
-        number = await store.add_experiment(name, msgspec.json.encode(told).decode())
+        number = await store.add_experiment(name, msgspec.json.encode(recorded).decode())
         model = ExperimentState(number, learner, options, store.salt)
-        experiment = Experiment(number, name, told, 0, model)
+        experiment = Experiment(number, name, recorded, 0, model)
         body = msgspec.json.encode(save_base(store.folder, model))
         transaction.record(experiment, ChangeEvent(0, number, 0, events.BASE, body, who))
         registry.add(experiment)
@@ -187,12 +187,12 @@ async def import_log(
     context or reward, the import is refused and nothing is changed.
     """
     experiment = writer.registry.get(name)
-    told = {**experiment.config, **(config or {})}
+    recorded = {**experiment.config, **(config or {})}
     if settings is not None:
-        told["settings"] = dict(settings)
+        recorded["settings"] = dict(settings)
     known, since = experiment.model.learner.action_names, await _begun(writer, experiment.number)
     made = await asyncio.to_thread(
-        _prepared, writer.store, experiment.number, known, experiment.model.options, log_reader, told
+        _prepared, writer.store, experiment.number, known, experiment.model.options, log_reader, recorded
     )
     made.check()
     written: dict[str, str] = {}
@@ -214,7 +214,7 @@ async def import_log(
         body = {**written, "rows": made.rows, "new": new}
         base = ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
         transaction.record(current, base)
-        current.config = {**told, "about": made.about}
+        current.config = {**recorded, "about": made.about}
         await writer.store.configure(current.number, msgspec.json.encode(current.config).decode())
         return ImportAnswer(made.rows, made.learnt, made.lost)
 

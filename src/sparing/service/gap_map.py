@@ -86,14 +86,14 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
 def _gaps(log: Log) -> list[Gap]:
     """Find gaps with bounds; actions without a row are gaps everywhere and need no search."""
     rng = np.random.default_rng([0, 22])
-    looked = _sampled(log, MAX_ROWS, rng)
-    if not looked.support.known:
+    sampled = _sampled(log, MAX_ROWS, rng)
+    if not sampled.support.known:
         try:
-            looked, _ = estimate_support(looked)
+            sampled, _ = estimate_support(sampled)
         except LogError:
             return []  # too few rows to tell chance from a gap
-    looked = _sampled(looked, MAX_CELLS // log.n_actions, rng)
-    return [gap for gap in find_gaps(looked, None, limit=FOUND).gaps if gap.segment.bounds]
+    sampled = _sampled(sampled, MAX_CELLS // log.n_actions, rng)
+    return [gap for gap in find_gaps(sampled, None, limit=FOUND).gaps if gap.segment.bounds]
 
 
 def _sampled(log: Log, most: int, rng: np.random.Generator) -> Log:

@@ -84,8 +84,8 @@ class HealthInputs(NamedTuple):
     left_out: int
     """Hours that the comparison leaves out, because the budget was used up."""
     ill: Sequence[str]
-    looked: int = 0
-    """Decisions whose numbers were looked at."""
+    n_checked: int = 0
+    """Decisions checked for numbers out of range."""
     out_of_range: Sequence[OutOfRangeColumn] = ()
 
 
@@ -177,12 +177,12 @@ def _outside(facts: HealthInputs) -> Iterator[Look]:
         yield Look(
             "warning",
             f"{cut(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
-            f"(as far as {one.furthest:.4g}): the log tells little of such contexts, and a reward there weighs much. Is the unit the log's?",
+            f"(as far as {one.furthest:.4g}): the log has little data there, and such a reward has much weight. Is the unit the same as in the log?",
         )
-    if facts.looked and not facts.out_of_range:
+    if facts.n_checked and not facts.out_of_range:
         yield Look(
             "good",
-            f"No number in the last {counted(facts.looked, 'decision')} is {FAR:g} deviations from the log's mean",
+            f"No number in the last {counted(facts.n_checked, 'decision')} is {FAR:g} deviations from the log's mean",
         )
 
 

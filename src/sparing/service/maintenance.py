@@ -94,11 +94,11 @@ class Range(NamedTuple):
 async def _replay(
     registry: ExperimentRegistry,
     experiment: Experiment,
-    told: Range,
+    wanted: Range,
     verdict: VerificationResult,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    store, number, (start, last, engine) = registry.store, experiment.number, told
+    store, number, (start, last, engine) = registry.store, experiment.number, wanted
     marks = {one.seq: one for one in await store.snapshots(number)}
     rows = WriteBatch(0, 0)
     known: dict[int, DecisionEvent] = {}

@@ -29,12 +29,10 @@ from sparing.service.store import open_store
 from sparing.service.store.driver import StoreError
 from sparing.service.transactions import ExpirePending
 from sparing.service.writer import Writer
-from sparing.settings import among
+from sparing.validation import one_of
 
 POLL_SECONDS = 0.25  # for expired decisions and events of other workers
-GC_THRESHOLD = 20_000
-"""New objects after which the collector looks for those that nobody needs: a request makes few that hold one another."""
-
+GC_THRESHOLD = 20_000  # new objects between collections: requests make few reference cycles
 MAINTENANCE_SECONDS = 10.0  # for snapshots and retention
 HEARTBEAT = 5  # seconds
 SNAPSHOT_EVERY = 20_000  # events
@@ -218,7 +216,7 @@ def server_settings(
     durability: str,
     workers: int,
 ) -> ServerSettings:
-    among("durability", durability, ("power", "process"))
+    one_of("durability", durability, ("power", "process"))
     if address is not None and not address.startswith(("postgresql://", "postgres://")):
         raise SettingError("--store must be an address such as postgresql://user@host/database")
     if workers > 1 and address is None:
@@ -304,8 +302,8 @@ def run(
     say(
         f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if locked else ''}"
     )
-    told = {**asdict(known), "folder": str(known.folder)}
-    os.environ[ENVIRONMENT] = json.dumps(told)
+    values = {**asdict(known), "folder": str(known.folder)}
+    os.environ[ENVIRONMENT] = json.dumps(values)
     config = uvicorn.Config(
         "sparing.service.server:worker",
         factory=True,
@@ -343,7 +341,7 @@ def bound_to(host: str, port: int) -> socket.socket:
 
 def worker() -> Starlette:
     """Return the application of a worker that uvicorn starts, with the settings of its environment."""
-    told = json.loads(os.environ[ENVIRONMENT])
+    values = json.loads(os.environ[ENVIRONMENT])
     return Service(
-        ServerSettings(**{**told, "folder": Path(told["folder"]), "names": tuple(told["names"])})
+        ServerSettings(**{**values, "folder": Path(values["folder"]), "names": tuple(values["names"])})
     ).app()

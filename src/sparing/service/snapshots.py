@@ -24,13 +24,13 @@ from sparing.service.store.store import Store, StoredSnapshot
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
-# The variable that tells the child the database's address, which may hold a password.
+# Environment variable with the address of the database, which may contain a password.
 ADDRESS = "SPARING_STORE"
 
 FOLDER, ENDING = "snapshots", ".state"
-KEPT = 2  # snapshots of an experiment that stay, at most: the newest, and one in case it is damaged
+KEPT = 2  # snapshots kept per experiment: the newest, and one in case it is damaged
 NICE = 10
-PATIENCE = 600.0  # seconds that a child may take
+PATIENCE = 600.0  # seconds of a child
 
 
 class MismatchError(SparingError):

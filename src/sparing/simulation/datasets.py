@@ -105,8 +105,8 @@ def download(requirement: str, folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise RouteError(f"PyPI: pip did not finish within {_PIP_SECONDS} s") from error
     except subprocess.CalledProcessError as error:
-        told = error.stderr.decode(errors="replace").strip().rpartition("ERROR: ")[2]
-        raise RouteError("PyPI: " + re.sub(r"\w+://\S+", "<address>", told)) from error
+        output = error.stderr.decode(errors="replace").strip().rpartition("ERROR: ")[2]
+        raise RouteError("PyPI: " + re.sub(r"\w+://\S+", "<address>", output)) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log, Support
 from sparing.policies.policy import Policy, StochasticPolicy, sample, softmax
-from sparing.settings import among, share, whole
 from sparing.simulation.worlds import RoutingWorld, World
+from sparing.validation import fraction, integer, one_of
 
 SAMPLE = 4096  # contexts that set the thresholds of a policy
 TRAINING = 50  # training rows per action of the `sharpened` logger
@@ -113,8 +113,8 @@ LOGGING = {
 
 def logging_policy(support: str, world: World, *, unsupported: float, seed: int = 0) -> LoggingPolicy:
     """Return the named logging policy with the mean share n^UA of unsupported actions."""
-    share("unsupported", unsupported, zero=True)
-    return LOGGING[among("support", support, LOGGING)](world, unsupported, np.random.default_rng([seed, 1]))
+    fraction("unsupported", unsupported, zero=True)
+    return LOGGING[one_of("support", support, LOGGING)](world, unsupported, np.random.default_rng([seed, 1]))
 
 
 def draw_log(
@@ -150,7 +150,7 @@ def draw_log(
     """
     if never is not None and policy is not None:
         raise SettingError("got never and policy; give one of them, a policy says itself what it never does")
-    rng = np.random.default_rng([whole("seed", seed), 2])
+    rng = np.random.default_rng([integer("seed", seed), 2])
     if never is not None:
         policy = without(world, never)
     elif policy is None:
@@ -177,9 +177,9 @@ def hidden_model_log(
     Of the others the cheapest gets the share `favoured` of all prompts, and the rest share what is left.
     """
     names = world.action_names
-    never = names[-1] if hidden is None else among("hidden", hidden, names)
+    never = names[-1] if hidden is None else one_of("hidden", hidden, names)
     logged = np.array([name != never for name in names])
-    shares = np.where(logged, (1 - share("favoured", favoured)) / (logged.sum() - 1), 0.0)
+    shares = np.where(logged, (1 - fraction("favoured", favoured)) / (logged.sum() - 1), 0.0)
     shares[logged.argmax()] = favoured
     policy = LoggingPolicy(names, lambda contexts: np.tile(shares, (len(contexts), 1)))
     return draw_log(world, policy=policy, seed=seed)

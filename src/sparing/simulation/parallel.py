@@ -12,8 +12,8 @@ from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 from sparing.errors import SettingError, SparingError
-from sparing.settings import whole
 from sparing.simulation.simulate import Progress
+from sparing.validation import integer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -72,7 +72,7 @@ def run_in_threads(
 def _count(items: list[Any], workers: int | None) -> int:
     if workers is None:
         workers = os.cpu_count() or 1
-    return min(len(items), whole("workers", workers, least=1, hint=", or None for one a core"))
+    return min(len(items), integer("workers", workers, least=1, hint=", or None for one per core"))
 
 
 def _gathered(

@@ -16,8 +16,8 @@ from sparing.online.engine import choosing, running
 from sparing.online.learner import Learner
 from sparing.online.rules import REASONS
 from sparing.report.notebook import frame
-from sparing.settings import among, share, whole
 from sparing.simulation.worlds import Stream, World
+from sparing.validation import fraction, integer, one_of
 
 if TYPE_CHECKING:
     import pandas
@@ -132,15 +132,15 @@ def simulate(
     >>> trace = sparing.simulate(learner, world, rounds=1000, seed=1)
     >>> trace.calls[-1], trace.regret[-1]
     """
-    among("stream", stream, ("fresh", "in-log"))
+    one_of("stream", stream, ("fresh", "in-log"))
     if stream == "in-log" and log is None:
         raise SettingError("stream='in-log' replays a log's contexts; pass log=...")
-    whole("seed", seed)
-    whole("delay", delay)
+    integer("seed", seed)
+    integer("delay", delay)
     for name, value in (("rounds", rounds), ("call_budget", call_budget)):
         if value is not None:
-            whole(name, value, hint=", or None for no limit")
-    share("missing", missing, zero=True, one=True)
+            integer(name, value, hint=", or None for no limit")
+    fraction("missing", missing, zero=True, one=True)
     replayed = log if stream == "in-log" else None
     _check_shapes(learner, world, replayed)
     live = world.live_stream(rounds, np.random.default_rng([seed, 3]), replayed)

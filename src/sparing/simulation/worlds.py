@@ -10,8 +10,8 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.policies.policy import Policy
-from sparing.settings import among, number, whole
 from sparing.simulation.datasets import Dataset, Routing, prompt_features
+from sparing.validation import integer, number, one_of
 
 NOT_LOGGED = -1  # id of a context that is in no log
 # Shares of rows to log and to play live; the rest is held out.
@@ -105,7 +105,7 @@ class LinearWorld:
         pool: np.ndarray | None = None,
         action_names: Sequence[Hashable] | None = None,
     ) -> None:
-        shape = whole("n_actions", n_actions, least=1), whole("n_features", n_features, least=1)
+        shape = integer("n_actions", n_actions, least=1), integer("n_features", n_features, least=1)
         self.noise, self.offset = number("noise", noise, least=0), number("offset", offset)
         if theta is None:
             theta = np.random.default_rng(seed).standard_normal(shape)
@@ -137,12 +137,12 @@ class LinearWorld:
         return contexts @ self.theta.T
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
-        rows = whole("rows", rows, hint="; say how many a linear world should log")
+        rows = integer("rows", rows, hint="; say how many a linear world should log")
         return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
         """Return rounds with fresh contexts; or with a log's in random order, then fresh ones."""
-        rounds = whole("rounds", rounds, hint="; say how many to play in a linear world")
+        rounds = integer("rounds", rounds, hint="; say how many to play in a linear world")
         contexts = self.contexts(rounds, rng)
         ids = np.full(rounds, NOT_LOGGED)
         if log is not None:
@@ -216,7 +216,7 @@ class ClassificationWorld(_RowsWorld):
     def __init__(
         self, dataset: Dataset, *, noisy: bool = False, split: str = "default", seed: int = 0
     ) -> None:
-        to_log, to_play = SPLITS[among("split", split, SPLITS)]
+        to_log, to_play = SPLITS[one_of("split", split, SPLITS)]
         self.name, self.noisy = dataset.name, noisy
         self.features, self.labels = prepared(dataset.features), dataset.labels
         self.classes = self.action_names = dataset.classes

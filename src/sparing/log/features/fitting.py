@@ -18,7 +18,7 @@ from sparing.log.labels import brief
 from sparing.log.sampling import ContextSample, SampledContexts
 from sparing.log.tables import TableSource
 from sparing.log.walking import Statistic, walk
-from sparing.settings import whole
+from sparing.validation import integer
 
 if TYPE_CHECKING:
     from sparing.log.features.surveying import Survey
@@ -189,13 +189,13 @@ def _wish(name: str, kind: Any) -> Wish:
 
 def vector(size: int, *, keep: int | None = None) -> Wish:
     """A column of lists of `size` numbers, of which `keep` principal components are kept (24)."""
-    whole("size", size, least=1)
+    integer("size", size, least=1)
     if keep is not None:
-        whole("keep", keep, least=1)
+        integer("keep", keep, least=1)
     return Wish("vector", size, keep)
 
 
 def hashed(size: int = 64) -> Wish:
     """A column of very many values, each at one of `size` places by its checksum."""
-    whole("size", size, least=1)
+    integer("size", size, least=1)
     return Wish("hashed", size)

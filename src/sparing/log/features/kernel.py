@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.settings import whole
+from sparing.validation import integer
 
 SAMPLE = 4096
 """Rows that landmarks are chosen among, at most."""
@@ -29,7 +29,7 @@ class Nystroem:
     landmarks: int
 
     def __post_init__(self) -> None:
-        whole("landmarks", self.landmarks, least=1, hint=", such as 128")
+        integer("landmarks", self.landmarks, least=1, hint=", such as 128")
 
 
 def nystroem(landmarks: int = 128) -> Nystroem:

@@ -13,7 +13,7 @@ from sparing.log.formats.vw_json import AUTOMATIC, UNLABELLED, Events, at, chose
 from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows
-from sparing.settings import among
+from sparing.validation import one_of
 
 CONTEXT_ID = "ContextId"
 REFUSE, IGNORE = "refuse", "ignore"
@@ -153,7 +153,7 @@ class Dropping:
     """The share of events like each that was dropped from the log (`pdrop`), which must be one for all."""
 
     def __init__(self, rule: str) -> None:
-        self.rule = among("pdrop", rule, (REFUSE, IGNORE))
+        self.rule = one_of("pdrop", rule, (REFUSE, IGNORE))
         self.rates: dict[float, str] = {}
 
     def see(self, share: float, where: str) -> None:

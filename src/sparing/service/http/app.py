@@ -59,7 +59,7 @@ class ServiceCollector(Collector):
         took.add_metric([], writer.decided, writer.decided_seconds)
         yield took
         yield GaugeMetricFamily(
-            "sparing_alarms", "What an operator must look at.", value=len(self._service.alarms)
+            "sparing_alarms", "Problems that need an operator.", value=len(self._service.alarms)
         )
 
 

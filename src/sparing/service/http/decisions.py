@@ -42,8 +42,8 @@ def asked(service: Service, experiment: str, body: DecideRequest, *, active: boo
     digest = None
     if body.request_id is not None:
         whole = [body.context, body.eligible, body.context_id, body.subject]
-        told = msgspec.json.encode(whole, order="sorted")
-        digest = hashlib.blake2b(told, digest_size=16, key=service.store.salt).digest()
+        payload = msgspec.json.encode(whole, order="sorted")
+        digest = hashlib.blake2b(payload, digest_size=16, key=service.store.salt).digest()
     return Decide(experiment, body, events.new_id(), digest, hashed_subject(service, body.subject), active)
 
 
@@ -180,7 +180,7 @@ def recorded(experiment: Experiment, found: StoredDecision) -> Record:
     "GET",
     EXPERIMENT + "/export",
     role="read",
-    query={"format": f"One of {', '.join(beside.FORMS)}; parquet if it is not said."},
+    query={"format": f"One of {', '.join(beside.FORMS)}; parquet by default."},
 )
 async def export(service: Service, call: Call) -> Reply:
     """The decisions that have a reward and a context, as a log in any format, with both probabilities; where a format needs two files, a zip."""

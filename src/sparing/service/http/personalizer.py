@@ -4,7 +4,7 @@
 - **Context**: all objects of `contextFeatures` are merged. A value's path is its keys joined by dots, such as `user.age`; it fills the
   column that the whole path names, else the one that the longest ending of it names (`age`). A value that fits no column, and a
   second value for a column, are refused.
-- **Actions** are known by the text of their labels. Their features are not looked at: a learner with items knows them.
+- **Actions** are known by the text of their labels. Their features are ignored: a learner with items has them already.
 - **Ranking**: the action to show first, with the probability that it was chosen; the others that could be share the rest equally, in
   the order asked; excluded ones come last, with 0.
 - **Rewards** count as the experiment's options say. One that comes late or again is answered like any other (204).
@@ -56,7 +56,7 @@ class ErrorResponse(Struct):
 
 
 class RankableAction(Struct, forbid_unknown_fields=True):
-    """An action that could be shown; its features are not looked at."""
+    """An action that could be shown; its features are ignored."""
 
     id: RequestKey
     features: list[Any] | None = None
@@ -95,8 +95,8 @@ class RewardValue(Struct, forbid_unknown_fields=True):
 
 def microsoft(error: ServiceError) -> Reply:
     code = CODES.get(error.status) or HTTPStatus(error.status).phrase.replace(" ", "")
-    told = MicrosoftError(code, error.detail, InnerError(error.code), error.field)
-    return Reply(error.status, msgspec.json.encode(ErrorResponse(told)), (JSON, *extra_headers(error)))
+    refusal = MicrosoftError(code, error.detail, InnerError(error.code), error.field)
+    return Reply(error.status, msgspec.json.encode(ErrorResponse(refusal)), (JSON, *extra_headers(error)))
 
 
 SETTINGS: dict[str, Any] = {

@@ -109,7 +109,7 @@ def _missing(applied: dict[int, bytes]) -> list[tuple[int, str, bytes]]:
     for version, digest in applied.items():
         if version not in known:
             raise FileError(
-                f"the store has tables of version {version}, this sparing knows up to {max(known)}. Install a newer sparing"
+                f"the store has tables of version {version}, this sparing supports up to {max(known)}. Install a newer sparing"
             )
         if known[version][1] != digest:
             raise FileError(

@@ -20,7 +20,7 @@ LOCK = int.from_bytes(b"sparing!")  # advisory lock of the writer
 CONNECT_S = 5.0
 COMMAND_S = 20.0
 LOCK_S, IDLE_S = 5, 60
-"""Seconds to wait for a connection, for an answer, for whoever writes, and for a writer that says nothing: nobody waits for ever."""
+# Seconds to wait for a connection, an answer, the lock of the writer, and an idle writer.
 
 READERS = 4
 # `power`: a commit survives the loss of power; `process`: the end of the process.

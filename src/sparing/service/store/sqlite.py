@@ -116,12 +116,12 @@ class Sqlite:
             return self._reader.execute(statement, values).fetchall()
 
     async def size(self) -> int:
-        beside = self.path.with_name(self.path.name + "-wal")
-        return sum(path.stat().st_size for path in (self.path, beside) if path.exists())
+        log = self.path.with_name(self.path.name + "-wal")
+        return sum(path.stat().st_size for path in (self.path, log) if path.exists())
 
     def settle(self) -> bool:
         """Write the log back and empty it, so that nothing erased is left in it. False while a reader needs it."""
-        self._writer.set_busy_timeout(BRIEF_MS)  # nobody writes while it waits
+        self._writer.set_busy_timeout(BRIEF_MS)  # writers wait meanwhile
         try:
             with _told():
                 ((busy, _, _),) = self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
