@@ -50,7 +50,7 @@ class Split:
     check sum of the training rows and their numbers, None in files of releases before 0.2.
     """
 
-    fraction: float
+    share: float
     seed: int = 0
     by: str = "context"
     order: int | None = field(default=None, repr=False)
@@ -63,7 +63,7 @@ class Split:
             integer("order", self.order)
 
     @classmethod
-    def of(cls, log: AnyLog, fraction: float, seed: int = 0) -> tuple["Split", int]:
+    def of(cls, log: AnyLog, share: float, seed: int = 0) -> tuple["Split", int]:
         """The split of a log and the number of rows it holds out.
 
         It is by context id if the log has ids, else by context; by place if there are fewer contexts than
@@ -71,7 +71,7 @@ class Split:
         """
         rows = rows_of(log)
         by = "context" if rows.header.context_ids is None else "context_id"
-        by_context, by_place = splits = cls(fraction, seed, by), cls(fraction, seed, "place")
+        by_context, by_place = splits = cls(share, seed, by), cls(share, seed, "place")
         held = [kept(SplitFilter(split)) for split in splits]
         contexts, *counts = rows.lean().fold(Together(_FewContexts(), *held))
         if len(contexts) < MIN_CONTEXTS_FOR_SPLIT:
@@ -183,11 +183,11 @@ class TrainingFingerprint:
         known, seen = rows.fold(_KnownRows(self, rows.action_names))
         if not seen.count:
             return "unclear"
-        fraction = float(known.sum() / seen.count)
-        if fraction <= MAX_OVERLAP_SHARE:
+        share = float(known.sum() / seen.count)
+        if share <= MAX_OVERLAP_SHARE:
             return "none"
         by_chance = 1 - float((self.counts == 1).sum() / self.counts.sum())
-        return "some" if fraction > 2 * by_chance or self._is_of(log) else "unclear"
+        return "some" if share > 2 * by_chance or self._is_of(log) else "unclear"
 
     def _is_of(self, log: AnyLog) -> bool:
         if log.n_rows != self.rows:
