@@ -124,7 +124,7 @@ def test_the_best_setting_wins_and_held_out_contexts_are_not_learnt_from():
         seen.append(set(map(bytes, part.log.contexts)))
         return Always(setting["l2"])
 
-    progress = Progress(lambda done, total: reports.append((done, total)))
+    progress = ProgressCounter(lambda done, total: reports.append((done, total)))
     request = Request(log, folds=4, reward_range=(-5.0, 5.0), progress=progress)
     settings = grid(l2=(None, (1.0, 0.0)))
     chosen, notes = choose(request, material, settings, fit)
