@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sparing.engines import ProgressCounter
 from sparing.errors import SettingError
 from sparing.learning import learn
 from sparing.learning.choosing import (
@@ -15,7 +16,7 @@ from sparing.learning.choosing import (
     grid,
     support_aware_limit,
 )
-from sparing.learning.material import Material, Progress, Request
+from sparing.learning.material import Material, Request
 from sparing.log import Log, Support
 from sparing.policies.policy import one_hot
 from sparing.simulation import LinearWorld, datasets, draw_log
