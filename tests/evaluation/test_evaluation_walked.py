@@ -184,31 +184,29 @@ def test_threads_at_the_real_size(interval, tmp_path):
 
 @pytest.mark.parametrize("band", ["range", "model"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_change_no_number_but_by_rounding_and_by_folds(kind, band, monkeypatch):
-    """Folds of contexts are others, so what is fitted without a fold is too, a little."""
-    log, policy = drawn(kind), Leaning()
+def test_blocks_change_no_number_but_by_rounding(kind, band, monkeypatch):
+    """Folds do not depend on blocks, so those that are cross-fitted stay too."""
+    log, policy = drawn(kind, rows=3000), Leaning()
     once = sparing.evaluate(log, policy, band=band)
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
-    walked = sparing.evaluate(log, policy, band=band)
-    assert walked.unusable == once.unusable
-    assert walked.logged_mean == pytest.approx(once.logged_mean)
-    for one, other in zip(once.estimates, walked.estimates, strict=True):
-        assert (one.flagged, one.few_rows, one.refused) == (other.flagged, other.few_rows, other.refused)
-        if one.method in ("mlips", "aipw"):
-            assert abs(one.value - other.value) < 0.2 * (one.high - one.low)
-            continue
-        assert one.notes == other.notes
-        for name in (
-            "value",
-            "low",
-            "high",
-            "support_low",
-            "support_high",
-            "unsupported_mass",
-            "clipped_mass",
-        ):
-            a, b = getattr(one, name), getattr(other, name)
-            assert (a is None and b is None) or a == pytest.approx(b, rel=1e-9, abs=1e-9), (one.method, name)
+    for batch in (256, 1024):
+        monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", batch)
+        again = sparing.evaluate(log, policy, band=band)
+        assert again.unusable == once.unusable
+        assert again.logged_mean == pytest.approx(once.logged_mean)
+        for one, other in zip(once.estimates, again.estimates, strict=True):
+            assert (one.notes, one.flagged, one.refused) == (other.notes, other.flagged, other.refused)
+            names = (
+                "value",
+                "low",
+                "high",
+                "support_low",
+                "support_high",
+                "unsupported_mass",
+                "clipped_mass",
+            )
+            for name in names:
+                a, b = getattr(one, name), getattr(other, name)
+                assert (a is None and b is None) or a == pytest.approx(b, rel=1e-9, abs=1e-9), (one, name)
 
 
 def reference(log, policy):
@@ -352,21 +350,66 @@ def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     assert long < peak(log) / 4
 
 
-def test_what_needs_all_rows_says_so(small, tmp_path):
+@pytest.mark.parametrize("sample", [2**18, 400])
+def test_tables_and_boosted_rewards_work_for_scans(sample, small, tmp_path, monkeypatch):
+    """With fewer rows than there are in the sample, and with more."""
+    monkeypatch.setattr(passes, "SAMPLE_ROWS", sample)
     log = drawn("distribution")
-    there = scanned(log, tmp_path)
-    with pytest.raises(SettingError, match="probabilities"):
-        sparing.evaluate(there, Leaning().probabilities(log.contexts))
-    with pytest.raises(SettingError, match=r"log\.sample"):
-        sparing.evaluate(there, Leaning(), reward_model="boosted")
-    table = sparing.evaluate(log, Leaning().probabilities(log.contexts), methods=["ips"])
-    assert table["ips"].value == pytest.approx(sparing.evaluate(log, Leaning(), methods=["ips"])["ips"].value)
+    there, table = scanned(log, tmp_path, workers=2), Leaning().probabilities(log.contexts)
+    one, two, three = (
+        sparing.evaluate(
+            rows, policy, reward_model="boosted", methods=["dm", "cab", "mlips", "aipw"], folds=3
+        )
+        for rows, policy in ((log, table), (there, table), (there, Leaning()))
+    )
+    same(one.to_dict(), two.to_dict())
+    same(one.to_dict(), three.to_dict())
+    assert any("sample of 400 rows" in note for note in one["aipw"].notes) == (sample == 400)
+    with pytest.raises(SettingError, match=r"policy of shape \(1499, 4\)"):
+        sparing.evaluate(there, table[1:])
 
 
-def test_a_scan_of_one_block_is_the_log(tmp_path):
-    log = drawn("eligible", rows=700)
-    there = scanned(log, tmp_path)
-    same(sparing.evaluate(there, Leaning()).to_dict(), sparing.evaluate(log, Leaning()).to_dict())
+ROWS_OF_ALL_SIZES = [3, 100, 5000, 131_073]
+
+
+@pytest.mark.parametrize("rows", ROWS_OF_ALL_SIZES)
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap", "bernstein"])
+def test_a_scan_and_the_log_have_the_same_bits_at_every_size(rows, interval, tmp_path):
+    log = drawn("distribution", rows=rows, contexts=max(3, rows // 3))
+    found = sparing.evaluate(log, Leaning(), interval=interval, seed=3)
+    same(
+        sparing.evaluate(scanned(log, tmp_path), Leaning(), interval=interval, seed=3).to_dict(),
+        found.to_dict(),
+    )
+    assert len(found.estimates) == (1 if interval == "bernstein" else 9)
+
+
+def ends_of(found):
+    """The finite ends of all intervals, and the width of the one each is of, by method."""
+    for each in found.estimates:
+        yield from ((each.low, each.high - each.low), (each.high, each.high - each.low))
+        if each.support_low is not None:
+            width = each.support_high - each.support_low
+            yield from ((each.support_low, width), (each.support_high, width))
+
+
+@pytest.mark.parametrize(("block", "batch"), [(256, 256), (131_072, 2**17)])
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap"])
+def test_one_more_row_moves_no_interval_far(block, batch, interval, monkeypatch):
+    """Around a block's size no end moves by more than 5 % of its interval's width."""
+    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", batch)
+    monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", batch)
+    log = drawn("distribution", rows=block + 1, contexts=block)
+    options = {"interval": interval, "reward_range": (-9, 9), "clip": 3}
+    before, *after = (
+        sparing.evaluate(log.part(slice(0, rows)), Inside(), **options)
+        for rows in (block - 1, block, block + 1)
+    )
+    for later in after:
+        assert [each.method for each in later.estimates] == [each.method for each in before.estimates]
+        for (one, width), (two, _) in zip(ends_of(before), ends_of(later), strict=True):
+            assert abs(one - two) < 0.05 * width
+        before = later
 
 
 def test_a_policy_that_is_none_is_refused_by_the_row_of_the_log(small):
@@ -404,6 +447,28 @@ def test_a_policy_that_never_agrees(small):
         assert found["ips"].refused
     with pytest.raises(SettingError, match="never agrees"):
         sparing.evaluate(log, apart, methods=["snips"], interval="bootstrap")
+
+
+@pytest.mark.parametrize("most", [16, 200, 2**17])
+def test_the_clip_threshold_is_exact_at_every_size(most, small, monkeypatch):
+    """The ratio of quantiles, also where the sketch of the first pass keeps few values and is refined."""
+    monkeypatch.setattr("sparing.log.sketches.MOST_VALUES", most)
+    log = drawn("propensities")
+    low, high = np.percentile(log.propensities, [10, 90])
+    found, given = (
+        sparing.evaluate(log, Leaning(lean=0.9), methods=["clipped"], clip=clip)["clipped"]
+        for clip in ("percentile-ratio", high / low)
+    )
+    assert found == given
+
+
+def test_old_names_still_work_and_warn():
+    log = drawn("propensities", rows=300)
+    with pytest.warns(DeprecationWarning, match="training_rows="):
+        found = sparing.evaluate(log, Leaning(), methods=["ips"], taught="allow")
+    assert "untold" in found["ips"].to_dict()
+    with pytest.warns(DeprecationWarning, match="unknown"):
+        assert not found["ips"].untold
 
 
 def test_progress_is_told_pass_by_pass(small):

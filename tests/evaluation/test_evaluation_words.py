@@ -29,14 +29,14 @@ def test_a_policy_that_never_plays_what_was_logged_has_no_value():
     found = evaluate(log, ConstantPolicy(log.action_names, "gold"))
     assert {each.method for each in found.estimates} == {"dm", "ips", "clipped", "dr", "mlips", "aipw"}
     for each in found.estimates:
-        assert each.untold
+        assert each.unknown
         assert each.refused
         assert each.cells[1].startswith("unknown")
         assert str(each).startswith(f"{each.method}: unknown no interval")
         assert f"{each.method} unknown" in repr(found)
     assert "never plays what was logged" in str(found)
     told = evaluate(log, UniformPolicy(log.action_names), methods=["ips"])["ips"]
-    assert not told.untold
+    assert not told.unknown
     assert f"ips: {told.value:.4g} [" in str(told)
 
 
@@ -93,11 +93,11 @@ def test_an_action_without_a_row_has_no_value_where_nothing_was_said_of_support(
     found = evaluate(log, ConstantPolicy(log.action_names, "gold"))
     assert {each.method for each in found.estimates} == {"dm", "mlips"}
     for each in found.estimates:
-        assert each.untold, each
+        assert each.unknown, each
         assert each.refused
         assert each.cells[1].startswith("unknown")
     part = evaluate(log, UniformPolicy(log.action_names), methods=["dm"])["dm"]
-    assert not part.untold
+    assert not part.unknown
     assert (
         "33.3% of the policy's mass is on actions that have no row: no estimate here knows their rewards"
         in part.notes

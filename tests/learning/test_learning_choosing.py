@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sparing.engines import ProgressCounter
 from sparing.errors import SettingError
 from sparing.learning import learn
-from sparing.learning.request import LearningRequest, ProgressCounter, TrainingData
+from sparing.learning.request import LearningRequest, TrainingData
 from sparing.learning.ridge import (
     choose,
     choose_ridge,

@@ -161,7 +161,8 @@ class Limits:
         """The statistics in each resample, (statistics, RESAMPLES). A ratio is formed anew in each: its denominator varies too."""
         sums = self._sums
         if self.interval == "block-bootstrap":
-            sums = _resampled(sums, np.random.default_rng([self._seed, 21]))
+            columns, places = distinct_columns(list(sums))
+            sums = _resampled(np.array(columns), np.random.default_rng([self._seed, 21]))[places]
         taken = np.maximum(sums[-1], 1)
         values = np.empty((len(self._added), RESAMPLES))
         for place, terms in enumerate(self._added):
@@ -173,17 +174,26 @@ class Limits:
         return values
 
 
-def resample_sums(columns: np.ndarray, interval: str, seed: int, first_row: int) -> np.ndarray:
-    """Of a block's columns (C, n): their sums in each resample and the rows taken, (C + 1, RESAMPLES); or those of each
+def resample_sums(columns: Sequence[np.ndarray], interval: str, seed: int, first_row: int) -> np.ndarray:
+    """Of a block's columns (n,): their sums in each resample and the rows taken, (C + 1, RESAMPLES); or those of each
     block of the block bootstrap, (C + 1, BLOCKS). Draws follow from the seed and the rows' numbers alone.
     """
+    kept, places = distinct_columns([*columns, np.ones(len(columns[0]))])
+    varying = [place for place, values in enumerate(kept) if values.min() < values.max()]
     if interval == "bootstrap":
-        return _poisson(columns, np.random.default_rng([seed, 22, first_row]))
-    salt = row_keys(np.array([seed]))
-    numbers = row_keys(np.arange(first_row, first_row + columns.shape[1]))
-    block_of_row = (row_keys(numbers ^ salt) % np.uint64(BLOCKS)).astype(np.int64)
-    sums = [np.bincount(block_of_row, values, BLOCKS) for values in columns]
-    return np.array([*sums, np.bincount(block_of_row, minlength=BLOCKS)])
+        found = _poisson(
+            np.array([kept[place] for place in varying]).reshape(len(varying), len(columns[0])),
+            np.random.default_rng([seed, 22, first_row]),
+        )
+    else:
+        numbers = row_keys(np.arange(first_row, first_row + len(columns[0])))
+        block_of_row = row_keys(numbers ^ row_keys(np.array([seed]))) % np.uint64(BLOCKS)
+        block_of_row = block_of_row.astype(np.int64)
+        counts = np.bincount(block_of_row, minlength=BLOCKS)
+        found = np.array([*(np.bincount(block_of_row, kept[place], BLOCKS) for place in varying), counts])
+    sums = np.outer([values[0] for values in kept], found[-1])
+    sums[varying] = found[:-1]
+    return sums[places]
 
 
 def _poisson(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -192,7 +202,7 @@ def _poisson(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
     tiles = -(-RESAMPLES // kernels.TILE)
     states = rng.integers(2**64, size=(2, tiles, kernels.LANES), dtype=np.uint64)
-    sums = kernels.replicate_sums(np.ascontiguousarray(columns), states)
+    sums = kernels.replicate_sums(columns, states)
     return sums.transpose(1, 0, 2).reshape(len(columns) + 1, -1)[:, :RESAMPLES]
 
 
@@ -201,7 +211,7 @@ def _resampled(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     drawn = rng.integers(BLOCKS, size=(RESAMPLES, BLOCKS)) + BLOCKS * np.arange(RESAMPLES)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=RESAMPLES * BLOCKS).reshape(RESAMPLES, BLOCKS)
     # Not a matrix product: BLAS may round differently with another number of threads.
-    return np.einsum("bn,cn->cb", counts, columns)
+    return np.einsum("bn,cn->cb", counts.astype(np.float64), columns)
 
 
 def distinct_columns(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:

@@ -19,7 +19,6 @@ from sparing.evaluation.intervals import (
     Terms,
     TermSummary,
     WeightDeficit,
-    distinct_columns,
     resample_sums,
 )
 from sparing.evaluation.rows import (
@@ -33,8 +32,9 @@ from sparing.evaluation.rows import (
 from sparing.log import Log
 from sparing.log.moments import Powers
 from sparing.log.rows import Memory, Rewards, Rows
-from sparing.log.sampling import RowSample, row_keys
+from sparing.log.sampling import RowSample, SampleState, row_keys
 from sparing.log.sketches import Values
+from sparing.log.support import Support
 from sparing.log.walking import Statistic, Together, Total
 from sparing.model.boosting import Boosted, boost
 from sparing.model.crossfitting import Folds, FoldSums, PropensityFit, fit_propensities, leave_one_fold_out
@@ -186,7 +186,8 @@ class FirstPass:
         sampled = methods & {*MODELLED, "aipw", "mlips"}
         if sampled and not (isinstance(rows, Memory) and rows.n_rows <= size):
             extra = partial(_target, blocks) if "mlips" in methods else None
-            wanted["sample"] = RowSample(rows.header, rows.n_rows, size, settings.seed, extra)
+            kind, header = (RowSample, rows.header) if extra else (_BareSample, _bare(rows.header))
+            wanted["sample"] = kind(header, rows.n_rows, size, settings.seed, extra)
         elif "mlips" in methods:
             wanted["target"] = Total(partial(_target_parts, blocks))
         states: tuple[Any, ...] = rows.fold(Together(*wanted.values()))
@@ -300,6 +301,17 @@ class FirstPass:
         )
         error = fit.error_of(self.target * sample.rewards)
         return fit.of_rows(self.rows.header, np.empty(0, dtype=np.int64)), error
+
+
+class _BareSample(RowSample):
+    """A sample without support and propensities, which reward models do not need and which may be wide."""
+
+    def update(self, state: SampleState, block: Log, first_row: int) -> SampleState:
+        return super().update(state, _bare(block), first_row)
+
+
+def _bare(block: Log) -> Log:
+    return replace(block, support=Support.unknown(block.n_rows, block.n_actions), propensities=None)
 
 
 def _sample_size(rows: Rows) -> int:
@@ -560,10 +572,9 @@ class SumDeviations(Statistic[Log, DeviationSums]):
                     powers[method, name] = Powers.of(values - sums.mean(name))
         if not columns:
             return self.merge(state, DeviationSums(powers, np.empty((0, 0))))
-        kept, places = distinct_columns(columns)
         seed = self.estimators.blocks.shared.settings.seed
-        resampled = resample_sums(np.array(kept), self.interval, seed, first_row)
-        return self.merge(state, DeviationSums(powers, resampled[[*places, -1]]))
+        resampled = resample_sums(columns, self.interval, seed, first_row)
+        return self.merge(state, DeviationSums(powers, resampled))
 
     def merge(self, one: DeviationSums, other: DeviationSums) -> DeviationSums:
         if not one.powers or not other.powers:

@@ -105,7 +105,8 @@ class ContextKeys(Statistic[Log, np.ndarray]):
         return self.merge(state, keys[keys < state[-1]] if len(state) == FOLD_CONTEXTS else keys)
 
     def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return np.unique(np.concatenate([one, other]))[:FOLD_CONTEXTS]
+        keys = np.sort(np.concatenate([one, other]))  # np.unique is ten times slower where most differ
+        return keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]][:FOLD_CONTEXTS]
 
 
 def _context_keys(block: Log, seed: int) -> np.ndarray:
@@ -131,7 +132,8 @@ class FoldSums(Statistic[Log, tuple[Any, ...]]):
         if self.folds is None:
             return (self.sums.update(state[0], block, first_row),)
         fold_of = self.folds.assign_folds(block)
-        plain = replace(block, support=Support.unknown(block.n_rows, block.n_actions), context_ids=None)
+        nothing = Support.unknown(block.n_rows, block.n_actions)
+        plain = replace(block, support=nothing, propensities=None, context_ids=None)
         return tuple(
             self.sums.update(part, plain.take(fold_of == fold), first_row) for fold, part in enumerate(state)
         )
