@@ -127,8 +127,8 @@ class Memory(Rows):
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Without a copy."""
-        if 0 < self.n_rows <= self.cut.block:  # the log itself: what it has computed once is not computed again
-            yield 0, self.log
+        if 0 < self.n_rows <= self.cut.block:
+            yield 0, self.log  # the log itself, so that its hashes and groups are computed once
             return
         for rows in Blocks(0, self.n_rows, self.cut.block):
             yield rows.start, self.log.part(rows)
