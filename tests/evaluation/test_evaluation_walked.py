@@ -1,6 +1,7 @@
 """`evaluate` of logs of several blocks: the same bits wherever they lie, and the numbers that plain NumPy gives."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sparing.log import Log
 from sparing.log.moments import Powers
 from sparing.log.rows import Memory
 from sparing.model.crossfitting import Folds, FoldSums, leave_one_fold_out
+from sparing.policies.fingerprint import Split, TrainingFingerprint
 from sparing.policies.policy import ConstantPolicy
 
 ROWS, ACTIONS, FEATURES = 1500, 4, 3
@@ -159,12 +161,11 @@ def test_the_rewards_of_rows_not_held_out_bound_the_others(small):
     assert found.reward_range == (rewards.min(), rewards.max())
 
 
-def test_single_rows_held_out_need_all_rows(small, tmp_path, monkeypatch):
-    log = drawn("distribution", contexts=50)
-    with monkeypatch.context() as large:
-        large.setattr("sparing.log.blocks.BATCH_ROWS", 2**17)
-        policy = sparing.learn(log, "greedy", holdout=0.3)
-    assert policy.taught.split.by == "row"
+def test_single_rows_held_out_need_all_rows(small, tmp_path):
+    """By their values, as in policy files of release 0.1."""
+    log, split = drawn("distribution", contexts=50), Split(0.3, by="row")
+    part = log.take(~split.held_out(log))
+    policy = replace(sparing.learn(part, "greedy"), taught=TrainingFingerprint.of(part, split))
     assert sparing.evaluate(log, policy, methods=["ips"]).held_out
     with pytest.raises(SettingError, match=r"single rows were held out.*read_log"):
         sparing.evaluate(scanned(log, tmp_path), policy)

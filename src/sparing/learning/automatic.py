@@ -105,8 +105,7 @@ def stacked_policy(
 
 def reward_weights(log: Log, linear: np.ndarray, boosted: np.ndarray) -> np.ndarray:
     """The weights (2,) of two cross-fitted predictions (n, K) that explain the logged rewards best."""
-    own = np.arange(log.n_rows), log.actions
-    return stacking_weights(log.rewards, np.column_stack([linear[own], boosted[own]]))
+    return stacking_weights(log.rewards, np.column_stack([_logged(log, linear), _logged(log, boosted)]))
 
 
 def _rounds_note(request: LearningRequest, model: Boosted) -> str:
@@ -165,20 +164,10 @@ BY_REWARD_MODEL = ("greedy", *TREES)
 
 @dataclass(frozen=True, eq=False)
 class CandidateSet:
-    """The candidates of `auto` on the rows of a log, each by policies that have not seen the row's context.
+    """The candidates of `auto`: probabilities (n, K) by name, from policies that have not seen the row's context.
 
-    Attributes
-    ----------
-    log : Log
-    tables : dict of str to ndarray (n, K)
-        Each candidate's probabilities.
-    fitted : ndarray (n, K)
-        r̂ by a cross-fitted model.
-    model : Boosted or None
-        The boosted reward model, if one was fitted.
-    trusted : bool
-        Whether r̂ is trusted for unsupported actions.
-    notes : tuple of str
+    fitted (n, K) is r̂ by a cross-fitted model, `trusted` whether it is trusted for unsupported actions; `model` is the
+    boosted reward model, if one was fitted.
     """
 
     log: Log
@@ -232,9 +221,8 @@ def auto(request: LearningRequest, *, candidates: Sequence[str] = CANDIDATES) ->
     if len(members) == 1:
         return replace(members[0], notes=(*notes, *members[0].notes))
     own = [f"{name}: {note}" for name, member in zip(votes, members, strict=True) for note in member.notes]
-    weights = np.array(list(votes.values()))
-    names, notes = request.log.action_names, (*notes, *own)
-    return VotingPolicy(names, tuple(members), weights, request.priority, "auto", notes)
+    names, weights = request.log.action_names, np.array(list(votes.values()))
+    return VotingPolicy(names, tuple(members), weights, request.priority, "auto", (*notes, *own))
 
 
 def _fit_member(request: LearningRequest, trial: CandidateSet | None, name: str) -> Any:
@@ -287,9 +275,9 @@ def _by_error(
     fitted = {"greedy": choose_ridge(request, crossfitted=True).rewards(log)} if "greedy" in usable else {}
     if model is not None:
         fitted["boosted"] = model.held_out(log.contexts)
-    own = np.arange(log.n_rows), log.actions
     errors = {
-        name: float(errors_up_to_scale(log.rewards, table[own]).mean()) for name, table in fitted.items()
+        name: float(errors_up_to_scale(log.rewards, _logged(log, table)).mean())
+        for name, table in fitted.items()
     }
     if not errors:
         raise LogError("none of the candidates can be learnt from this log: " + "; ".join(notes))
@@ -410,9 +398,13 @@ def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndar
     """The cross-fitted r̂ (n, K) with the smaller squared error."""
     if boosted is None:
         return linear
-    own = np.arange(log.n_rows), log.actions
-    errors = [float(((log.rewards - fitted[own]) ** 2).mean()) for fitted in (linear, boosted)]
-    return linear if errors[0] <= errors[1] else boosted
+    one, other = (((log.rewards - _logged(log, each)) ** 2).mean() for each in (linear, boosted))
+    return linear if one <= other else boosted
+
+
+def _logged(log: Log, table: np.ndarray) -> np.ndarray:
+    """The entries (n,) of the logged actions in a table (n, K)."""
+    return table[np.arange(log.n_rows), log.actions]
 
 
 def _limit(terms: Terms) -> float:
@@ -431,7 +423,7 @@ def is_informative(log: Log, fitted: np.ndarray) -> bool:
     """Whether the logged actions are better by r̂ (n, K) than the mean of the supported ones, beyond chance."""
     mask = log.support.mask()
     mean = np.where(mask, fitted, 0.0).sum(axis=1) / mask.sum(axis=1)
-    better = fitted[np.arange(log.n_rows), log.actions] - mean
+    better = _logged(log, fitted) - mean
     return bool(better.mean() > BEYOND_CHANCE * better.std(ddof=1) / np.sqrt(log.n_rows))
 
 
@@ -454,9 +446,8 @@ def support_aware_rewards(log: Log, table: np.ndarray, fitted: np.ndarray, *, tr
     if not trusted:
         least = np.where(log.support.mask(), fitted, np.inf).min(axis=1)
         return np.broadcast_to(least[:, None], fitted.shape).clip(lowest, highest)
-    own = np.arange(log.n_rows), log.actions
-    weights = table[own] / log.propensities
-    deficit = float(weights @ (log.rewards - fitted[own])) / (float(weights.sum()) or 1.0)
+    weights = _logged(log, table) / log.propensities
+    deficit = float(weights @ (log.rewards - _logged(log, fitted))) / (float(weights.sum()) or 1.0)
     return (fitted + min(deficit, 0.0)).clip(lowest, highest)
 
 

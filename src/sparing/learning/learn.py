@@ -126,7 +126,9 @@ def pi_plus_policy(
     choice = choose_ridge(request, ridge)
     elsewhere, whose = data.model, "its supported actions"
     if request.support is None:
-        elsewhere = KnownSupport.fixed(data.anywhere, log.n_features)
+        logged = log.counts > 0
+        somewhere = logged if data.supported is None else logged | data.supported.any(axis=0)
+        elsewhere = KnownSupport.fixed(somewhere, log.n_features)
         whose = "actions supported somewhere"
     notes = [
         f"clip M = {plus.clip:.4g}",

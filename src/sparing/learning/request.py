@@ -102,12 +102,6 @@ class TrainingData:
         """The actions that could have been logged in each row, (n, K); None if unknown."""
         return self.log.support.mask() if self.log.support.known else None
 
-    @property
-    def anywhere(self) -> np.ndarray:
-        """Actions supported in some row, (K,); those that were logged if the support is unknown."""
-        logged: np.ndarray = self.log.counts > 0
-        return logged if self.supported is None else logged | np.any(self.supported, axis=0)
-
     def take(self, rows: np.ndarray) -> "TrainingData":
         return replace(self, log=self.log.take(rows))
 

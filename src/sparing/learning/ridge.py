@@ -42,18 +42,9 @@ SIGNED = ("k", "baseline")
 
 @dataclass(frozen=True, eq=False)
 class RidgeChoice:
-    """A ridge and the sums of the rows it was chosen for.
+    """A ridge, and the sums of each fold of the rows it was chosen for; without folds, those of all rows as the only ones.
 
-    Attributes
-    ----------
-    ridge : float
-    fold_sums : sequence of Statistics
-        The sums of each fold, or of all rows as the only ones.
-    folds : Folds or None
-        The folds; None if there is nothing to hold out.
-    notes : tuple of str
-    extra : Any
-        The result of the extra statistic, if one was given.
+    `extra` is the result of the extra statistic, if one was given.
     """
 
     ridge: float
@@ -92,28 +83,19 @@ def choose_ridge(
 ) -> RidgeChoice:
     """The given ridge, or the one whose reward model has the least squared error on held-out contexts.
 
-    It takes one pass for a given ridge; else one for the folds, one for their sums, one for the errors, and one more
-    if two ridges compete.
+    It takes one pass for a given ridge, unless folds are needed (`crossfitted`); else one for the folds, one for their
+    sums, one for the errors, and one more if two ridges compete. `extra` is gathered in the first.
 
-    Parameters
-    ----------
-    request : LearningRequest
-    ridge : float or sequence of float, optional
-        The ridge, or those to try; default `RIDGES`.
-    to_rank : bool
-        Whether only the order of the actions counts. No argmax of predictions p changes when all are scaled or
-        shifted, so ridges compete by the least Σ(r − α − β·p)² with β ≥ 0: where noise dominates, the plain error
-        prefers a ridge so large that it costs the order. It must be smaller by one standard error of the difference.
-    crossfitted : bool
-        Whether folds are needed even for a given ridge.
-    extra : Statistic, optional
-        Gathered in the first pass.
+    `to_rank`: only the order of the actions counts. No argmax of predictions p changes when all are scaled or shifted,
+    so ridges compete by the least Σ(r − α − β·p)² with β ≥ 0: where noise dominates, the plain error prefers a ridge so
+    large that it costs the order. That error must be smaller by one standard error of the difference over the rows.
     """
-    settings = grid(ridge=(ridge, RIDGES))
-    rows, extras = request.rows.lean(), () if extra is None else (extra,)
+    settings, extras = grid(ridge=(ridge, RIDGES)), () if extra is None else (extra,)
     if len(settings) == 1 and not crossfitted:
+        rows = request.rows.narrowed()
         sums, *found = rows.fold(Together(Sums(rows), *extras))
         return RidgeChoice(settings[0]["ridge"], (sums,), None, (), *found)
+    rows = request.rows.lean()
     keys, *found = rows.fold(Together(ContextKeys(request.seed), *extras))
     folds = Folds.from_keys(keys, request.folds, request.seed) if len(keys) > 1 else None
     fold_sums, rewards = rows.fold(Together(FoldSums(rows, folds), Total(Rewards.of)))
@@ -121,10 +103,8 @@ def choose_ridge(
     if len(settings) > 1 and folds is None:
         notes.append(f"one context only, none to hold out: {format_setting(settings[0])} taken unseen")
     elif len(settings) > 1 and folds is not None:
-        theta = [
-            [reward_parameters(sums, setting["ridge"]) for sums in leave_one_fold_out(fold_sums)]
-            for setting in settings
-        ]
+        others = leave_one_fold_out(fold_sums)
+        theta = [[reward_parameters(sums, each["ridge"]) for sums in others] for each in settings]
         small = isinstance(rows, Memory) and len(settings) * rows.n_rows <= MAX_CACHED_CELLS
         models = FoldModels(np.array(theta), folds, {} if small else None)
         best, how = _least_error(rows, models, rewards.total, to_rank=to_rank)

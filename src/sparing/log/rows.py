@@ -145,8 +145,8 @@ class Memory(Rows):
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Without a copy."""
-        if self.n_rows <= self.cut.block:  # with what the log has cached
-            yield from [(0, self.log)] if self.n_rows else []
+        if 0 < self.n_rows <= self.cut.block:
+            yield 0, self.log  # the log itself, so that its hashes and groups are computed once
             return
         for rows in Blocks(0, self.n_rows, self.cut.block):
             yield rows.start, self.log.part(rows)

@@ -70,7 +70,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
     header, arrays = _encoded(policy, "", omit_support)
     known: TrainingFingerprint | None = getattr(policy, "taught", None)
     if known is not None:
-        # The order check stands beside the split: releases before 0.2 refuse a split with a field they lack.
+        # The order check is no field of the split on disk: releases before 0.2 refuse a split with a field they lack.
         split = known.split and {"share": known.split.share, "seed": known.split.seed, "by": known.split.by}
         header["taught"] = {"rows": known.rows, "split": split}
         if known.split is not None and known.split.order is not None:

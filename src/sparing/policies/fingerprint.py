@@ -101,16 +101,9 @@ class SplitFilter:
 
 @dataclass(frozen=True, eq=False)
 class TrainingFingerprint:
-    """The rows a policy was trained on.
+    """The rows a policy was trained on: their number, and the split that held others out, if any.
 
-    Attributes
-    ----------
-    rows : int
-        How many there are.
-    sketch, counts : ndarray (m,)
-        Their smallest distinct hashes in ascending order, at most `SKETCH`, and the number of rows with each.
-    split : Split or None
-        The split that held other rows out; None if all rows were used.
+    sketch (m,) are their smallest distinct hashes in ascending order, at most `SKETCH`; counts (m,) the rows with each.
     """
 
     rows: int

@@ -119,27 +119,20 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
     """
     propensities = _propensities(log)
     bound = clip_constant(log, clip)
-    if log.n_contexts == log.n_rows:
-        most = log.support.sizes if log.support.known else log.n_actions
-        more = (1 - propensities >= MASS_TOLERANCE) & (most > np.int64(1))
-        own, offsets, actions, mass = _compiled(_single_rows)(
-            log.groups, log.actions, log.rewards, propensities, more, bound
-        )
-    else:
-        starts, place_of_row, sorted_rows = _compiled(_by_context)(
-            log.groups, log.n_contexts, log.actions, log.rewards, propensities
-        )
-        sets, set_of_row = log.support.table, log.support.index
-        sizes = np.empty(0, dtype=np.int64)
-        if sets is not None:
-            set_of_row = np.empty(0, dtype=np.int32) if set_of_row is None else set_of_row
-            sizes = _compiled(_support_sizes)(starts, place_of_row, sets, set_of_row)
-        entry_at, offsets, actions, value, share = _compiled(_list_entries)(
-            starts, sorted_rows, log.n_actions, sizes, MASS_TOLERANCE
-        )
-        del sorted_rows  # half of the memory
-        mass, of_entry = _compiled(_allocate_mass)(offsets, actions, value, share, bound)
-        own = of_entry[entry_at][place_of_row]
+    starts, place_of_row, sorted_rows = _compiled(_by_context)(
+        log.groups, log.n_contexts, log.actions, log.rewards, propensities
+    )
+    sets, set_of_row = log.support.table, log.support.index
+    sizes = np.empty(0, dtype=np.int64)
+    if sets is not None:
+        set_of_row = np.empty(0, dtype=np.int32) if set_of_row is None else set_of_row
+        sizes = _compiled(_support_sizes)(starts, place_of_row, sets, set_of_row)
+    entry_at, offsets, actions, value, share = _compiled(_list_entries)(
+        starts, sorted_rows, log.n_actions, sizes, MASS_TOLERANCE
+    )
+    del sorted_rows  # half of the memory
+    mass, of_entry = _compiled(_allocate_mass)(offsets, actions, value, share, bound)
+    own = of_entry[entry_at][place_of_row]
     weights = own / propensities
     thresholds = log.rewards * np.minimum(weights, bound)
     return PiPlus(bound, log.groups, weights, thresholds, offsets, actions, mass)
@@ -295,39 +288,3 @@ def _allocate_mass(
             listed[place] = actions[entry]
             taken += cap
     return mass, mass_before
-
-
-def _single_rows(
-    groups: np.ndarray,
-    actions: np.ndarray,
-    rewards: np.ndarray,
-    propensities: np.ndarray,
-    more: np.ndarray,
-    bound: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """π⁺ where every row is a context of its own: the same, row by row, without sorting.
-
-    `more` (n,): whether the row has supported unlogged actions. Returns the mass of each row's action (n,),
-    offsets (n + 1,), and the entries' actions and mass.
-    """
-    n = len(groups)
-    offsets = np.zeros(n + 1, dtype=np.int64)
-    for row in range(n):
-        offsets[groups[row] + 1] = 2 if more[row] else 1
-    for group in range(n):
-        offsets[group + 1] += offsets[group]
-    own, listed, mass = np.empty(n), np.empty(offsets[n], dtype=np.int64), np.empty(offsets[n])
-    for row in range(n):
-        propensity, place = propensities[row], offsets[groups[row]]
-        cap = min(bound * propensity, 1.0)
-        unlogged = min(bound * (1.0 - propensity), 1.0) if more[row] else 0.0
-        caps = min(cap + unlogged, 1.0)
-        cap, unlogged = cap / caps, unlogged / caps
-        first = not more[row] or rewards[row] / propensity >= 0.0
-        own[row] = min(1.0 if first else max(1.0 - unlogged, 0.0), cap)
-        logged, rest = (place, place + 1) if first else (place + 1, place)
-        listed[logged], mass[logged] = actions[row], own[row]
-        if more[row]:
-            listed[rest] = UNLOGGED
-            mass[rest] = min(max(1.0 - cap, 0.0) if first else 1.0, unlogged)
-    return own, offsets, listed, mass

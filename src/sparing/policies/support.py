@@ -42,19 +42,10 @@ class ContextTable:
 
 @dataclass(frozen=True, eq=False)
 class KnownSupport(ContextTable):
-    """Supported sets of known contexts, and a rule for all others.
+    """Supported sets of distinct contexts (m, d) as packed bits (m, ceil(K/8)), and a rule for all others.
 
-    Attributes
-    ----------
-    contexts : ndarray (m, d)
-        Distinct contexts.
-    sets : ndarray (m, ceil(K/8))
-        Their supported sets as packed bits.
-    elsewhere : ndarray (K,)
-        Actions that other contexts may support.
-    lines : ndarray (K, d + 1) or empty
-        Another context supports action a of `elsewhere` if x·l_a + l_a0 ≥ 0, l_a0 being the last entry; if that
-        leaves none, the action with the largest value. Empty means all of `elsewhere`.
+    Another context supports action a of `elsewhere` (K,) if x·l_a + l_a0 ≥ 0, where lines (K, d + 1) hold l_a and l_a0
+    last; if that leaves none, the action with the largest value. Without lines it supports all of `elsewhere`.
     """
 
     contexts: np.ndarray
