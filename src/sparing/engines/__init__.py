@@ -20,7 +20,7 @@ def local(workers: int | None = None) -> Engine:
 
 def dask(where: Any) -> Engine:
     """A Dask cluster, by its scheduler's address (tcp://host:8786) or a `distributed.Client`."""
-    from sparing.engines.dask import DaskEngine
+    from sparing.engines.cluster import DaskEngine
 
     return DaskEngine(where)
 
