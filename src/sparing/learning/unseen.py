@@ -5,7 +5,7 @@ import numpy as np
 from sparing.errors import InputError
 from sparing.learning.objectives import completed_rewards
 from sparing.log import Log
-from sparing.model.lack_of_fit import lack_of_fit, sample
+from sparing.model.linearity import lack_of_fit, sample
 
 BEYOND_CHANCE = 3.0
 """Standard errors from which on a logger is taken to know what it does."""

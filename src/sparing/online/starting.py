@@ -12,7 +12,7 @@ from sparing.log import Log
 from sparing.log.reservoir import sampled
 from sparing.log.rows import Rows
 from sparing.model.assumptions import Assumptions
-from sparing.model.kernels import with_kernel
+from sparing.model.linearity import with_kernel
 from sparing.model.prior import (
     BETWEEN,
     Prior,
