@@ -5,7 +5,7 @@ import pytest
 
 from sparing import with_kernel
 from sparing.log import Log
-from sparing.model import kernels
+from sparing.model import linearity as kernels
 from sparing.model.prior import Evidence, blocks_of, evidence_of
 from sparing.model.statistics import Statistics
 

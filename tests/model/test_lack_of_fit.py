@@ -7,8 +7,8 @@ from scipy import stats
 from sparing import confident, load, moful
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log
-from sparing.model import lack_of_fit as module
-from sparing.model.lack_of_fit import lack_of_fit, without_lines
+from sparing.model import linearity as module
+from sparing.model.linearity import lack_of_fit, linear_residuals
 
 
 def make(rows, seed, *, cubic=0.0, noise="normal", k=4, d=3):
@@ -50,7 +50,7 @@ def test_trees_see_it_too_and_the_smaller_p_counts_twice():
 
 def test_lines_leave_nothing_that_a_feature_tells():
     log = make(100, 1)
-    left = without_lines(log, np.random.default_rng(0).normal(size=100))
+    left = linear_residuals(log, np.random.default_rng(0).normal(size=100))
     for action in range(4):
         own = log.actions == action
         np.testing.assert_allclose(left[own] @ log.contexts[own], 0, atol=1e-10)

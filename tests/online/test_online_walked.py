@@ -7,7 +7,7 @@ import sparing
 from sparing.errors import SettingError
 from sparing.log import Log, blocks
 from sparing.log.sampling import sample_contexts
-from sparing.model.lack_of_fit import fit_sentence
+from sparing.model.linearity import fit_sentence
 from sparing.model.supported import top
 from sparing.online.beginning import Walked
 

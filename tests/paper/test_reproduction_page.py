@@ -14,7 +14,7 @@ from research.paper.experiment import CLAIMS, HOLDS, ONLY_WHEN
 from research.paper.report import folder, glance, html, markdown, page, plain, svg
 from research.paper.report.plate import MOST, panel, plate
 from research.paper.report.words import parts_of
-from sparing.report import style
+from sparing.report import figures
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reproduction"
 PAGE = FOLDER / "reproduction.html"
@@ -170,9 +170,9 @@ def test_drawings_can_be_seen_on_a_dark_page_and_learners_told_apart():
     assert not re.search(r"(?<!,)#000000", body), "black is not seen on a dark page"
     assert "fill:var(--c000000,#000000)" in head, "nor is a black dot that says nothing of its filling"
     colours = {one.colour for one in LEARNERS.values()}
-    dark = {style.DARK[colour] for colour in colours}
+    dark = {figures.DARK[colour] for colour in colours}
     assert len(dark) == len(colours)
-    assert all(contrast(colour, style.DARK["#ffffff"]) >= 3 for colour in dark)
+    assert all(contrast(colour, figures.DARK["#ffffff"]) >= 3 for colour in dark)
 
 
 def test_a_finding_is_told_in_parts():

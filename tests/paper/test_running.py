@@ -111,7 +111,7 @@ def test_the_fingerprint_sees_what_results_depend_on_and_no_more(tmp_path, monke
         first = changed("online/sets.py", "a = 1")
         assert len({empty, first, changed("online/sets.py", "a = 2"), changed("online/more.py", "")}) == 4
         before = running.fingerprint()
-        assert changed("report/page.py", "b = 1") == changed("cli/audit.py", "b = 2") == before
+        assert changed("report/html.py", "b = 1") == changed("cli/audit.py", "b = 2") == before
         assert changed("online/sets.txt", "no code") == before
     finally:
         running.fingerprint.cache_clear()

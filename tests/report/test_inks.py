@@ -7,8 +7,8 @@ import pytest
 
 from reference.accessibility import contrast, legends, violations
 from sparing.planning import page as plan_page
-from sparing.report import figures, page
-from sparing.report.style import CSS, DARK, variable
+from sparing.report import figures, html
+from sparing.report.figures import CSS, DARK, variable
 
 TEXT, MARK = 4.5, 3.0
 """Least contrasts of words and of marks (WCAG 2)."""
@@ -72,7 +72,7 @@ def test_the_check_notices_what_it_looks_for(chromium):
         "<div style='overflow-x: auto; width: 90px'><table><tr><td>" + "x" * 400 + "</td></tr></table></div>"
     )
     seen = chromium.new_page()
-    seen.set_content(page.page("bad", [page.figure(svg, "caption"), wide]))
+    seen.set_content(html.page("bad", [html.figure(svg, "caption"), wide]))
     found = " ".join(violations(seen))
     assert "svg-img-alt" in found
     assert "scrollable-region-focusable" in found

@@ -8,7 +8,7 @@ from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN, Record
 from research.paper.report import glance, plain, words
 from research.paper.report.glance import LOST, Row, section, slug
 from research.paper.report.svg import Shared
-from sparing.report import page
+from sparing.report import html
 
 KINDS = {HOLDS: "holds", ONLY_WHEN: "partly", FAILS: "fails"}
 
@@ -43,15 +43,15 @@ def parts(record: Record, out: Path) -> list[str]:
     """The parts of the page; drawings are read from the folders of `out`."""
     rows, shared = glance.rows(record), Shared()
     body = [
-        page.paragraph(glance.summary(record), kind="summary"),
+        html.paragraph(glance.summary(record), kind="summary"),
         _verdicts(rows, record),
-        page.paragraph(plain.WORDS, kind="note"),
-        page.paragraph(words.READ, kind="note"),
+        html.paragraph(plain.WORDS, kind="note"),
+        html.paragraph(words.READ, kind="note"),
     ]
     for name, result in record["experiments"].items():
         mine = [row for row in rows if row.experiment == name and row.run]
         body.append(_section(name, result, mine, out, shared))
-    body.append(page.paragraph(words.provenance(record), kind="note"))
+    body.append(html.paragraph(words.provenance(record), kind="note"))
     return [f"<style>{CSS}{shared.css()}</style>", *body]
 
 
@@ -79,7 +79,7 @@ def _verdicts(rows: Iterable[Row], record: Record) -> str:
 
 def _section(name: str, result: Record, rows: Sequence[Row], out: Path, shared: Shared) -> str:
     heading = section(name, result)
-    found = [f'<section id="{slug(heading)}">', page.heading(heading)]
+    found = [f'<section id="{slug(heading)}">', html.heading(heading)]
     if rows:
         lines = "".join(
             f'<li>{_mark(row)} {escape(row.label)}. <span class="claimed">{escape(row.claimed)}</span> {escape(row.found)}</li>'
@@ -87,20 +87,20 @@ def _section(name: str, result: Record, rows: Sequence[Row], out: Path, shared: 
         )
         found.append(f'<ul class="found">{lines}</ul>')
     table = words.counted(result)
-    found += [page.table(*table, words=True)] if table else []
+    found += [html.table(*table, words=True)] if table else []
     drawn = {plate: _figure(out / name, plate, about, shared) for plate, about in result["figures"].items()}
     folded = {plate: about["title"] for plate, about in result["figures"].items() if about["folded"]}
     found += [figure for plate, figure in drawn.items() if plate not in folded]
-    found += [page.folded(f"More figures: {title}", drawn[plate]) for plate, title in folded.items()]
+    found += [html.folded(f"More figures: {title}", drawn[plate]) for plate, title in folded.items()]
     found += [_numbers(row) for row in rows]
     notes = result["numbers"].get("notes", [])
-    found += [page.folded("Every comparison", _list(notes))] if notes else []
-    files = page.paragraph(
+    found += [html.folded("Every comparison", _list(notes))] if notes else []
+    files = html.paragraph(
         f"{words.about(result)} Data: {', '.join(words.data_files(name, result))}.", kind="note"
     )
     found.append(
-        page.folded(
-            "Settings and data", page.table(("setting", "value"), words.settings(result), words=True) + files
+        html.folded(
+            "Settings and data", html.table(("setting", "value"), words.settings(result), words=True) + files
         )
     )
     return "\n".join([*found, "</section>"])
@@ -110,14 +110,14 @@ def _numbers(row: Row) -> str:
     """A claim in full, folded; a link to what is inside opens it."""
     verdict = row.verdict
     inner = (
-        f'<div id="{slug(row.heading)}">{page.paragraph(words.says(verdict))}'
-        + page.paragraph("Measured:")
+        f'<div id="{slug(row.heading)}">{html.paragraph(words.says(verdict))}'
+        + html.paragraph("Measured:")
         + _list(words.parts_of(verdict["measured"]))
-        + page.paragraph("When it changes:")
+        + html.paragraph("When it changes:")
         + _list(words.parts_of(verdict["when"]))
         + "</div>"
     )
-    return page.folded(f"Numbers of {row.label} ({verdict['source']}): {row.word}", inner)
+    return html.folded(f"Numbers of {row.label} ({verdict['source']}): {row.word}", inner)
 
 
 def _list(lines: Iterable[str]) -> str:
@@ -132,13 +132,13 @@ def _figure(folder: Path, plate: str, about: Record, shared: Shared) -> str:
             file: shared.within((folder / f"{file}.svg").read_text(encoding="utf-8")) for file in drawings
         }
     except OSError as error:
-        return page.paragraph(
+        return html.paragraph(
             f"{error.filename} is missing; draw it again: python -m research reproduce --render",
             kind="warning",
         )
     key = drawn.pop(f"{plate}_key", "")
     four = about["columns"] == 4
-    lost = page.folded(LOST, page.paragraph(about["lost"])) if about["lost"] else ""
+    lost = html.folded(LOST, html.paragraph(about["lost"])) if about["lost"] else ""
     return (
         f'<figure id="{folder.name}-{plate}"><h3>{escape(about["title"])}</h3>{key}'
         f'<div class="panels{" four" if four else ""}">{"".join(drawn.values())}</div>'

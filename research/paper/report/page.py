@@ -9,7 +9,7 @@ from research.paper.report.glance import verdicts
 from research.paper.running import libraries
 from sparing import __version__
 from sparing.archive import replacing
-from sparing.report import page
+from sparing.report import html as page
 
 VERSIONS = ("version", "libraries")
 

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Tree
 
-from sparing.report import figures, style
+from sparing.report import figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,8 +15,8 @@ DIGITS = 1
 """Of a coordinate: a tenth of a point is finer than a screen shows."""
 
 STYLE = (
-    f"<style>svg{{background:#fff;fill:{style.variable('#000000')}}}text{{font-family:system-ui,sans-serif}}"
-    f"@media(prefers-color-scheme:dark){{svg{{background:{style.DARK['#ffffff']};{style.scheme()}}}}}</style>"
+    f"<style>svg{{background:#fff;fill:{figures.variable('#000000')}}}text{{font-family:system-ui,sans-serif}}"
+    f"@media(prefers-color-scheme:dark){{svg{{background:{figures.DARK['#ffffff']};{figures.scheme()}}}}}</style>"
 )
 """What a file says of itself; a page's own style sheet says it once for all."""
 

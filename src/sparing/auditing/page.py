@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.auditing import Audit, text
 from sparing.auditing.audit import ActionAudit
-from sparing.report import charts, page
+from sparing.report import html
 from sparing.report.text import counted, percent
 
 MOST_BARS, LEAST_KNOWN = 30, 12
@@ -25,37 +25,37 @@ MOST_COLUMNS = 40
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
     """Write the audit as one self-contained page."""
-    page.write_page(path, page.page(f"sparing audit: {title}", _parts(audit)))
+    html.write_page(path, html.page(f"sparing audit: {title}", _parts(audit)))
 
 
 def _parts(audit: Audit) -> Iterator[str]:
-    yield page.paragraph(audit.recommendation, kind=f"headline {audit.verdict}", commands=text.COMMANDS)
-    yield page.paragraph(text.recommendation_basis(audit), kind="note")
+    yield html.paragraph(audit.recommendation, kind=f"headline {audit.verdict}", commands=text.COMMANDS)
+    yield html.paragraph(text.recommendation_basis(audit), kind="note")
     if audit.support != "exact":
-        yield page.paragraph(_warning(audit), kind="warning")
+        yield html.paragraph(_warning(audit), kind="warning")
     facts = text.facts(audit)
     if audit.overlap is not None and len(audit.overlap.histogram) > 1:
         facts["propensities"] += f". Quantiles: {_quantiles(audit.overlap.quantiles)}"
-    yield page.facts(facts.items())
+    yield html.facts(facts.items())
     if audit.rows:
-        yield page.heading("Gaps")
+        yield html.heading("Gaps")
         yield from _gaps(audit)
-        yield page.heading("Actions")
+        yield html.heading("Actions")
         yield from _of_actions(audit)
         yield from _of_rows(audit)
-    yield page.heading("Certified actions")
+    yield html.heading("Certified actions")
     assumed = "" if audit.assumptions is None else f" Assumed: {audit.assumptions}."
-    yield page.paragraph(_sentence(text.certified(audit)) + assumed)
+    yield html.paragraph(_sentence(text.certified(audit)) + assumed)
     if audit.policy is not None:
         sentence = _sentence(text.policy(audit))
         if audit.policy.mass_quantiles is not None:
             mass = _quantiles(audit.policy.mass_quantiles)
             sentence += f" Quantiles of the unsupported mass over rows: {mass}."
-        yield page.heading("Target policy")
-        yield page.paragraph(sentence)
+        yield html.heading("Target policy")
+        yield html.paragraph(sentence)
     if audit.notes:
-        yield page.heading("Estimated, sampled or unknown")
-        yield from (page.paragraph(note, kind="note") for note in audit.notes)
+        yield html.heading("Estimated, sampled or unknown")
+        yield from (html.paragraph(note, kind="note") for note in audit.notes)
 
 
 def _warning(audit: Audit) -> str:
@@ -94,9 +94,9 @@ def _gaps(audit: Audit) -> Iterator[str]:
             sentence += f", of which the table lists {len(gaps)}"
         if held := text.coverage(audit):
             sentence += f"; {'it holds' if len(gaps) == 1 else 'they hold'} {held}"
-        yield page.paragraph(f"{sentence}.")
-        yield page.table(*text.gap_table(audit), words=True)
-        yield page.paragraph(text.upside(audit), kind="note")
+        yield html.paragraph(f"{sentence}.")
+        yield html.table(*text.gap_table(audit), words=True)
+        yield html.paragraph(text.upside(audit), kind="note")
         if sum(bool(gap.segment.bounds) for gap in gaps) > 1:
             yield _map(audit)
         return
@@ -105,7 +105,7 @@ def _gaps(audit: Audit) -> Iterator[str]:
         sentence = "There are none: every action could have been logged in every row."
     elif audit.unsupported_share:
         sentence = "No segment of contexts describes them: what is missing changes from context to context."
-    yield page.paragraph(sentence)
+    yield html.paragraph(sentence)
 
 
 def _map(audit: Audit) -> str:
@@ -123,9 +123,9 @@ def _map(audit: Audit) -> str:
     left_out = f" The {MAP_ACTIONS} least supported of {audit.actions:,} actions." * (
         len(rows) < audit.actions
     )
-    made = charts.heat("action", [f"S{number}" for number in range(1, len(gaps) + 1)], rows)
-    return page.figure(
-        page.scrolling(made, label="Map of gaps"),
+    made = html.heat("action", [f"S{number}" for number in range(1, len(gaps) + 1)], rows)
+    return html.figure(
+        html.scrolling(made, label="Map of gaps"),
         f"The share of each segment's rows that {could}{about}; S1, S2 … are numbered as in the table, a frame marks its gap.{left_out}",
     )
 
@@ -139,18 +139,18 @@ def _of_actions(audit: Audit) -> Iterator[str]:
         tried = [action for action in _least_known(audit) if audit.per_action[action].rows]
         shown = tried[:LEAST_KNOWN]
         sentence = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
-        yield page.figure(_bars(audit, layers, shown) + charts.key(entries), sentence)
+        yield html.figure(_bars(audit, layers, shown) + html.key(entries), sentence)
     else:
         order = sorted(range(audit.actions), key=lambda action: -audit.per_action[action].rows)
-        yield page.figure(_bars(audit, layers, order) + charts.key(entries), _how(audit))
+        yield html.figure(_bars(audit, layers, order) + html.key(entries), _how(audit))
     header, rows = text.action_table(audit)
     some = (
         f"the {len(rows)} least known of {audit.actions:,}"
         if len(rows) < audit.actions
         else f"all {len(rows)}"
     )
-    numbers = page.table(header, rows) + page.paragraph(text.legend(audit), kind="note")
-    yield page.folded(f"Numbers of {some} actions", numbers)
+    numbers = html.table(header, rows) + html.paragraph(text.legend(audit), kind="note")
+    yield html.folded(f"Numbers of {some} actions", numbers)
 
 
 def _how(audit: Audit) -> str:
@@ -176,15 +176,15 @@ def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: li
     rows = []
     for place in order:
         action = audit.per_action[place]
-        cells = [charts.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
+        cells = [html.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
         if layers:
             parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
-            cells.append(charts.Bar(parts, percent(min(1.0, _supported(action)))))
+            cells.append(html.Bar(parts, percent(min(1.0, _supported(action)))))
         rows.append((_name(action.name), cells))
     marks = {}
     if audit.elbow and len(order) == audit.actions:
         marks[audit.elbow] = f"the elbow: rows fall fast after {counted(audit.elbow, 'action')}"
-    return charts.bars(header, rows, marks=marks)
+    return html.bars(header, rows, marks=marks)
 
 
 def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> str:
@@ -194,8 +194,8 @@ def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> st
     fall = f"; they fall fast after {audit.elbow:,}" if audit.elbow else ""
     label = f"Rows of each of {last} actions, most logged first: from {rows[0]:,} to {rows[-1]:,}{fall}."
     ticks = ["1", "actions, most logged first", last]
-    drawn = charts.area([("supported", rows)], top=max(1, rows[0]), ticks=ticks, label=label)
-    made = [page.figure(drawn, label)]
+    drawn = html.area([("supported", rows)], top=max(1, rows[0]), ticks=ticks, label=label)
+    made = [html.figure(drawn, label)]
     if layers:
         missing = layers[-1][2]
         order = np.argsort(missing, kind="stable")
@@ -203,8 +203,8 @@ def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> st
         label = f"The share of rows (0 to 100%) that could have taken each action, most supported first; {share} on average."
         ticks = ["1", "actions, most supported first", last]
         parts = [(kind, shares[order]) for kind, _, shares in layers]
-        drawn = charts.area(parts, top=1.0, ticks=ticks, label=label)
-        made.append(page.figure(drawn, label))
+        drawn = html.area(parts, top=1.0, ticks=ticks, label=label)
+        made.append(html.figure(drawn, label))
     return f'<div class="pair">{"".join(made)}</div>'
 
 
@@ -255,7 +255,7 @@ def _of_rows(audit: Audit) -> Iterator[str]:
     """What rows lacked, and with which chance they took what they took; a sentence where one number says it all."""
     made = [*_sizes(audit), *_propensities(audit)]
     if made:
-        yield page.heading("Rows")
+        yield html.heading("Rows")
         yield f'<div class="pair">{"".join(made)}</div>' if "<figure" in "".join(made) else "\n".join(made)
 
 
@@ -267,18 +267,18 @@ def _sizes(audit: Audit) -> Iterator[str]:
     if len(sizes) == 1:
         (size,) = sizes
         if size:
-            yield page.paragraph(f"Every row lacked {size:,} of the {audit.actions:,} actions{about}.")
+            yield html.paragraph(f"Every row lacked {size:,} of the {audit.actions:,} actions{about}.")
         return
     low, high = min(sizes), max(sizes)
     step = int(np.ceil((high + 1 - low) / MOST_COLUMNS))
     counts = np.bincount([(size - low) // step for size in sizes], weights=list(sizes.values()))
     starts = [low + step * place for place in range(len(counts))]
     ticks = [f"{start:,}" for start in starts]
-    if len(starts) > charts.NUMBERED:
+    if len(starts) > html.NUMBERED:
         ticks = [f"{low:,}", f"{(low + high) // 2:,}", f"{high:,}"]
     sentence = f"Rows by how many of the {audit.actions:,} actions they could not have taken{about}"
     sentence += _tallest(counts.tolist())
-    yield page.figure(charts.columns(counts.tolist(), ticks, kind="lack", label=sentence), sentence)
+    yield html.figure(html.columns(counts.tolist(), ticks, kind="lack", label=sentence), sentence)
 
 
 def _propensities(audit: Audit) -> Iterator[str]:
@@ -287,14 +287,14 @@ def _propensities(audit: Audit) -> Iterator[str]:
         return
     kind = "Estimated" if overlap.source == "estimated" else "Logged"
     if len(overlap.histogram) == 1:
-        yield page.paragraph(f"Every row took its action with propensity {overlap.smallest:.3g}.")
+        yield html.paragraph(f"Every row took its action with propensity {overlap.smallest:.3g}.")
         return
     counts, middle = overlap.histogram.tolist(), overlap.edges[len(overlap.edges) // 2]
     ticks = [f"{value:.3g}" for value in (overlap.smallest, middle, overlap.largest)]
     sentence = f"{kind} propensities of the logged actions, log scale{_tallest(counts)}"
-    yield page.figure(charts.columns(counts, ticks, kind="chance", label=sentence), sentence)
+    yield html.figure(html.columns(counts, ticks, kind="chance", label=sentence), sentence)
 
 
 def _tallest(counts: Sequence[float]) -> str:
     """The scale, in words, where columns have no numbers."""
-    return "." if len(counts) <= charts.NUMBERED else f"; the tallest column is {max(counts):,.0f} rows."
+    return "." if len(counts) <= html.NUMBERED else f"; the tallest column is {max(counts):,.0f} rows."

@@ -14,7 +14,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.report import figures, page
+from sparing.report import figures, html
 from sparing.simulation.datasets import Dataset
 from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.simulate import Progress, simulate
@@ -213,13 +213,13 @@ def write(result: DemoResult, folder: str | os.PathLike[str]) -> tuple[Path, Pat
         "held-out contexts against the calls it took; bars are the range over seeds. Lower and further left is better."
     )
     parts = [
-        page.paragraph(headline(result), kind="lead"),
-        page.heading("The log"),
-        page.preformatted(str(result.audit)),
-        page.heading("Going live"),
-        page.table(HEADER, rows(result)),
-        page.figure(figures.to_svg(drawn), caption),
-        page.paragraph(provenance(result), kind="note"),
+        html.paragraph(headline(result), kind="lead"),
+        html.heading("The log"),
+        html.preformatted(str(result.audit)),
+        html.heading("Going live"),
+        html.table(HEADER, rows(result)),
+        html.figure(figures.to_svg(drawn), caption),
+        html.paragraph(provenance(result), kind="note"),
     ]
     title = "sparing: what a log does not cover, and what it costs to find out"
-    return page.write_report(folder, "demo", drawn, title=title, parts=parts)
+    return html.write_report(folder, "demo", drawn, title=title, parts=parts)

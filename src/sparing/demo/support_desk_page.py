@@ -22,7 +22,7 @@ from sparing.demo.support_desk import (
     DeskStart,
     LearnerOutcome,
 )
-from sparing.report import figures, page
+from sparing.report import figures, html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,18 +193,18 @@ def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[st
     )
     best = [place for place, outcome in enumerate(result.outcomes) if outcome.name == ECONOMICAL]
     parts = [
-        page.paragraph(verdict(result), kind="headline"),
-        page.heading("The log"),
-        page.paragraph(opening(result.setting)),
-        page.table(list(table), sample(table), numbers=True),
-        page.preformatted("\n".join(audit_text(result.begun))),
-        page.heading(title(result)),
-        page.table(HEADER, rows(result), emphasised=best, numbers=True),
-        page.figure(figures.to_svg(drawn), caption),
-        page.paragraph(method(result), kind="note"),
-        page.paragraph(f"The truth: {desk.TRUTH_TEXT}", kind="note"),
-        page.heading("Next"),
-        page.preformatted("\n\n".join(after)),
+        html.paragraph(verdict(result), kind="headline"),
+        html.heading("The log"),
+        html.paragraph(opening(result.setting)),
+        html.table(list(table), sample(table), numbers=True),
+        html.preformatted("\n".join(audit_text(result.begun))),
+        html.heading(title(result)),
+        html.table(HEADER, rows(result), emphasised=best, numbers=True),
+        html.figure(figures.to_svg(drawn), caption),
+        html.paragraph(method(result), kind="note"),
+        html.paragraph(f"The truth: {desk.TRUTH_TEXT}", kind="note"),
+        html.heading("Next"),
+        html.preformatted("\n\n".join(after)),
     ]
     heading = "What a log does not cover, and what it pays to find out"
-    return page.write_report(folder, "demo", drawn, title=heading, parts=parts)
+    return html.write_report(folder, "demo", drawn, title=heading, parts=parts)

@@ -23,7 +23,7 @@ from sparing.learning.ridge import (
 from sparing.log import Log
 from sparing.model.boosting import ROUNDS, Boosted, boost
 from sparing.model.crossfitting import errors_up_to_scale, stacking_weights
-from sparing.model.lack_of_fit import lack_of_fit, sample
+from sparing.model.linearity import lack_of_fit, sample
 from sparing.policies.policy import (
     BoostedPolicy,
     GreedyPolicy,

@@ -187,6 +187,6 @@ def _rows_of(log: Log | Summary) -> Log | None:
 
 
 def _sampled(log: AnyLog) -> Log:
-    from sparing.model.lack_of_fit import sample
+    from sparing.model.linearity import sample
 
     return sample(log)

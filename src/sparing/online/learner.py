@@ -69,7 +69,7 @@ class Learner(Core):
     def fit(self) -> str:
         """Whether the log's rewards are linear in the features, as far as a test can tell: computed when first asked for."""
         if not isinstance(self._fit, str):
-            from sparing.model.lack_of_fit import fit_sentence
+            from sparing.model.linearity import fit_sentence
 
             self._fit = fit_sentence(self._fit)
         return self._fit

@@ -11,7 +11,7 @@ from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.sampling import sample_contexts
 from sparing.model.assumptions import Assumptions
-from sparing.model.kernels import with_kernel
+from sparing.model.linearity import with_kernel
 from sparing.model.prior import (
     BETWEEN,
     Prior,

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.planning import result
 from sparing.planning.result import Option, Plan
-from sparing.report import figures, page
+from sparing.report import figures, html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,17 +134,17 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     spoken = f"Regret against rewards asked for: {'; '.join(map(str, plan.options))}."
     narrow = figures.to_svg(draw(plan, narrow=True), spoken)
     parts = [
-        page.paragraph(plan.sentence, kind="headline"),
-        page.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),
-        page.table(result.header(plan), result.rows(plan), emphasised=best, numbers=True),
-        page.paragraph(
+        html.paragraph(plan.sentence, kind="headline"),
+        html.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),
+        html.table(result.header(plan), result.rows(plan), emphasised=best, numbers=True),
+        html.paragraph(
             f"Means and {plan.coverage:.0%} prediction intervals of calls and regret; gain over the log alone ± its standard "
             "error. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",
             kind="note",
         ),
-        *(page.paragraph(text) for text in plan.answers),
-        page.heading("What this rests on"),
-        *(page.paragraph(text, kind="note") for text in plan.assumptions),
+        *(html.paragraph(text) for text in plan.answers),
+        html.heading("What this rests on"),
+        *(html.paragraph(text, kind="note") for text in plan.assumptions),
     ]
     title = "sparing: how many rewards to ask for"
-    return page.write_report(folder, "plan", drawn, title=title, parts=parts)
+    return html.write_report(folder, "plan", drawn, title=title, parts=parts)
