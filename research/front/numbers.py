@@ -15,13 +15,14 @@ from research.paper import intervals
 from research.paper.experiment import Record
 from research.paper.running import libraries
 from research.paper.synthetic import LIVE_STREAM
+from sparing.engines import Progress
 from sparing.errors import UnitWarning
 from sparing.log import Log
 from sparing.online import algorithms
 from sparing.online.learner import Learner
 from sparing.simulation import RoutingWorld, Stream, datasets, hidden_model_log
 from sparing.simulation.parallel import run_many
-from sparing.simulation.simulate import Progress, play
+from sparing.simulation.simulate import play
 
 DIGITS = 10
 """Decimals of a mean reward that are kept."""

@@ -12,9 +12,9 @@ from typing import Any
 import sparing
 from research.paper.experiment import Experiment, Pairs, Record, digest
 from sparing.archive import folder, replacing
+from sparing.engines import Progress
 from sparing.errors import StoppedError
 from sparing.simulation.parallel import run_many
-from sparing.simulation.simulate import Progress
 
 UNITS = ".units"
 """The folder of finished pieces within the output folder."""

@@ -198,6 +198,6 @@ def test_words_that_are_features_are_told_before_they_are_served(tmp_path, monke
     words = ["serve", tmp_path / "store", "--log", log, "--port", "0", "--learner", "warm_started"]
     plain, auto = run(*words, "--name", "x"), run(*words, "--name", "y", "--features", "auto")
     assert plain.exit_code == auto.exit_code == 0, plain.output + auto.output
-    assert "--features auto takes them as the columns that requests send" in plain.stderr
-    assert "requests send" not in auto.stderr
+    assert "use --features auto" in plain.stderr
+    assert "use --features auto" not in auto.stderr
     assert "features: country: category of 2 values" in auto.stderr

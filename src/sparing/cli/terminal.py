@@ -25,7 +25,7 @@ from sparing.errors import MissingExtraError, SparingError, StoppedError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sparing.simulation.simulate import Progress
+    from sparing.engines import Progress
 
 EXIT_GATE_FAILED = 3
 # A setting and its value in messages of the library.

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparing.auditing import Audit, audit
 from sparing.demo.support_desk import LearnerOutcome, Run
+from sparing.engines import Progress
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.online import algorithms
@@ -17,7 +18,7 @@ from sparing.online.learner import Learner
 from sparing.report import figures, html
 from sparing.simulation.datasets import Dataset
 from sparing.simulation.logging_policies import draw_log
-from sparing.simulation.simulate import Progress, simulate
+from sparing.simulation.simulate import simulate
 from sparing.simulation.worlds import ClassificationWorld
 
 if TYPE_CHECKING:

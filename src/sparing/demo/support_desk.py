@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from sparing import archive, validation
 from sparing.auditing import Audit, audit
+from sparing.engines import Progress
 from sparing.log import Log
 from sparing.log.formats import read_log
 from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.simulation.simulate import Progress, play
+from sparing.simulation.simulate import play
 from sparing.simulation.worlds import Stream
 
 ACTION, REWARD = "handler", "earned"

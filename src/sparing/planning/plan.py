@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sparing.engines import Progress
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows, rows_of
@@ -20,7 +21,7 @@ from sparing.online.learner import Learner
 from sparing.planning.result import Option, Plan
 from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
 from sparing.simulation.parallel import run_in_threads
-from sparing.simulation.simulate import Progress, play
+from sparing.simulation.simulate import play
 from sparing.simulation.worlds import LinearWorld
 from sparing.validation import check_known, fraction, integer, number, one_of
 

@@ -236,21 +236,22 @@ def server_settings(
     return ServerSettings(folder, address, host, key, names, durability)
 
 
-async def _opened(known: ServerSettings) -> Service:
+@contextlib.asynccontextmanager
+async def _opened(known: ServerSettings) -> AsyncIterator[Service]:
     service = Service(known)
     await service.open()
-    return service
+    try:
+        yield service
+    finally:
+        await service.store.close()
 
 
 def list_experiments(known: ServerSettings) -> tuple[list[str], bool]:
     """Return the names of a store's experiments and whether a key is needed; refuse settings that cannot be served."""
 
     async def look() -> tuple[list[str], bool]:
-        service = await _opened(known)
-        try:
+        async with _opened(known) as service:
             return [one.name for one in service.registry], service.guard.locked
-        finally:
-            await service.store.close()
 
     return asyncio.run(look())
 
@@ -269,12 +270,9 @@ def make_experiment(
     made = experiments.make_learner(learner, log, said)
 
     async def write() -> None:
-        service = await _opened(known)
-        try:
+        async with _opened(known) as service:
             config = {"learner": learner, "settings": dict(said), "columns": dict(columns)}
             await experiments.create(service.writer, name, log, made, options, config, who="command line")
-        finally:
-            await service.store.close()
 
     asyncio.run(write())
     return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows"

@@ -11,8 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
+from sparing.engines import Progress
 from sparing.errors import SettingError, SparingError
-from sparing.simulation.simulate import Progress
 from sparing.validation import integer
 
 Item = TypeVar("Item")

@@ -1,13 +1,13 @@
 """The simulation loop: a learner decides and learns in a world."""
 
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparing.engines import Progress
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.limits import LARGEST
@@ -22,7 +22,6 @@ from sparing.validation import fraction, integer, one_of
 if TYPE_CHECKING:
     import pandas
 
-Progress = Callable[[int, int], None]  # called with the rounds done and the rounds in all
 REPORT_EVERY = 200  # rounds
 CHUNK = 2000  # rounds between two chances to be interrupted, without progress
 UNLIMITED = -1  # calls left where there is no budget
