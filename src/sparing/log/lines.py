@@ -66,9 +66,9 @@ def _columns(path: Path) -> dict[str, list[Any]]:
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The object of each line, with its place."""
-    from sparing.log.formats.records import LISTED, Records
+    from sparing.log.formats.records import LISTED, JsonRecords
 
-    for where, record in Records(path, "an object a line"):
+    for where, record in JsonRecords(path, "an object a line"):
         if not isinstance(record, dict):
             mend = f". {LISTED}" if isinstance(record, list) else ""
             raise LogError(

@@ -14,7 +14,7 @@ from sparing.log.features import Encoder
 from sparing.log.files import open_files
 from sparing.log.items import ItemTable
 from sparing.log.log import Log
-from sparing.log.paths import Dialect, is_path
+from sparing.log.paths import Dialect
 from sparing.log.reading import Reading, Wanted, look_over
 from sparing.log.rows import Rows
 from sparing.log.sources import Source
@@ -94,7 +94,6 @@ def scan(
     `progress(done, total)` is told of every walk. The other keywords are those of `read_log`.
     """
     roles, chosen = roles_of(columns), engine_of(engine, workers)
-    _check_table(source)
     table = open_files(source, Dialect(delimiter, decimal))
     reading = look_over(table, roles, actions=actions, features=features, engine=chosen, progress=progress)
     if items is not None:
@@ -113,16 +112,3 @@ def scan(
             "read_log, or write it again"
         )
     return found
-
-
-def _check_table(source: Any) -> None:
-    from sparing.log import formats  # whose writers walk logs
-
-    if not is_path(source):
-        return
-    found = formats.detect(source)
-    if found is not formats.TABLE:
-        raise LogError(
-            f"this is {found.title}, which is not scanned. Convert it to Parquet first: sparing convert, or "
-            "sparing.log.conversion.convert"
-        )

@@ -128,7 +128,7 @@ def need_propensities(log: Log, title: str) -> None:
     if log.propensities is None:
         raise LogError(
             f"{title} needs the probability of every logged action, and this log has none. Estimate them "
-            "first, or write a format that can do without (coba, river, a table)"
+            "first, or write a format that can do without (obp, a table)"
         )
 
 
