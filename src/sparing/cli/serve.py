@@ -104,6 +104,7 @@ def _make(
     rules: dict[str, Any],
 ) -> bool:
     """Make the experiment that is asked for, unless it is there; refuse what could not be served. Whether a key is needed."""
+    from sparing.log.rows import rows_of
     from sparing.service import launching
 
     new = log is not None and settings.address is None and not settings.folder.exists()
@@ -116,7 +117,7 @@ def _make(
     elif name in known:
         terminal.say(f"sparing: experiment {name} is there already and goes on; --log is not read again")
     else:
-        table = log.read()
+        table = rows_of(log.open()).read()
         word = next((each for each in table.encoder.names if "=" in each), None)
         if table.encoder.is_raw and word is not None:
             terminal.say(

@@ -86,7 +86,8 @@ class _Feedback:
         }
 
         def read(names: Sequence[str]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-            for rows in Blocks(0, len(arrays[names[0]]), BATCH_ROWS):
+            widest = max(prod(arrays[name].shape[1:]) for name in names)
+            for rows in Blocks.of_table(len(arrays[names[0]]), widest):
                 yield rows.start, {name: arrays[name][rows] for name in names}
 
         shapes = {name: array.shape for name, array in arrays.items()}
