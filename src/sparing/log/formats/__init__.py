@@ -316,7 +316,7 @@ def format_for_path(path: str | os.PathLike[str]) -> Format:
         return own[ending]
     names = [each.name for each in FORMATS.values() if each.writer]
     raise LogError(
-        f"{path}: unknown ending; known are {', '.join(own)}. Or name the format: {', '.join(names)}"
+        f"{path}: unknown ending {ending!r}; known are {', '.join(own)}. Or name the format: {', '.join(names)}"
     )
 
 
