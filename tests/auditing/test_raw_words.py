@@ -4,7 +4,7 @@ import numpy as np
 
 from sparing import audit, features, read_log
 from sparing.auditing.segments import Bound, Segment
-from sparing.log.sources import open_source
+from sparing.log.tables import open_table
 
 
 def encoder():
@@ -18,7 +18,7 @@ def encoder():
         "member": [True, False, None, True] * (n // 4),
         "seen_at": np.datetime64("2026-01-01", "s") + np.arange(n) * 86_400,
     }
-    return features("auto").fit(open_source(table), list(table))
+    return features("auto").fit(open_table(table), list(table))
 
 
 def words(name, low=-np.inf, high=np.inf):

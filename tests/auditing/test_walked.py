@@ -249,8 +249,8 @@ def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_block
         path = tmp_path / "log.parquet"
     scanned = sparing.scan(path)
     few = scanned.focused({1, 3})
-    assert len(few.reading.columns.contexts) == 2
-    assert set(few.reading.columns.contexts) < set(scanned.reading.columns.contexts)
+    assert len(few.layout.columns.contexts) == 2
+    assert set(few.layout.columns.contexts) < set(scanned.layout.columns.contexts)
     all_of_it, looked_at = scanned.read(), few.read()
     assert np.array_equal(looked_at.contexts[:, [1, 3]], all_of_it.contexts[:, [1, 3]])
     assert all_of_it.contexts[:, 2].any()

@@ -124,7 +124,7 @@ def test_what_is_no_engine_is_told(monkeypatch):
 def test_the_core_does_without_dask():
     code = (
         "import sys; sys.modules['distributed'] = sys.modules['dask'] = None\n"
-        "import sparing, sparing.log.scanning\n"
+        "import sparing, sparing.log.scan\n"
         "try: sparing.engines.dask('tcp://x:1')\n"
         "except sparing.errors.MissingExtraError as error: print(error)"
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparing.log import blocks
 from sparing.log.blocks import Blocks, Cut
-from sparing.log.sources import open_source
+from sparing.log.tables import open_table
 
 
 @given(st.integers(0, 200), st.integers(1, 50), st.integers(1, 12), st.integers(0, 9))
@@ -53,7 +53,7 @@ def test_rows_from_any_to_any_come_in_blocks_of_one_size_also_after_a_journey(tm
             writer.write_table(table, max_chunksize=group)
     elif ending == "csv":
         pc.write_csv(table, path)
-    source = open_source(table if ending == "memory" else path)
+    source = open_table(table if ending == "memory" else path)
     assert sum(source.sizes) == (0 if ending == "csv" else 50)
     for start, stop in ((0, None), (0, 50), (8, 24), (16, 17), (48, None)):
         part, first = source.part(start, stop or 50)

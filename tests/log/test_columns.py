@@ -26,7 +26,6 @@ def test_types_and_values_name_the_same_roles():
             sparing.read_log,
             ["actions", "format", "features", "items", "item_features", "delimiter", "decimal", "notes"],
         ),
-        (sparing.summarise, ["actions", "features", "threads", "engine", "progress"]),
         (
             sparing.scan,
             [
@@ -71,7 +70,7 @@ def test_commands_have_an_option_for_each_role(command, roles):
     assert all(options[name].help for name in roles)
 
 
-@pytest.mark.parametrize("call", [sparing.read_log, sparing.summarise, sparing.scan])
+@pytest.mark.parametrize("call", [sparing.read_log, sparing.scan])
 def test_a_keyword_that_is_no_role_is_named_with_those_that_are(call):
     with pytest.raises(TypeError, match="'acton'; columns are named by contexts, action, reward"):
         call({"action": [1], "reward": [1.0], "x_0": [1.0]}, acton="action")

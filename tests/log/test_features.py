@@ -15,7 +15,7 @@ from sparing.errors import DecisionError, FileError, LogError, SettingError
 from sparing.log import blocks
 from sparing.log.features import Encoder
 from sparing.log.features.files import read_features, write_features
-from sparing.log.sources import open_source
+from sparing.log.tables import open_table
 from sparing.model.statistics import Statistics
 
 LINEAR = ("age", "country", "member", "seen_at", "zip")
@@ -42,7 +42,7 @@ def raw_table(n=300, seed=0):
 def fitted(table, **more):
     kinds = {"age": "number", "country": "category", "member": "bool", "seen_at": "time", "zip": hashed(16)}
     plan = features(**kinds, query=vector(5, keep=3), **more)
-    return plan.fit(open_source(table), [*LINEAR, "query"])
+    return plan.fit(open_table(table), [*LINEAR, "query"])
 
 
 def row_of(table, i, names):
@@ -95,7 +95,7 @@ def test_a_category_has_one_place_a_row():
 
 
 def category(values, **more):
-    return features(c="category", **more).fit(open_source({"c": values}), ["c"])
+    return features(c="category", **more).fit(open_table({"c": values}), ["c"])
 
 
 def test_rare_and_unknown_values_share_a_place():
@@ -134,7 +134,7 @@ MOMENT = datetime(2026, 3, 4, 21, 30, tzinfo=UTC)
     ],
 )
 def test_one_moment_in_any_form_is_one_context(form):
-    encoder = features(t="time").fit(open_source({"t": [MOMENT - timedelta(days=30), MOMENT]}), ["t"])
+    encoder = features(t="time").fit(open_table({"t": [MOMENT - timedelta(days=30), MOMENT]}), ["t"])
     np.testing.assert_array_equal(encoder.encode({"t": form}), encoder.encode({"t": MOMENT}))
     column = pa.array([form.isoformat() if isinstance(form, datetime) else form])
     np.testing.assert_array_equal(encoder.encode_table({"t": column})[0], encoder.encode({"t": MOMENT}))
@@ -142,7 +142,7 @@ def test_one_moment_in_any_form_is_one_context(form):
 
 def test_circles_of_time():
     first = datetime(2026, 3, 2, tzinfo=UTC)  # a Monday
-    encoder = features(t="time").fit(open_source({"t": [first, first + timedelta(days=100)]}), ["t"])
+    encoder = features(t="time").fit(open_table({"t": [first, first + timedelta(days=100)]}), ["t"])
     at = lambda **later: encoder.encode({"t": first + timedelta(**later)})  # noqa: E731
     np.testing.assert_array_equal(at(days=1)[1:3], at(days=20)[1:3])
     np.testing.assert_array_equal(at(days=1)[3:5], at(days=8)[3:5])
@@ -154,7 +154,7 @@ def test_circles_of_time():
 
 
 def test_a_hash_is_the_checksum_of_the_text():
-    encoder = features(c=hashed(8)).fit(open_source({"c": ["a", "b"] * 5}), ["c"])
+    encoder = features(c=hashed(8)).fit(open_table({"c": ["a", "b"] * 5}), ["c"])
     for word in ("a", "b", "anything"):
         assert encoder.encode({"c": word})[1:].argmax() == zlib.crc32(word.encode()) % 8
 
@@ -162,7 +162,7 @@ def test_a_hash_is_the_checksum_of_the_text():
 def test_a_vector_keeps_its_principal_components():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 6)) + 5
-    encoder = features(v=vector(6, keep=2)).fit(open_source({"v": rows}), ["v"])
+    encoder = features(v=vector(6, keep=2)).fit(open_table({"v": rows}), ["v"])
     scores = encoder.encode_table({"v": rows})[:, 1:]
     u, s, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     expected = u[:, :2] * s[:2] / (s[0] / np.sqrt(400))
@@ -172,7 +172,7 @@ def test_a_vector_keeps_its_principal_components():
 def test_nystroem_features_multiply_to_the_kernel():
     x = np.random.default_rng(2).normal(size=(40, 3))
     table = {f"x{i}": x[:, i] for i in range(3)}
-    encoder = features("auto", kernel=nystroem(40)).fit(open_source(table), list(table))
+    encoder = features("auto", kernel=nystroem(40)).fit(open_table(table), list(table))
     contexts = encoder.encode_table(table)
     linear, phi = contexts[:, encoder.linear], contexts[:, encoder.linear.stop :]
     squares = ((linear[:, None] - linear) ** 2).sum(axis=2)
@@ -197,7 +197,7 @@ AUTO = {
 
 @pytest.mark.parametrize(("values", "kind"), AUTO.values(), ids=AUTO)
 def test_auto_tells_a_column_by_its_cells(values, kind):
-    encoder = features("auto").fit(open_source({"c": pa.array(values * 5)}), ["c"])
+    encoder = features("auto").fit(open_table({"c": pa.array(values * 5)}), ["c"])
     assert [column.kind for column in encoder.columns] == [kind]
 
 
@@ -209,7 +209,7 @@ def test_auto_leaves_out_what_carries_nothing_and_says_so():
         "struct": [{"a": 1}] * 100,
         "n": list(range(100)),
     }
-    encoder = features("auto").fit(open_source(table), list(table))
+    encoder = features("auto").fit(open_table(table), list(table))
     assert [column.column for column in encoder.columns] == ["n"]
     assert dict(encoder.left_out) == {
         "same": "left out, the same in every row",
@@ -226,7 +226,7 @@ def test_auto_leaves_out_what_carries_nothing_and_says_so():
 def test_a_million_categories_are_hashed():
     rng = np.random.default_rng(3)
     values = [f"v{i}" for i in rng.integers(0, 1_000_000, 300_000)] * 2
-    encoder = features("auto").fit(open_source({"c": values}), ["c"])
+    encoder = features("auto").fit(open_table({"c": values}), ["c"])
     assert encoder.described() == "c: hashed to 64 places"
     assert encoder.size == 65
 
@@ -243,13 +243,13 @@ def test_polars_categories_stay_categories():
 
 
 def test_values_that_differ_only_in_case_or_spaces_are_told():
-    encoder = features(c="category").fit(open_source({"c": ["NZ", "NZ ", "nz", "CH"] * 10}), ["c"])
+    encoder = features(c="category").fit(open_table({"c": ["NZ", "NZ ", "nz", "CH"] * 10}), ["c"])
     assert encoder.described() == "c: category of 4 values, 'NZ' and 'NZ ' differ only in case or spaces"
 
 
 def test_pandas_categories_stay_categories():
     frame = pd.DataFrame({"c": pd.Categorical(["1", "2", "1"] * 5)})
-    assert features("auto").fit(open_source(frame), ["c"]).described() == "c: category of 2 values"
+    assert features("auto").fit(open_table(frame), ["c"]).described() == "c: category of 2 values"
 
 
 @pytest.mark.parametrize("rows_at_a_time", [1, 7, 1000])
@@ -496,7 +496,7 @@ def test_infinities_are_refused_when_a_log_is_read():
 
 
 def test_a_missing_number_that_no_row_of_the_log_missed_is_the_mean():
-    encoder = features(n="number").fit(open_source({"n": [1.0, 3.0]}), ["n"])
+    encoder = features(n="number").fit(open_table({"n": [1.0, 3.0]}), ["n"])
     assert encoder.encode({"n": None}).tolist() == encoder.encode({"n": float("nan")}).tolist() == [1, 0]
 
 

@@ -12,7 +12,7 @@ import pytest
 from sparing import features, hashed
 from sparing.errors import DecisionError
 from sparing.log.features import cells
-from sparing.log.sources import open_source
+from sparing.log.tables import open_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning")  # of numbers far from the log's
 FIRST = datetime(2026, 3, 1, 10)
@@ -38,7 +38,7 @@ def log_of(gaps, n=400, seed=0):
 
 def fitted(gaps):
     plan = features(n="number", whole="number", c="category", b="bool", t="time", h=hashed(16))
-    return plan.fit(open_source(log_of(gaps)), list(KINDS))
+    return plan.fit(open_table(log_of(gaps)), list(KINDS))
 
 
 def moment(rng):
@@ -115,7 +115,7 @@ def test_any_mapping_is_a_row_and_every_context_is_its_own():
 
 
 def test_a_category_that_the_log_never_missed_has_no_place_for_it():
-    encoder = features(c="category").fit(open_source({"c": ["a"] * 50 + ["b"] * 40}), ["c"])
+    encoder = features(c="category").fit(open_table({"c": ["a"] * 50 + ["b"] * 40}), ["c"])
     assert encoder.encode({"c": None}).tolist() == encoder.encode({"c": math.nan}).tolist() == [1, 0, 0]
 
 

@@ -242,7 +242,7 @@ def test_column_names_do_not_fit_another_tool(tmp_path):
 @pytest.mark.parametrize("rows", [1, 5, 6, 23])
 def test_columns_become_rows_piece_by_piece(rows, monkeypatch):
     """Pieces of a few rows, the last one shorter: every number stands where it stood."""
-    monkeypatch.setattr("sparing.log.arrays.TILE", 10)
+    monkeypatch.setattr("sparing.log.arrays.CELLS_PER_TILE", 10)
     contexts = np.random.default_rng(rows).normal(size=(rows, 2))
     table = {"x_0": contexts[:, 0], "x_1": contexts[:, 1], "action": ["a"] * rows, "reward": [0.0] * rows}
     assert np.array_equal(read_log(table, features="raw").contexts, contexts)

@@ -6,7 +6,7 @@ import pytest
 
 from reference.tables import ROWS, many_rows, write_csv, write_file
 from sparing.errors import LogError
-from sparing.log import Log, read_log, sources, write_log
+from sparing.log import Log, read_log, tables, write_log
 
 
 def test_a_table_without_rows(tmp_path, ending):
@@ -126,7 +126,7 @@ def test_a_text_file_whose_numbers_change_their_look_far_into_it(tmp_path):
 
 @pytest.mark.parametrize("block", [150, 1000, 2**24])
 def test_text_files_are_read_block_by_block(monkeypatch, tmp_path, block):
-    monkeypatch.setattr(sources, "CSV_BLOCK", block)
+    monkeypatch.setattr(tables, "CSV_BLOCK", block)
     rows = many_rows(300)
     rows["reward"][299] = "tall"
     path = write_csv(tmp_path / "log.csv", rows)
@@ -168,6 +168,6 @@ def test_a_text_file_in_another_encoding(tmp_path):
     ],
 )
 def test_damaged_notes_are_refused(notes):
-    noted = pa.table(ROWS).replace_schema_metadata({sources.METADATA: notes})
+    noted = pa.table(ROWS).replace_schema_metadata({tables.METADATA: notes})
     with pytest.raises(LogError, match="damaged notes"):
         read_log(noted)

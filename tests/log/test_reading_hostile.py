@@ -206,7 +206,7 @@ class TestPacked:
 
     def test_they_are_summed(self, csv_file):
         path = csv_file(gzip.compress(LINES["log.csv"].encode()), "log.csv.gz")
-        assert sparing.summarise(path).action_names == ("a", "b")
+        assert sparing.scan(path).summary().action_names == ("a", "b")
 
     @pytest.mark.parametrize("name", ["log.parquet.gz", "log.arrow.gz"])
     def test_packed_tables_are_to_be_unpacked(self, name, csv_file):

@@ -6,7 +6,7 @@ import pytest
 
 from reference.tables import MASK, ROWS, SHARES, assert_rows, with_columns, write_csv, write_file
 from sparing.errors import LogError
-from sparing.log import blocks, read_log, sources
+from sparing.log import blocks, read_log, tables
 
 
 def test_distributions(tmp_path, ending):
@@ -88,7 +88,7 @@ def test_exact_goes_before_estimated_and_distributions_before_sets():
 @pytest.mark.parametrize("cells", [1, 10**6])
 def test_sets_agree_with_a_plain_loop(monkeypatch, tmp_path, ending, rows_at_a_time, cells):
     monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
-    monkeypatch.setattr(sources, "CSV_BLOCK", 200 * rows_at_a_time)
+    monkeypatch.setattr(tables, "CSV_BLOCK", 200 * rows_at_a_time)
     monkeypatch.setattr("sparing.log.blocks.CELLS", cells)
     rng = np.random.default_rng(0)
     sets = [rng.choice(13, size=rng.integers(1, 9)).tolist() for _ in range(40)]

@@ -30,7 +30,7 @@ def test_other_encodings_are_named(tmp_path):
 
 
 def test_an_encoding_that_shows_late_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparing.log.sources.CSV_BLOCK", 2**10)
+    monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 2**10)
     path = tmp_path / "log.csv"
     path.write_bytes(TABLE.encode() + b"3,Bern,1\n" * 1000 + "3,Köln,1\n".encode("latin-1"))
     assert "is not text in UTF-8" in refused(path)

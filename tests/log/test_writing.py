@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparing.errors import FileError, LogError
-from sparing.log import Log, Support, blocks, read_log, sources, write_log
-from sparing.log.formats import table
+from sparing.log import Log, Support, blocks, read_log, tables, write_log, writer
 
 LABELS = {
     "str": ["b", "a", 'odd, "one"\nwith é', "", "never"],
@@ -155,7 +154,7 @@ def test_many_features_are_in_the_order_of_their_numbers(tmp_path):
 def test_batches_do_not_matter(monkeypatch, tmp_path, ending, support, limit):
     log = random_log(["a", "b", "c", "d", "e"], support, rows=1000, context_ids=np.arange(1000) // 2)
     monkeypatch.setattr(blocks, limit, 64)
-    monkeypatch.setattr(sources, "CSV_BLOCK", 2000)
+    monkeypatch.setattr(tables, "CSV_BLOCK", 2000)
     path = tmp_path / f"log.{ending}"
     found = round_trip(log, path, actions=log.action_names)
     if ending == "parquet":
@@ -242,13 +241,13 @@ def test_a_missing_folder(tmp_path, ending):
 def test_an_interrupted_write_leaves_the_old_file(monkeypatch, tmp_path, ending, interruption):
     path = tmp_path / f"log.{ending}"
     write_log(random_log(["a", "b"], "none"), path)
-    before, batches = path.read_bytes(), table._batches
+    before, batches = path.read_bytes(), writer._batches
 
     def half(log, schema):
         yield from list(batches(log, schema))[:1]
         raise interruption("in the middle")
 
-    monkeypatch.setattr(table, "_batches", half)
+    monkeypatch.setattr(writer, "_batches", half)
     with pytest.raises(interruption):
         write_log(random_log(["a", "b"], "eligible", rows=80, seed=1), path)
     assert path.read_bytes() == before

@@ -86,7 +86,7 @@ def by_columns(monkeypatch):
 )
 def test_columns_of_numbers_are_not_turned_into_rows(tmp_path, small_shards, by_columns, change, expected):
     path = write(change(exact_table(0, 450)), tmp_path / "log.parquet", 70)
-    summary = sparing.summarise(path)
+    summary = sparing.scan(path).summary()
     assert set(by_columns) == {expected}
     by_columns.clear()
     log = whole(path)
@@ -110,7 +110,7 @@ def test_equals_the_whole_log(tmp_path, monkeypatch, group, batch, threads):
     monkeypatch.setattr(blocks, "LEAF_ROWS", 100)
     monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
     path = write(exact_table(0, 450), tmp_path / "log.parquet", group)
-    assert_same(sparing.summarise(path, threads=threads), whole(path))
+    assert_same(sparing.scan(path, workers=threads).summary(), whole(path))
 
 
 def test_any_number_of_threads_gives_the_same_bits(tmp_path, small_shards):
@@ -118,9 +118,9 @@ def test_any_number_of_threads_gives_the_same_bits(tmp_path, small_shards):
     names = [*(f"x_{i}" for i in range(9)), "reward"]
     table = pa.table({**{name: rng.normal(size=5000) for name in names}, "action": rng.integers(0, 4, 5000)})
     path = write(table, tmp_path / "log.parquet", 90)
-    one = sparing.summarise(path, threads=1)
+    one = sparing.scan(path, workers=1).summary()
     for threads in (2, 3, 7, None):
-        assert_same(sparing.summarise(path, threads=threads), one)
+        assert_same(sparing.scan(path, workers=threads).summary(), one)
     for name in SUMS:
         expected = getattr(whole(path).statistics, name)
         np.testing.assert_allclose(getattr(one.statistics, name), expected, rtol=1e-12, atol=1e-10)
@@ -128,19 +128,19 @@ def test_any_number_of_threads_gives_the_same_bits(tmp_path, small_shards):
 
 def test_actions_that_are_missing_in_some_row_groups(tmp_path, small_shards):
     path = write(exact_table(2, 900).sort_by("action"), tmp_path / "log.parquet", 50)
-    assert_same(sparing.summarise(path), whole(path))
+    assert_same(sparing.scan(path).summary(), whole(path))
 
 
 @pytest.mark.parametrize("labels", [np.array([30, -1, 7]), np.array([0.5, 2.0]), np.array(["ä", "10", "9"])])
 def test_labels_of_any_kind_in_the_order_of_the_log(tmp_path, small_shards, labels):
     path = write(exact_table(3, 400, labels=labels), tmp_path / "log.parquet", 60)
-    assert_same(sparing.summarise(path), whole(path))
+    assert_same(sparing.scan(path).summary(), whole(path))
 
 
 def test_known_actions_keep_their_order(tmp_path):
     path = write(exact_table(4, 200), tmp_path / "log.parquet")
     names = ["e", "z", "a", "b", "c", "d"]
-    summary = sparing.summarise(path, actions=names)
+    summary = sparing.scan(path, actions=names).summary()
     assert summary.action_names == tuple(names)
     assert summary.statistics.counts[1] == 0
     assert_same(summary, whole(path, actions=names))
@@ -155,7 +155,7 @@ def test_files_that_write_log_wrote(tmp_path, small_shards, ending):
         x, [labels[a] for a in actions], x[:, 0], distribution=np.full((300, 3), 1 / 3), action_names=labels
     )
     sparing.write_log(log, tmp_path / f"log.{ending}")
-    summary = sparing.summarise(tmp_path / f"log.{ending}")
+    summary = sparing.scan(tmp_path / f"log.{ending}").summary()
     assert_same(summary, whole(tmp_path / f"log.{ending}"))
     for name in SUMS:
         np.testing.assert_array_equal(getattr(summary.statistics, name), getattr(Statistics.of(log), name))
@@ -163,11 +163,11 @@ def test_files_that_write_log_wrote(tmp_path, small_shards, ending):
 
 def test_tables_in_memory_and_columns_of_other_types():
     table = exact_table(6, 150)
-    assert_same(sparing.summarise(table), whole(table))
+    assert_same(sparing.scan(table).summary(), whole(table))
     table = replaced(table, "action", table["action"].dictionary_encode())
     table = replaced(table, "x_0", table["x_0"].cast(pa.float32()))
     table = replaced(table, "x_1", pa.array(range(150)))
-    assert_same(sparing.summarise(table), whole(table))
+    assert_same(sparing.scan(table).summary(), whole(table))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_contexts_in_one_list_column(tmp_path, small_shards, kind):
     x = np.random.default_rng(7).integers(-64, 65, (400, 4)) / 64
     table = exact_table(7, 400, d=0).append_column("context", pa.array(x.tolist(), kind))
     path = write(table, tmp_path / "log.parquet", 80)
-    assert_same(sparing.summarise(path), whole(path))
+    assert_same(sparing.scan(path).summary(), whole(path))
 
 
 def test_lists_of_another_length_are_told(tmp_path, small_shards):
@@ -185,18 +185,18 @@ def test_lists_of_another_length_are_told(tmp_path, small_shards):
     table = exact_table(8, 300, d=0).append_column("x", pa.array(lists))
     path = write(table, tmp_path / "log.parquet", 50)
     with pytest.raises(LogError, match="x at row 250 has length 1; the rows before it have 2"):
-        sparing.summarise(path)
+        sparing.scan(path).summary()
     with pytest.raises(LogError, match="a feature or more"):
-        sparing.summarise(
+        sparing.scan(
             {"x": pa.array([[], []], pa.list_(pa.float64())), "action": [1, 2], "reward": [0, 1]}
-        )
+        ).summary()
 
 
 def test_a_single_row(tmp_path):
     path = write(
         pa.table({"x_0": [3.0], "x_1": [4.0], "action": ["b"], "reward": [2.0]}), tmp_path / "a.parquet"
     )
-    summary = sparing.summarise(path, actions=["a", "b"])
+    summary = sparing.scan(path, actions=["a", "b"]).summary()
     np.testing.assert_array_equal(summary.statistics.gram[1], [[9, 12], [12, 16]])
     np.testing.assert_array_equal(summary.statistics.response, [[0, 0], [6, 8]])
     assert summary.statistics.largest == 5
@@ -211,7 +211,7 @@ def test_no_rows(tmp_path, actions, d):
         table = table.append_column("x", pa.array([], pa.list_(pa.float64())))
     path = write(table, tmp_path / "log.parquet")
     with pytest.raises(LogError, match="no rows"):
-        sparing.summarise(path, actions=actions)
+        sparing.scan(path, actions=actions).summary()
 
 
 def spoilt(name, value, row=433):
@@ -246,7 +246,7 @@ def test_errors_are_those_of_read_log(tmp_path, small_shards, monkeypatch, cells
     with pytest.raises(LogError) as expected:
         sparing.read_log(path, **options)
     with pytest.raises(LogError) as got:
-        sparing.summarise(path, **options)
+        sparing.scan(path, **options).summary()
     assert str(got.value) == str(expected.value)
 
 
@@ -256,7 +256,7 @@ def test_a_written_log_names_its_encoded_features(tmp_path, by_columns):
     log = sparing.read_log({**raw, "action": [1, 2] * 45, "reward": [0.5] * 90}, features="auto")
     path = tmp_path / "log.parquet"
     sparing.write_log(log, path)
-    summary = sparing.summarise(path)
+    summary = sparing.scan(path).summary()
     assert by_columns == [True]
     assert_same(summary, whole(path))
     table = pq.read_table(path)
@@ -265,7 +265,7 @@ def test_a_written_log_names_its_encoded_features(tmp_path, by_columns):
     with pytest.raises(
         LogError, match=re.escape(f"context feature 1 ({log.feature_names[1]}) at row 77 is nan")
     ):
-        sparing.summarise(path)
+        sparing.scan(path).summary()
 
 
 def test_the_first_of_several_bad_rows_is_told(tmp_path, small_shards):
@@ -274,7 +274,7 @@ def test_the_first_of_several_bad_rows_is_told(tmp_path, small_shards):
     path = write(table, tmp_path / "log.parquet", 50)
     for threads in (1, 4):
         with pytest.raises(LogError, match="context feature 1 at row 120 is nan"):
-            sparing.summarise(path, threads=threads)
+            sparing.scan(path, workers=threads).summary()
 
 
 def test_a_damaged_page_is_found(tmp_path):
@@ -285,20 +285,21 @@ def test_a_damaged_page_is_found(tmp_path):
     data[len(data) // 4] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(LogError, match="truncated or damaged"):
-        sparing.summarise(path)
+        sparing.scan(path).summary()
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5])
-def test_threads_must_be_a_number(threads):
-    with pytest.raises(SettingError, match="threads"):
-        sparing.summarise(exact_table(0, 5), threads=threads)
+def test_the_old_name_of_a_summary_warns_and_still_works():
+    with pytest.warns(DeprecationWarning, match=r"use scan\(source, \.\.\.\)\.summary\(\)"):
+        assert_same(sparing.summarise(exact_table(0, 5), threads=1), whole(exact_table(0, 5)))
+    with pytest.warns(DeprecationWarning, match="summarise"), pytest.raises(SettingError, match="threads"):
+        sparing.summarise(exact_table(0, 5), threads=1.5)
 
 
 def test_other_formats_are_named(tmp_path):
     path = tmp_path / "log.vw"
     path.write_text("1:-1:0.5 | a:1 b:2\n2:0:0.5 | a:0.5 b:1\n")
     with pytest.raises(LogError, match="Convert it to Parquet"):
-        sparing.summarise(path)
+        sparing.scan(path).summary()
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
@@ -322,7 +323,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
         sizes.append(path.stat().st_size)
         before = pa.total_allocated_bytes()
         held.clear()
-        sparing.summarise(path, threads=1)
+        sparing.scan(path, workers=1).summary()
         peaks.append(max(held) - before)
     assert sizes[1] > 3.9 * sizes[0]
     assert peaks[1] < 1.5 * peaks[0]
@@ -354,7 +355,7 @@ def logged(tmp_path):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_learner_from_a_summary_decides_like_one_from_the_log(logged, small_shards, name):
-    summary = sparing.summarise(logged)
+    summary = sparing.scan(logged).summary()
     gram = summary.statistics.gram.copy()
     one, other = LEARNERS[name](summary), LEARNERS[name](sparing.read_log(logged))
     np.testing.assert_allclose(one.sets.gram, other.sets.gram, rtol=1e-12)
@@ -372,7 +373,7 @@ def test_a_learner_from_a_summary_decides_like_one_from_the_log(logged, small_sh
 @pytest.mark.parametrize("name", ["eps_moful", "eps_moful_ips"])
 def test_learners_that_need_rows_say_so(logged, name):
     with pytest.raises(SettingError, match=f"{name} needs the log's rows"):
-        getattr(sparing, name)(sparing.summarise(logged), supported=sparing.top(2))
+        getattr(sparing, name)(sparing.scan(logged).summary(), supported=sparing.top(2))
 
 
 def test_a_summary_needs_a_name_for_each_action():

@@ -363,7 +363,7 @@ def test_a_summary_starts_the_same_learner(tmp_path):
     world = LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=1)
     log = draw_log(world, rows=500, support="never-logged", unsupported=0.4, seed=1)
     sparing.write_log(log, tmp_path / "log.parquet")
-    for summary in (sparing.Summary.of(log), sparing.summarise(tmp_path / "log.parquet")):
+    for summary in (sparing.Summary.of(log), sparing.scan(tmp_path / "log.parquet").summary()):
         one, other = (sparing.economical(source, call_cost=0.05) for source in (log, summary))
         assert one.rules == other.rules
         assert one.rules[0].horizon == 500

@@ -11,7 +11,7 @@ import pytest
 
 import sparing
 from sparing.errors import LogError
-from sparing.log.files import is_file, open_files
+from sparing.log.tables import is_file, open_table
 
 
 def table(start, stop):
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_is_its_files_in_order_with_what_their_folders_say(folder):
-    source = open_files(folder)
+    source = open_table(folder)
     assert numbers(source) == list(range(40))
     assert source.schema.field("part").type == pa.int64()
     parts = [
@@ -53,10 +53,10 @@ def test_a_folder_is_its_files_in_order_with_what_their_folders_say(folder):
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 40), (8, 16), (10, 11), (12, 40)])
 def test_a_part_of_a_folder_knows_only_its_files_also_after_a_journey(folder, start, stop):
-    part, first = open_files(folder).part(start, stop)
+    part, first = open_table(folder).part(start, stop)
     part = pickle.loads(pickle.dumps(part))
     assert numbers(part, start=start - first, stop=stop - first) == list(range(start, stop))
-    assert len(part.opened) == sum(low < stop and high > start for low, high in [(0, 10), (10, 11), (11, 40)])
+    assert len(part.files) == sum(low < stop and high > start for low, high in [(0, 10), (10, 11), (11, 40)])
 
 
 @pytest.mark.parametrize(
@@ -72,23 +72,23 @@ def test_a_part_of_a_folder_knows_only_its_files_also_after_a_journey(folder, st
 def test_patterns(folder, pattern, rows):
     if rows is None:
         with pytest.raises(LogError, match="no table at"):
-            open_files(f"{folder}/{pattern}")
+            open_table(f"{folder}/{pattern}")
     else:
-        assert numbers(open_files(f"{folder}/{pattern}")) == list(range(rows))
+        assert numbers(open_table(f"{folder}/{pattern}")) == list(range(rows))
 
 
 def test_a_name_with_a_wildcard_in_it_is_a_file_if_there_is_one(tmp_path):
     pq.write_table(table(0, 3), tmp_path / "a[1].parquet")
-    assert numbers(open_files(tmp_path / "a[1].parquet")) == [0, 1, 2]
+    assert numbers(open_table(tmp_path / "a[1].parquet")) == [0, 1, 2]
     assert is_file(str(tmp_path / "nothing.parquet"))
     assert not is_file("s3://bucket/x.parquet")
 
 
 def test_a_scan_of_a_folder_is_that_of_one_file(folder, tmp_path):
     pq.write_table(table(0, 40), tmp_path / "one.parquet")
-    one = sparing.summarise(tmp_path / "one.parquet", contexts=["x_0"], features="raw")
+    one = sparing.scan(tmp_path / "one.parquet", contexts=["x_0"], features="raw").summary()
     for many in (folder, f"file://{folder}", f"file://{folder}/**/*.parquet"):
-        found = sparing.summarise(many, contexts=["x_0"], features="raw")
+        found = sparing.scan(many, contexts=["x_0"], features="raw").summary()
         assert np.array_equal(found.statistics.gram, one.statistics.gram)
         assert np.array_equal(found.reservoir, one.reservoir)
     assert "part" in sparing.scan(folder, features="auto").encoder.by_column
@@ -120,7 +120,7 @@ def test_files_that_do_not_go_together(folder, other, match):
     (folder / "part=9").mkdir()
     pq.write_table(other, folder / "part=9" / "rows.parquet")
     with pytest.raises(LogError, match=match):
-        open_files(folder)
+        open_table(folder)
 
 
 def test_two_logs_are_not_one(tmp_path):
@@ -128,15 +128,15 @@ def test_two_logs_are_not_one(tmp_path):
         log = sparing.Log.from_arrays(np.eye(2), actions, [0.0, 1.0])
         sparing.write_log(log, tmp_path / f"{name}.parquet")
     with pytest.raises(LogError, match="different actions or features; they are two logs"):
-        open_files(tmp_path)
+        open_table(tmp_path)
 
 
 def test_an_empty_folder_and_a_damaged_file(tmp_path):
     with pytest.raises(LogError, match=r"no table at .*logs/\*\.parquet"):
-        open_files(tmp_path)
+        open_table(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no table PAR1")
     with pytest.raises(LogError, match="cannot be read as parquet"):
-        open_files(tmp_path)
+        open_table(tmp_path)
 
 
 def test_a_file_that_changes_while_it_is_walked_is_told(folder):
@@ -172,10 +172,10 @@ def bucket():
 @pytest.mark.parametrize("engine", ["local", "processes"])
 def test_an_object_store(bucket, tmp_path, path, engine):
     pq.write_table(table(0, 40), tmp_path / "one.parquet")
-    one = sparing.summarise(tmp_path / "one.parquet", contexts=["x_0"], features="raw")
-    found = sparing.summarise(
+    one = sparing.scan(tmp_path / "one.parquet", contexts=["x_0"], features="raw").summary()
+    found = sparing.scan(
         bucket(path), contexts=["x_0"], features="raw", engine=sparing.engines.engine_of(engine, 2)
-    )
+    ).summary()
     assert np.array_equal(found.statistics.gram, one.statistics.gram)
     assert found.action_names == one.action_names
 
@@ -190,4 +190,4 @@ def test_an_object_store_that_does_not_have_it(bucket):
 @pytest.mark.parametrize("address", ["http://example.org/y.csv", "HTTPS://example.org/logs/*.parquet"])
 def test_an_address_of_the_web_is_told_what_to_do(address):
     with pytest.raises(LogError, match=r"example\.org.* download it and name the file"):
-        open_files(address)
+        open_table(address)

@@ -11,7 +11,7 @@ import pytest
 import sparing
 from scanning.tables import raw_table, write
 from sparing.errors import LogError, SettingError
-from sparing.log import blocks, sources
+from sparing.log import blocks, tables
 from sparing.log.hashing import group_hashes
 from sparing.log.rows import rows_of
 from sparing.log.walking import Statistic, Total
@@ -135,7 +135,7 @@ def test_progress_of_one_thread_rises_to_its_end(tmp_path, small_blocks, ending)
 
 @pytest.mark.parametrize("rows", [3000, 3001])
 def test_one_thread_reads_no_row_twice(tmp_path, small_blocks, monkeypatch, rows):
-    read, whole = [], sources._Parquet.batches
+    read, whole = [], tables._Parquet.batches
 
     def counted(*arguments):
         for batch in whole(*arguments):
@@ -143,7 +143,7 @@ def test_one_thread_reads_no_row_twice(tmp_path, small_blocks, monkeypatch, rows
             yield batch
 
     path = write(tmp_path / "log.parquet", rows, group=700)
-    monkeypatch.setattr(sources._Parquet, "batches", counted)
+    monkeypatch.setattr(tables._Parquet, "batches", counted)
     for workers, once in ((1, True), (2, False)):
         scanned = sparing.scan(path, workers=workers).narrowed()
         read.clear()

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from sparing.errors import LogError
 from sparing.service import erasing, events
 from sparing.service import export as exports
 from sparing.service.export import export
+from sparing.service.http import records
 from sparing.service.ledger import Alter, Decide
 from sparing.service.messages import DecideRequest, Options
 from sparing.service.problems import ServiceError
@@ -182,6 +184,10 @@ def test_it_runs_in_a_thread_while_the_service_goes_on(tmp_path):
 
 def test_what_cannot_be_exported_is_refused(shop, tmp_path, monkeypatch):
     folder, _, _ = shop
+    call = SimpleNamespace(path={"experiment": NAME}, query={"format": "obp"})
+    with pytest.raises(ServiceError, match="`sparing convert`") as refused:
+        asyncio.run(records.export(SimpleNamespace(book=SimpleNamespace(get=str)), call))
+    assert (refused.value.status, refused.value.field) == (422, "format")
     for form in ("magic", "dsjson"):
         with pytest.raises(
             LogError, match=f"format='{form}'; must be one of parquet, csv, arrow.*`sparing convert`"

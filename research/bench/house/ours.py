@@ -122,7 +122,7 @@ def statistics(worlds: Any, spec: dict[str, Any]) -> Any:
     """Per-action sums of a Parquet file, by one thread."""
 
     def once() -> None:
-        sparing.summarise(spec["path"], threads=1)
+        sparing.scan(spec["path"], workers=1).summary()
 
     return _warmed(once)
 

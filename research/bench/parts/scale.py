@@ -15,7 +15,7 @@ import sparing
 from research.bench.field import Field
 from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, ratio
 from research.bench.setting import BenchmarkSetting
-from sparing.log.scanning import Scan
+from sparing.log.scan import Scan
 from sparing.policies.policy import UniformPolicy
 
 ACTIONS, NUMBERS, CITIES, DEVICES = 200, 6, 8, 3

@@ -34,8 +34,8 @@ def convert(
     Example: sparing convert decisions.dsjson log.parquet
     """
     from sparing.log.formats import convert as convert_log
-    from sparing.log.paths import is_table
     from sparing.log.rows import rows_of
+    from sparing.log.text_files import is_table
 
     with reading.utf8_name(Path(source), target), terminal.progress_bar("converting") as progress:
         log, assumed, lost = convert_log(

@@ -39,7 +39,7 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.evaluation import evaluate as evaluate_policy
-    from sparing.log.files import named
+    from sparing.log.tables import redact_uri
 
     table, target = reading.read_both(log, policy)
     with reading.walking("evaluating", table) as progress:
@@ -54,7 +54,7 @@ def evaluate(
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        _print(found, title=f"{policy} on {named(log.source)}")
+        _print(found, title=f"{policy} on {redact_uri(log.source)}")
         terminal.tell_next("what it would cost to ask live", ["plan", *log.again("estimate_support")])
     if fail_above is not None and not _within(found, fail_above):
         mass = found.unsupported_mass

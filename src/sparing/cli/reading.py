@@ -72,8 +72,8 @@ class GivenLog:
         With --sample, a random part of its rows in memory.
         """
         from sparing.log import formats
-        from sparing.log.files import is_file
-        from sparing.log.paths import is_table
+        from sparing.log.tables import is_file
+        from sparing.log.text_files import is_table
 
         given = dict(self.options)
         engine, workers, part = (given.pop(name, None) for name in WALKS)
@@ -268,14 +268,14 @@ def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]
     """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
     import pyarrow as pa
 
-    from sparing.log.files import open_files
     from sparing.log.labels import whole_numbers
-    from sparing.log.paths import Dialect
+    from sparing.log.tables import open_table
+    from sparing.log.text_files import Dialect
 
     if not texts:
         return []
     try:
-        source = open_files(path, Dialect(given["delimiter"] or None))
+        source = open_table(path, Dialect(given["delimiter"] or None))
     except LogError:  # not a table: reading the log will say so, or read another format
         return list(texts)
     column = given["action"]

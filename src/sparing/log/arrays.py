@@ -13,23 +13,23 @@ from sparing.log import labels
 from sparing.log.columns import Columns
 from sparing.log.features.cells import one_by_one
 from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json
-from sparing.log.sources import Source
 from sparing.log.support import EligibleSets
+from sparing.log.tables import TableSource
 
-ESTIMATED = "estimated_"
+ESTIMATED_PREFIX = "estimated_"
 """What a support column's name begins with where its support was estimated."""
 
-CLOSE = 2**20
+SMALL_INTEGER_RANGE = 2**20
 """Whole numbers within a range of so many are looked up in a table."""
 
-TILE = 2**16
+CELLS_PER_TILE = 2**16
 """Numbers that are turned from columns into rows at a time, so few that they stay near."""
 
-_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
+LIST_TYPES = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 @dataclass(frozen=True)
-class Found:
+class TableColumns:
     """The columns of a table that play each role; `prefix` is what the probability columns begin with.
 
     `raw`: the context columns are numbers to be taken as they are.
@@ -48,7 +48,7 @@ class Found:
     @property
     def estimated(self) -> bool:
         """Whether the support was estimated, not logged."""
-        return (self.eligible or self.prefix).startswith(ESTIMATED)
+        return (self.eligible or self.prefix).startswith(ESTIMATED_PREFIX)
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -63,12 +63,12 @@ def distinct(*names: str | None) -> tuple[str, ...]:
 
 
 def find_columns(
-    source: Source,
+    source: TableSource,
     columns: Columns,
     *,
     taken: Callable[[Sequence[str]], Sequence[str]] | None = None,
     raw: bool = False,
-) -> Found:
+) -> TableColumns:
     """Match the roles to the columns that are there.
 
     `taken` says which of the columns without another role are context columns. Without it they are those that
@@ -77,28 +77,28 @@ def find_columns(
     names = source.schema.names
     twice = first_repeated(names)
     if twice is not None:
-        raise _misfit(source, f"two columns {brief(twice)}", ". Rename one of them")
+        raise _column_error(source, f"two columns {brief(twice)}", ". Rename one of them")
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name not in names:
-            raise _misfit(source, f"no {role} column {brief(name)}", _guess(source, role, name))
+            raise _column_error(source, f"no {role} column {brief(name)}", _guess(source, role, name))
     _check_written(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     others = set(distinct(*given))
-    ours = _our_columns(source, others)
+    ours = _default_columns(source, others)
     named = columns.contexts if taken is None else None
     contexts = _named_columns(source, named) if named is not None else () if taken else ours
     prefix, table, sets = _support_columns(source, columns, others.union(contexts))
     if not contexts and not raw:
         free = [name for name in names if name not in {*others, *table, sets}]
         contexts = tuple(free if taken is None else taken(free))
-        _must_be_there(source, contexts)
+        _check_present(source, contexts)
     if not contexts:
         mend = ". Pass contexts=[...] with the names of the feature columns"
-        raise _misfit(source, "no context columns x_0, x_1, … nor a list column `context`", mend)
+        raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", mend)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
-            raise _misfit(source, f"{brief(name)} as the {role}, so it cannot be a feature")
-    return Found(
+            raise _column_error(source, f"{brief(name)} as the {role}, so it cannot be a feature")
+    return TableColumns(
         contexts,
         columns.action,
         columns.reward,
@@ -111,11 +111,11 @@ def find_columns(
     )
 
 
-def _check_written(source: Source, columns: Columns) -> None:
+def _check_written(source: TableSource, columns: Columns) -> None:
     """Refuse a file that has lost a column which its notes list and which would be read by its default name."""
-    there, features = set(source.schema.names), source.notes.get("features", {})
-    for name in source.notes.get("columns", ()):
-        plain = name.removeprefix(ESTIMATED)
+    there, features = set(source.schema.names), source.stored_metadata.get("features", {})
+    for name in source.stored_metadata.get("columns", ()):
+        plain = name.removeprefix(ESTIMATED_PREFIX)
         by_name = (
             columns.distribution == "p_" if plain.startswith("p_") else getattr(columns, plain, "") == plain
         )
@@ -126,7 +126,7 @@ def _check_written(source: Source, columns: Columns) -> None:
             )
 
 
-def _optional(source: Source, role: str, name: str | None) -> str | None:
+def _optional(source: TableSource, role: str, name: str | None) -> str | None:
     """A column that need not be there by its default name; but one that is alike would be taken for a feature."""
     if name is None or name in source.schema.names:
         return name
@@ -135,10 +135,10 @@ def _optional(source: Source, role: str, name: str | None) -> str | None:
         return None
     none = f", or {role}=None if it is no such column" if name == role else ""
     what = f"no {role.replace('_', ' ')} column {brief(name)}"
-    raise _misfit(source, what, f"{_guess(source, role, name)}{none}")
+    raise _column_error(source, what, f"{_guess(source, role, name)}{none}")
 
 
-def _guess(source: Source, role: str, name: str) -> str:
+def _guess(source: TableSource, role: str, name: str) -> str:
     """Which column may play a role, if the one that was named is not there."""
     near = labels.meant(name, source.schema.names)
     if near is not None:
@@ -152,7 +152,7 @@ def _guess(source: Source, role: str, name: str) -> str:
 
 
 def _support_columns(
-    source: Source, columns: Columns, others: set[str]
+    source: TableSource, columns: Columns, others: set[str]
 ) -> tuple[str, tuple[str, ...], str | None]:
     """The probability columns and their prefix, or the column of sets.
 
@@ -161,7 +161,7 @@ def _support_columns(
     """
     names, distribution, eligible = source.schema.names, columns.distribution, columns.eligible
     choices: list[tuple[str, tuple[str, ...], str | None]] = []
-    for marker in ("", ESTIMATED):
+    for marker in ("", ESTIMATED_PREFIX):
         prefix = f"{marker}{distribution}"
         table = tuple(name for name in names if name.startswith(prefix) and name not in others)
         if distribution is not None and table:
@@ -169,7 +169,7 @@ def _support_columns(
         if eligible is not None and f"{marker}{eligible}" in names:
             choices.append(("", (), f"{marker}{eligible}"))
     if distribution not in (None, "p_") and not any(table for _, table, _ in choices):
-        raise _misfit(source, f"no columns that begin with {distribution!r}")
+        raise _column_error(source, f"no columns that begin with {distribution!r}")
     if not any(sets for _, _, sets in choices):
         _optional(source, "eligible", eligible)
     elif eligible != "eligible" and distribution == "p_":
@@ -177,19 +177,19 @@ def _support_columns(
     return choices[0] if choices else ("", (), None)
 
 
-def _named_columns(source: Source, contexts: str | Sequence[str]) -> tuple[str, ...]:
+def _named_columns(source: TableSource, contexts: str | Sequence[str]) -> tuple[str, ...]:
     """The context columns that the caller names."""
     chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
     if not chosen:
-        raise _misfit(source, "no context column ()")
-    _must_be_there(source, chosen)
+        raise _column_error(source, "no context column ()")
+    _check_present(source, chosen)
     twice = first_repeated(chosen)
     if twice is not None:
         raise LogError(f"contexts name {brief(twice)} twice; name each column once")
     return chosen
 
 
-def _must_be_there(source: Source, chosen: Sequence[str]) -> None:
+def _check_present(source: TableSource, chosen: Sequence[str]) -> None:
     missing = [name for name in chosen if name not in source.schema.names]
     if missing:
         free = [name for name in source.schema.names if name not in chosen]
@@ -197,13 +197,13 @@ def _must_be_there(source: Source, chosen: Sequence[str]) -> None:
         hint = (
             f". Did you mean {guess}? Name columns as the table does, or rename them there" if guess else ""
         )
-        raise _misfit(source, f"no context column {', '.join(map(brief, missing))}", hint)
+        raise _column_error(source, f"no context column {', '.join(map(brief, missing))}", hint)
 
 
-def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
+def _default_columns(source: TableSource, others: set[str]) -> tuple[str, ...]:
     """The context columns of a table that sparing wrote, or that is named as it would: none, if it is not."""
     names = source.schema.names
-    written = source.notes.get("features", {})
+    written = source.stored_metadata.get("features", {})
     if written:
         return tuple(written)
     features = [name for name in names if name.startswith("x_") and name not in others]
@@ -213,7 +213,7 @@ def _our_columns(source: Source, others: set[str]) -> tuple[str, ...]:
     return tuple(features or lists[:1])
 
 
-def _misfit(source: Source, what: str, hint: str = "") -> LogError:
+def _column_error(source: TableSource, what: str, hint: str = "") -> LogError:
     """The error for a table that has too few columns, or too many, and which it has."""
     names = source.schema.names
     shown = ", ".join(map(brief, names[:12])) + (", …" if len(names) > 12 else "")
@@ -222,7 +222,7 @@ def _misfit(source: Source, what: str, hint: str = "") -> LogError:
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a column's cells are lists, of whatever layout."""
-    return isinstance(kind, _LISTS)
+    return isinstance(kind, LIST_TYPES)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -271,7 +271,7 @@ def features(
         return flat.reshape(batch.num_rows, width)
     columns = [numbers(batch.column(name), name, first_row=first_row) for name in names]
     table = np.empty((batch.num_rows, len(names)))
-    step = max(1, TILE // max(1, len(names)))
+    step = max(1, CELLS_PER_TILE // max(1, len(names)))
     for start in range(0, len(table), step):
         for j, column in enumerate(columns):
             table[start : start + step, j] = column[start : start + step]
@@ -296,20 +296,20 @@ def context_ids(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def occurring(column: pa.Array, name: str) -> list[Any]:
+def distinct_labels(column: pa.Array, name: str) -> list[Any]:
     """The labels that occur in a column of labels, those that are missing left out."""
     try:
         found = pc.unique(column).to_pylist()
     except pa.ArrowNotImplementedError:
-        raise _unfit(column, name) from None
+        raise _type_error(column, name) from None
     return [label for label in found if not labels.missing(label)]
 
 
-def occurring_in_sets(column: pa.Array, name: str, *, first_row: int) -> list[Any]:
+def distinct_set_labels(column: pa.Array, name: str, *, first_row: int) -> list[Any]:
     """The labels that occur in a column of sets, those that are missing left out."""
     if is_list(column.type):
-        return occurring(column.flatten(), name)
-    members = [label for row in _parsed(column, name, first_row=first_row)[0] for label in row]
+        return distinct_labels(column.flatten(), name)
+    members = [label for row in _parse_json_lists(column, name, first_row=first_row)[0] for label in row]
     return [label for label in members if not labels.missing(label)]
 
 
@@ -326,7 +326,7 @@ def _looked_up(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | 
     known = {label: at for label, at in index.items() if type(label) is int}
     values = column.to_numpy().astype(np.int64, copy=False)
     low, high = min(known, default=0), max(known, default=-1)
-    if not 0 <= high - low < CLOSE or values.min() < low or values.max() > high:
+    if not 0 <= high - low < SMALL_INTEGER_RANGE or values.min() < low or values.max() > high:
         return None
     table = np.full(high - low + 1, -1, dtype=np.int32)
     table[[label - low for label in known]] = list(known.values())
@@ -339,12 +339,12 @@ def _encoded(column: pa.Array, name: str) -> tuple[list[Any], np.ndarray]:
     try:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     except pa.ArrowNotImplementedError:
-        raise _unfit(column, name) from None
+        raise _type_error(column, name) from None
     codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     return [*encoded.dictionary.to_pylist(), None], codes
 
 
-def sets(
+def eligible_sets(
     column: pa.Array, name: str, index: Mapping[Hashable, int], *, first_row: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """A column of sets as their lengths (n,) and their members' indices, end to end.
@@ -355,7 +355,7 @@ def sets(
         lengths = _lengths(column, name, first_row=first_row)
         found = EligibleSets(*_encoded(column.flatten(), name), lengths)
     else:
-        parsed, codes = _parsed(column, name, first_row=first_row)
+        parsed, codes = _parse_json_lists(column, name, first_row=first_row)
         lengths = np.array([len(row) for row in parsed], dtype=np.int64)[codes]
         members, places = labels.encode([label for code in codes.tolist() for label in parsed[code]])
         # 0.5 in JSON is the action "0.5" of a text file, where only that is known.
@@ -364,7 +364,7 @@ def sets(
     return lengths, found.indices(index, first_row=first_row)
 
 
-def _parsed(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
+def _parse_json_lists(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
     """The distinct JSON lists of a text column, and which of them each row has, (n,)."""
     if not is_text(column.type):
         raise LogError(f"{cut(name)} is a column of {column.type}; expected lists of action labels")
@@ -391,5 +391,5 @@ def _json_list(text: Any) -> list[Any] | None:
     return [m if m is None else labels.plain(m) for m in members] if isinstance(value, list) else None
 
 
-def _unfit(column: pa.Array, name: str) -> LogError:
+def _type_error(column: pa.Array, name: str) -> LogError:
     return LogError(f"{cut(name)} holds {column.type}; expected action labels that are text or numbers")

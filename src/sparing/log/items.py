@@ -37,9 +37,9 @@ class ItemTable:
     """A table of items: `labels` says which item each row is."""
 
     def __init__(self, source: Any, column: str, wanted: Features | Encoder | str | None) -> None:
-        from sparing.log.sources import open_source
+        from sparing.log.tables import open_table
 
-        self.source, self.column = open_source(source), column
+        self.source, self.column = open_table(source), column
         names = self.source.schema.names
         if column not in names:
             near = labels.meant(column, names)

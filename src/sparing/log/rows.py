@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sparing.log.log import Log
 from sparing.log.reservoir import keys_of
 from sparing.log.support import SupportBuilder
 from sparing.log.walking import Leaves, Statistic, Total
+
+if TYPE_CHECKING:
+    from sparing.model.statistics import Summary
 
 State = TypeVar("State")
 
@@ -105,6 +108,17 @@ class Rows(ABC):
     def read(self) -> Log:
         """All rows, as a log in memory."""
         return joined(self.header, [block for _, block in self.blocks()])
+
+    def summary(self) -> "Summary":
+        """The sums of the rows, and a few contexts: all that a learner needs of the log.
+
+        Only contexts, actions and rewards are read. Memory is bounded by actions, features and workers.
+        """
+        from sparing.model.statistics import (
+            Summary,
+        )  # the one import up the layers: a method users expect here
+
+        return Summary.of(self)
 
     def __len__(self) -> int:
         return self.n_rows

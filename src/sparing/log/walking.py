@@ -13,7 +13,7 @@ import numpy as np
 from sparing.engines import Engine, Progress, Tree
 from sparing.errors import LogError
 from sparing.log.blocks import Blocks, Cut
-from sparing.log.sources import Source
+from sparing.log.tables import TableSource
 
 State = TypeVar("State")
 Block = TypeVar("Block")
@@ -146,7 +146,7 @@ class Leaves(Generic[Block, State]):
 class Run:
     """Leaves in a row, and the table, or the part of one, that has their rows; it begins with row `first` of the log."""
 
-    source: Source
+    source: TableSource
     first: int
     start: int
     stop: int | None
@@ -175,20 +175,20 @@ class Walk(Generic[Block, State]):
 
 
 @contextlib.contextmanager
-def telling_lines(source: Source) -> Iterator[None]:
+def telling_lines(source: TableSource) -> Iterator[None]:
     """Add to what is wrong with a row of a text file on which line it stands."""
     try:
         yield
     except LogError as error:
         found = ROW.search(str(error))
-        line = "" if found is None else next(islice(source.lines(), int(found[1]), None), "")
+        line = "" if found is None else next(islice(source.line_names(), int(found[1]), None), "")
         if found is None or not line:
             raise
         raise type(error)(f"{error}. Row {found[1]} is {line}") from None
 
 
 def walk(
-    source: Source,
+    source: TableSource,
     columns: Sequence[str],
     statistic: Statistic[Block, State],
     make: Callable[[Any, int], Block],
@@ -207,7 +207,7 @@ def walk(
         return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
 
 
-def runs_of(source: Source, cut: Cut, workers: int) -> list[Run]:
+def runs_of(source: TableSource, cut: Cut, workers: int) -> list[Run]:
     """Runs of leaves that can be walked apart; long enough that few parts of a file are read twice."""
     if not source.sizes or not cut.rows:
         return [Run(source, 0, 0, cut.rows or None)]
@@ -215,6 +215,6 @@ def runs_of(source: Source, cut: Cut, workers: int) -> list[Run]:
     return [_run(source, leaves) for leaves in cut.runs(least)]
 
 
-def _run(source: Source, leaves: Blocks) -> Run:
+def _run(source: TableSource, leaves: Blocks) -> Run:
     part, first = source.part(leaves.start, leaves.stop)
     return Run(part, first, leaves.start, leaves.stop)

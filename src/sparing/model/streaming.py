@@ -1,5 +1,6 @@
 """Statistics of a log that need not fit in memory: leaf by leaf, on an engine's workers."""
 
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -14,7 +15,7 @@ from sparing.log.walking import Standing, Statistic, Together
 from sparing.model.statistics import COMPILED_CELLS, Statistics, Summary, sums_of
 
 if TYPE_CHECKING:
-    from sparing.log.reading import Wanted
+    from sparing.log.scan import Wanted
 
 
 class Sums(Statistic[Log, Any]):
@@ -100,18 +101,22 @@ def summarise(
     progress: Progress | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Summary:
-    """The sums of a table's rows, batch by batch, never the table itself; the sources and columns are those of `scan`.
+    """Sum up a table's rows. Deprecated: use `scan(source, ...).summary()`.
 
-    Only contexts, actions and rewards are read and checked; the other columns tell which labels there are. `threads` are those
-    of the local engine, by default one a core; `engine` is another one. Memory is bounded by actions, features and workers.
+    `threads` are those of the local engine (`scan(workers=...)`), by default one a core.
     """
-    from sparing.log.scanning import scan  # PyArrow: a log in memory does without
+    from sparing.log.formats import scan  # which imports PyArrow: a log in memory does not need it
 
+    warnings.warn(
+        "summarise(source, ...) is deprecated; use scan(source, ...).summary()",
+        DeprecationWarning,
+        stacklevel=2,
+    )
     if isinstance(source, Rows):
         return summary_of(source)
     if threads is not None:
         settings.whole("threads", threads, least=1, hint=", or None for all cores")
     where = local(threads) if engine is None else engine
-    return summary_of(
-        scan(source, actions=actions, features=features, engine=where, progress=progress, **columns)
-    )
+    return scan(
+        source, actions=actions, features=features, engine=where, progress=progress, **columns
+    ).summary()

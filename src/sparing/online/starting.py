@@ -10,7 +10,6 @@ import numpy as np
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.reservoir import sampled
-from sparing.log.rows import Rows
 from sparing.model.assumptions import Assumptions
 from sparing.model.kernels import with_kernel
 from sparing.model.prior import (
@@ -84,9 +83,8 @@ def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
     if kernel is None:
         return known_log(log)
     if not isinstance(log, Log):
-        how = "scan" if isinstance(log, Rows) else "summarise"
         raise SettingError(
-            f"kernel=... needs the log's rows; {how} it with features=sparing.features(..., kernel=...) instead"
+            "kernel=... needs the log's rows; scan it with features=sparing.features(..., kernel=...) instead"
         )
     return with_kernel(log, kernel)
 

@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 
 from sparing.errors import LogError, SparingError
-from sparing.log.formats import table
 from sparing.log.labels import as_text, brief, identifiers, plain
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, WRITTEN
 from sparing.log.support import SupportBuilder
+from sparing.log.text_files import KINDS, WRITTEN
+from sparing.log.writer import write
 from sparing.service import arms, events
 from sparing.service import store as stores
 from sparing.service.book import Book
@@ -99,7 +99,7 @@ def export(
     if KINDS.get(target.suffix.lower()) != format:
         raise LogError(f"{target}: the name of a {format} file must end in {ending}")
     log, columns, notes = asyncio.run(_read(stores.at(Path(folder), address), experiment))
-    lost = table.write(log, target, beside=columns)
+    lost = write(log, target, beside=columns)
     return Exported(target, log.n_rows, [*notes, *lost])
 
 

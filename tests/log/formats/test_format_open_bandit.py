@@ -124,7 +124,7 @@ def test_small_batches_fill_the_same_arrays(file, monkeypatch):
     path = file(rows)
     whole, _ = FORMATS["open-bandit"].read(path, affinities=True)
     second, _ = FORMATS["open-bandit"].read(path, position=2)
-    monkeypatch.setattr("sparing.log.sources.CSV_BLOCK", 1024)
+    monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 1024)
     parts, _ = FORMATS["open-bandit"].read(path, affinities=True)
     assert parts.contexts.tobytes() == whole.contexts.tobytes()
     assert parts.actions.tolist() == whole.actions.tolist() == [int(row[2]) for row in rows]
@@ -176,7 +176,7 @@ def test_other_mistakes(file, tmp_path):
 
 
 def test_many_numbers_in_a_user_feature_stay_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparing.log.sources.CSV_BLOCK", 1024)
+    monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 1024)
     values = np.random.default_rng(2).normal(size=(50, 1))
     log = Log.from_arrays(values, np.zeros(50, int), np.zeros(50), feature_names=["user_feature_0"])
     other_formats.write(log, tmp_path / "log.csv", "open-bandit")

@@ -15,7 +15,7 @@ def few(monkeypatch):
     monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 64)
     monkeypatch.setattr("sparing.log.formats.events.BATCH_ROWS", 50)
     monkeypatch.setattr("sparing.log.formats.obp.BATCH_ROWS", 50)
-    monkeypatch.setattr("sparing.log.sources.CSV_BLOCK", 2**14)
+    monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 2**14)
 
 
 def drawn(support="distribution", *, ids=True, labels=None, names=None, rows=ROWS, seed=0):

@@ -256,9 +256,9 @@ class Encoder:
 
     def encode_table(self, frame: Any) -> np.ndarray:
         """Contexts (n, d) of an Arrow, pandas or polars frame, or a mapping of columns; an index is not looked at."""
-        from sparing.log.sources import open_source
+        from sparing.log.tables import open_table
 
-        source = open_source(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
+        source = open_table(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
         names = [name for name in source.schema.names if name not in dict(self.left_out)]
         twice = first_repeated(names)
         if twice is not None:

@@ -16,7 +16,7 @@ from sparing.log.features.kernel import SAMPLE, Kernel, Nystroem
 from sparing.log.features.kinds import Column
 from sparing.log.labels import brief
 from sparing.log.reservoir import Reservoir
-from sparing.log.sources import Source
+from sparing.log.tables import TableSource
 from sparing.log.walking import Statistic, walk
 from sparing.settings import whole
 
@@ -52,7 +52,7 @@ class Features:
         named = [name for name, _ in self.wishes]
         return (*named, *(name for name in free if name not in named)) if self.others else tuple(named)
 
-    def fit(self, source: Source, columns: Sequence[str], engine: Engine | None = None) -> Encoder:
+    def fit(self, source: TableSource, columns: Sequence[str], engine: Engine | None = None) -> Encoder:
         """The encoder of these columns, fitted to all rows."""
         engine = engine or local(1)
         surveys = Surveys(self, tuple(columns))
@@ -60,7 +60,7 @@ class Features:
         found = walk(source, columns, surveys, as_it_is, cut=cut, engine=engine)
         return self.fitted(source, found, engine)
 
-    def fitted(self, source: Source, surveys: Sequence["Survey"], engine: Engine) -> Encoder:
+    def fitted(self, source: TableSource, surveys: Sequence["Survey"], engine: Engine) -> Encoder:
         """The encoder of columns of which all rows are surveyed."""
         named = dict(self.wishes)
         free = [survey.column for survey in surveys if survey.column not in named]
@@ -132,7 +132,7 @@ def with_kernel(encoder: Encoder, contexts: np.ndarray, wish: Nystroem) -> Encod
     return replace(encoder, kernel=Kernel.fit(linear, wish.landmarks))
 
 
-def _sample(source: Source, encoder: Encoder, engine: Engine) -> np.ndarray:
+def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray:
     """Some rows as the encoder makes them, (n, d): a random part, whatever the batches."""
     columns = [column.column for column in encoder.columns]
     cut = None if source.rows is None else Cut.of_table(source.rows, encoder.size)

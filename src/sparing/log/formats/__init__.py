@@ -15,19 +15,19 @@ from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
-from sparing.engines import Progress, engine_of
+from sparing.engines import Progress, engine_of, local
 from sparing.errors import LogError
-from sparing.log import labels, scanning
+from sparing.log import labels, writer
 from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
 from sparing.log.features import Encoder
-from sparing.log.formats import interactions, obp, open_bandit, table, vw_json, vw_text
+from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import raw_columns
 from sparing.log.items import Items, ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
-from sparing.log.paths import KINDS, WRITTEN, ending_of, is_path, readable, unpacked
-from sparing.log.reading import Wanted
 from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.scan import Wanted, scan_table
+from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
 """Bytes of a file from which its format is detected."""
@@ -204,6 +204,45 @@ class Format:
         return self.writer
 
 
+class _MappedRows(Rows):
+    """The rows of another log, with a function applied to each block."""
+
+    def __init__(self, rows: Rows, function: Callable[[Log], Log]) -> None:
+        self.rows, self.function, self.header = rows, function, function(rows.header)
+        self.n_rows, self.progress, self.threads = rows.n_rows, rows.progress, rows.threads
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        for first, block in self.rows.blocks():
+            yield first, self.function(block)
+
+
+def _aligned(log: Log, encoder: Encoder, sparse: str | None = None) -> Log:
+    """The log with the features of an encoder, found by their names."""
+    if encoder.digest == log.encoder.digest:
+        return log
+    return replace(log, contexts=encoder.aligned(log.encoder, log.contexts, sparse=sparse), encoder=encoder)
+
+
+@keywords_of(Columns)
+def _scan_table(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    progress: Progress | None = None,
+    **columns: Unpack[ColumnNames],
+) -> tuple[Rows, list[str]]:
+    given: Any = {"actions": actions, "features": features, "delimiter": delimiter, "decimal": decimal}
+    rows = scan_table(source, **given, engine=local(1), progress=progress, **columns)
+    encoder = rows.layout.encoder
+    notes = [] if encoder is None else [f"Features: {encoder.described()}."]
+    if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
+        return _MappedRows(rows, partial(_aligned, encoder=features)), notes
+    return rows, notes
+
+
 JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 TEXT = (".txt", ".dat", ".log")
 FEEDBACK = _keyed("context", "action", "reward", "n_actions")
@@ -260,7 +299,7 @@ OTHERS = (
 )
 """Other tools' formats; a file in none of them is a table."""
 
-TABLE = Format("table", "a table", table.scan, tuple(KINDS), writer=table.write)
+TABLE = Format("table", "a table", _scan_table, tuple(KINDS), writer=writer.write)
 FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
 
 ROLES = {role.name: role.default for role in fields(Columns)}
@@ -373,7 +412,7 @@ def _open(
     if wanted is None:
         return rows, notes
     if isinstance(wanted, Encoder) and wanted.is_raw:
-        return _MappedRows(rows, partial(table.aligned, features=wanted, sparse=found.sparse)), notes
+        return _MappedRows(rows, partial(_aligned, encoder=wanted, sparse=found.sparse)), notes
     log = _encoded(rows.read(), wanted)
     return rows_of(log), [*notes, f"Features: {log.encoder.described()}."]
 
@@ -400,18 +439,6 @@ def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
             f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
         )
     return given
-
-
-class _MappedRows(Rows):
-    """The rows of another log, with a function applied to each block."""
-
-    def __init__(self, rows: Rows, function: Callable[[Log], Log]) -> None:
-        self.rows, self.function, self.header = rows, function, function(rows.header)
-        self.n_rows, self.progress, self.threads = rows.n_rows, rows.progress, rows.threads
-
-    def blocks(self) -> Iterator[tuple[int, Log]]:
-        for first, block in self.rows.blocks():
-            yield first, self.function(block)
 
 
 def _with_items(log: Log, items: Items) -> Log:
@@ -566,8 +593,15 @@ def scan(
     given = {"actions": actions, "items": items, "item_features": item_features}
     given |= {"delimiter": delimiter, "decimal": decimal, "progress": progress}
     if (named(format) if format else detect(source)) is TABLE:
-        found: Any = scanning.scan
-        return found(source, features=features, engine=engine, workers=workers, **given, **options)
+        table: Any = scan_table
+        rows: Rows = table(source, features=features, engine=engine, workers=workers, **given, **options)
+        if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
+            _aligned(rows.header, features)  # raises what differs
+            raise LogError(
+                "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
+                "read_log, or write it again"
+            )
+        return rows
     engine_of(engine, workers)  # refuses an unknown one
     return open_log(source, format=format, features=features, **given, **options)[0]
 

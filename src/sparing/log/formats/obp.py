@@ -18,12 +18,12 @@ from sparing.log import labels
 from sparing.log.blocks import Blocks
 from sparing.log.formats.events import rechunk_arrays
 from sparing.log.formats.records import EXACT
-from sparing.log.formats.writing import Passing, has_sets
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
-from sparing.log.paths import first_line, is_path
 from sparing.log.rows import AnyLog, Rows
 from sparing.log.support import Support, SupportBuilder
+from sparing.log.text_files import first_line, is_path
+from sparing.log.writer import Passing, has_sets
 
 COUNTS = ("n_rounds", "n_actions")
 ROUNDS = ("context", "action", "position", "reward", "pscore", "pi_b")

@@ -15,9 +15,9 @@ from sparing.log.formats.records import EXACT, numbered
 from sparing.log.labels import brief, check_action_count, cut, first_repeated
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
-from sparing.log.paths import Dialect, existing, readable
 from sparing.log.rows import Rows
-from sparing.log.sources import open_csv
+from sparing.log.tables import open_csv
+from sparing.log.text_files import Dialect, existing, readable
 
 MAX_CATEGORIES = 1000
 ITEM, POSITION, CLICK = "item_id", "position", "click"

@@ -14,7 +14,7 @@ from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.labels import RepeatedKeyError, brief, load_json, whole_numbers
 from sparing.log.limits import DEEPEST_LABEL, LARGEST
-from sparing.log.paths import existing, is_path, readable, unpacked
+from sparing.log.text_files import existing, is_path, readable, unpacked
 
 LONGEST_LINE = 2**26
 """Bytes of a line, at most: one event must fit in memory many times over."""

@@ -1,13 +1,14 @@
 """Vowpal Wabbit's JSON lines: `--json`, where an object is the context, and `--dsjson`, where it contains one."""
 
+import json
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import labels, writer
 from sparing.log.columns import keywords_of
-from sparing.log.formats import writing
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Flattener,
@@ -434,13 +435,13 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
 
 def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines, actions as `{"a": {"id": name}}`, and return what the format could not carry."""
-    passing = writing.Passing(log)
+    passing = writer.Passing(log)
     header = passing.header
-    writing.need_propensities(header, "dsjson")
-    names, notes = writing.feature_names(header, usable=lambda name: name and not name.startswith("_"))
+    writer.need_propensities(header, "dsjson")
+    names, notes = writer.feature_names(header, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.as_text(name)}} for name in header.action_names]
 
-    def record(row: writing.Row) -> dict[str, Any]:
+    def record(row: writer.Row) -> dict[str, Any]:
         first = row.available.index(row.action)
         order = [first, *(place for place in range(len(row.available)) if place != first)]
         event: dict[str, Any] = {
@@ -459,5 +460,7 @@ def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
             event[CONTEXT_ID] = row.context_id
         return event
 
-    writing.write_json(path, map(record, writing.rows(passing, names)), compact=True)
-    return [*notes, *writing.text_notes(header.action_names), *writing.lost(passing, kept="")]
+    events = map(record, writer.rows(passing, names))
+    encode = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+    writer.write_lines(path, map(encode, events))
+    return [*notes, *writer.text_notes(header.action_names), *writer.lost(passing, keeps_distributions=True)]

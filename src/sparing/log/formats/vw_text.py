@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import labels, writer
 from sparing.log.columns import keywords_of
-from sparing.log.formats import writing
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Named,
@@ -372,7 +371,7 @@ class _ContextText:
     """Writes the contexts of rows, ids as tags; a feature `space^name` goes to the namespace it came from."""
 
     def __init__(self, log: Log) -> None:
-        names, self.notes = writing.feature_names(log)
+        names, self.notes = writer.feature_names(log)
         parts = [name.partition("^") for name in names]
         self.names = [
             (escape(space), escape(rest)) if space and rest else ("", escape(name))
@@ -382,7 +381,7 @@ class _ContextText:
             back = "" if log.context_ids.dtype.kind == "U" else ", where numbers come back as text"
             self.notes.append(f"Context ids are written as tags: read them back with context_id='tag'{back}.")
 
-    def __call__(self, row: writing.Row) -> str:
+    def __call__(self, row: writer.Row) -> str:
         """The tag, bars and features of a row: `'id | age:31.0 |geo lat:47.4`."""
         written = [] if row.context_id is None else [f"'{escape(str(row.context_id))}"]
         current = None
@@ -396,46 +395,46 @@ class _ContextText:
 
 def write_cb(log: AnyLog, path: Path) -> list[str]:
     """Write `--cb` lines and return what the format could not carry."""
-    passing = writing.Passing(log)
-    writing.need_propensities(passing.header, "Vowpal Wabbit's --cb format")
+    passing = writer.Passing(log)
+    writer.need_propensities(passing.header, "Vowpal Wabbit's --cb format")
     context = _ContextText(passing.header)
-    lists = writing.has_sets(passing.header) and passing.beforehand().smallest > 1
+    lists = writer.has_sets(passing.header) and passing.beforehand().smallest > 1
 
-    def line(row: writing.Row) -> str:
+    def line(row: writer.Row) -> str:
         others = "".join(f" {a + 1}" for a in row.available if a != row.action) if lists else ""
         return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {context(row)}"
 
-    writing.write_lines(path, map(line, writing.rows(passing, context.names)))
+    writer.write_lines(path, map(line, writer.rows(passing, context.names)))
     return [*context.notes, *_lost(passing.header, passing.told, lists=lists)]
 
 
-def _lost(log: Log, told: writing.Told, *, lists: bool) -> list[str]:
+def _lost(log: Log, told: writer.Told, *, lists: bool) -> list[str]:
     notes = []
     if log.action_names != tuple(range(1, log.n_actions + 1)):
         notes.append("Actions are written as 1 to K: read the file with actions=[...] for their names.")
     elif not told.logged[-1] and not (lists and told.listed[-1]):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
-        return [*notes, *writing.distribution_notes(log)]
+        return [*notes, *writer.distribution_notes(log)]
     if log.support.known:
         single = "a single action in some rows, which --cb cannot say"
-        why = single if writing.has_sets(log) else "estimated"
+        why = single if writer.has_sets(log) else "estimated"
         notes.append(f"The log's support is {why}: it was left out.")
     return notes
 
 
 def write_cb_adf(log: AnyLog, path: Path) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name, and return what the format could not carry."""
-    passing = writing.Passing(log)
+    passing = writer.Passing(log)
     header = passing.header
-    writing.need_propensities(header, "Vowpal Wabbit's --cb_adf format")
+    writer.need_propensities(header, "Vowpal Wabbit's --cb_adf format")
     context = _ContextText(header)
     names = [f"|action {escape(labels.as_text(name))}" for name in header.action_names]
 
-    def block(row: writing.Row) -> str:
+    def block(row: writer.Row) -> str:
         label = f"0:{-row.reward!r}:{row.propensity!r} "
         actions = [f"{label if action == row.action else ''}{names[action]}" for action in row.available]
         return "\n".join([f"{SHARED} {context(row)}", *actions, ""])
 
-    writing.write_lines(path, map(block, writing.rows(passing, context.names)))
-    return [*context.notes, *writing.text_notes(header.action_names), *writing.lost(passing)]
+    writer.write_lines(path, map(block, writer.rows(passing, context.names)))
+    return [*context.notes, *writer.text_notes(header.action_names), *writer.lost(passing)]

@@ -1,76 +1,97 @@
-"""A table's rows as a log: which columns they are read from, which actions there are, what encodes the features."""
+"""Tables as logs: their layout, inferred in one pass, and `Scan`, a log whose rows are read when they are needed."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
 
-from sparing.engines import Engine, Progress, local
+from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError, SettingError
 from sparing.log import arrays, labels
-from sparing.log.arrays import Found
+from sparing.log.arrays import TableColumns
 from sparing.log.blocks import Cut
-from sparing.log.columns import Columns
+from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
 from sparing.log.features import Encoder, Features
 from sparing.log.features.fitting import Surveys, Wish, as_it_is
-from sparing.log.items import Items
+from sparing.log.items import Items, ItemTable
 from sparing.log.labels import DIGITS, brief, whole_numbers
 from sparing.log.log import Log, check_features, check_numbers
-from sparing.log.sources import Source
+from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
-from sparing.log.walking import Standing, Statistic, Together, Total, walk
+from sparing.log.tables import TableSource, open_table
+from sparing.log.text_files import Dialect
+from sparing.log.walking import Standing, Statistic, Together, Total, telling_lines, walk
+
+State = TypeVar("State")
 
 Wanted = Features | Encoder | str | None
-"""What a table's columns are to become: `auto`, `raw`, as said by `sparing.features(...)`, or by an encoder."""
+"""What a table's columns become: `auto`, `raw`, as `sparing.features(...)` specifies, or as an encoder does."""
 
 COMPILED_CELLS = 2**24
 """Numbers in all contexts from which compiled code fills them: what is then done with so many loads it anyway."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """All that it takes to make logs of a table's rows, wherever they are read.
+class TableLayout:
+    """What it takes to make logs of a table's rows, wherever they are read.
 
-    `order` are the probability columns in the order of the actions, `width` the length of a context, `rows` how many there are,
-    `places` the features that are read where not all are.
+    Attributes
+    ----------
+    columns : TableColumns
+        The column of each role.
+    names : tuple
+        Every action's label, (K,).
+    index : dict
+        The index of each label, and of its text if the table holds text.
+    encoder, stored_encoder : Encoder or None
+        What encodes the columns; what encoded them before they were written.
+    feature_names : list of str or None
+        Names of features that are read as they are, unless they are lists.
+    probability_columns : tuple of str
+        One per action, in the order of the actions; empty if the table has none.
+    n_features, n_rows : int
+        Length of a context, d, and number of rows, n.
+    feature_subset : tuple of int or None
+        Indices of the features that are read; None means all.
     """
 
-    columns: Found
+    columns: TableColumns
     names: tuple[Hashable, ...]
     index: dict[Hashable, int]
     encoder: Encoder | None
-    written: Encoder | None
+    stored_encoder: Encoder | None
     feature_names: list[str] | None
-    order: tuple[str, ...]
+    probability_columns: tuple[str, ...]
     items: Items | None
-    width: int
-    rows: int
-    places: tuple[int, ...] | None = None
+    n_features: int
+    n_rows: int
+    feature_subset: tuple[int, ...] | None = None
 
-    def narrowed(self) -> "Reading":
+    def narrowed(self) -> "TableLayout":
         """The same, of contexts, actions and rewards alone."""
         few = replace(
             self.columns, propensity=None, context_id=None, eligible=None, distribution=(), prefix=""
         )
-        return replace(self, columns=few, order=())
+        return replace(self, columns=few, probability_columns=())
 
-    def focused(self, features: Collection[int]) -> "Reading":
-        """The same with contexts that are 0 but in these features, where columns can be left out for it."""
+    def focused(self, features: Collection[int]) -> "TableLayout":
+        """The same with contexts that are 0 except in these features, if that saves columns."""
         names = self.columns.contexts
         if self.encoder is not None:
             names = self.encoder.columns_of(features)
-        elif len(names) == self.width:
+        elif len(names) == self.n_features:
             names = tuple(name for place, name in enumerate(names) if place in features)
         if len(names) == len(self.columns.contexts):
             return self
-        return replace(self, columns=replace(self.columns, contexts=names), places=tuple(sorted(features)))
+        few = replace(self.columns, contexts=names)
+        return replace(self, columns=few, feature_subset=tuple(sorted(features)))
 
     def log(self, batch: pa.RecordBatch, first_row: int = 0) -> Log:
         """The log of a batch whose first row has this number."""
         support = self.support(first_row)
-        return self.build(self.parts(batch, first_row, support), support, first_row)
+        return self.build(self.batch_arrays(batch, first_row, support), support, first_row)
 
     @property
     def plain(self) -> bool:
@@ -78,7 +99,7 @@ class Reading:
         columns = self.columns
         few = columns.all == (*columns.contexts, columns.action, columns.reward)
         named = self.feature_names is not None  # neither lists nor an encoder's
-        return few and named and self.places is None
+        return few and named and self.feature_subset is None
 
     def standing(self, batch: pa.RecordBatch, first_row: int = 0) -> Standing:
         """The rows of a batch, if they are plain, with the columns as they stand; refused where their log would be."""
@@ -90,9 +111,8 @@ class Reading:
         rewards = arrays.numbers(
             batch.column(columns.reward), columns.reward, first_row=first_row, feature=False
         )
-        check_features(
-            contexts, self.written.names if self.written else self.feature_names, first_row=first_row
-        )
+        names = self.stored_encoder.names if self.stored_encoder else self.feature_names
+        check_features(contexts, names, first_row=first_row)
         check_numbers(rewards, "reward", first_row=first_row)
         return Standing(contexts, actions, rewards)
 
@@ -102,12 +122,14 @@ class Reading:
         return arrays.indices(batch.column(name), name, self.index, rows=rows)
 
     def support(self, first_row: int = 0) -> SupportBuilder:
-        """What is to take in what rows from this one on could have taken."""
+        """A builder of the support of rows from this one on."""
         kind: Any = "estimated" if self.columns.estimated else "exact"
         return SupportBuilder(len(self.names), kind=kind, first_row=first_row)
 
-    def parts(self, batch: pa.RecordBatch, first_row: int, support: SupportBuilder) -> dict[str, np.ndarray]:
-        """A batch's arrays, by what `Log.from_indices` calls them; its support is taken in."""
+    def batch_arrays(
+        self, batch: pa.RecordBatch, first_row: int, support: SupportBuilder
+    ) -> dict[str, np.ndarray]:
+        """A batch's arrays by their names in `Log.from_indices`; its support is added to the builder."""
         columns = self.columns
 
         def numbers(name: str) -> np.ndarray:
@@ -124,57 +146,59 @@ class Reading:
         if columns.context_id:
             ids = batch.column(columns.context_id)
             parts["context_ids"] = arrays.context_ids(ids, columns.context_id, first_row=first_row)
-        if self.order:
-            table = np.column_stack([numbers(name) for name in self.order])
+        if self.probability_columns:
+            table = np.column_stack([numbers(name) for name in self.probability_columns])
             support.add_distribution(table)
             if not columns.estimated:
                 parts["logged_probabilities"] = table[np.arange(len(table)), actions]
         elif columns.eligible:
             column = batch.column(columns.eligible)
-            support.add_sets(*arrays.sets(column, columns.eligible, self.index, first_row=first_row))
+            support.add_sets(*arrays.eligible_sets(column, columns.eligible, self.index, first_row=first_row))
         return parts
 
     def contexts(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray:
         """The contexts (n, d) of a batch."""
         if self.encoder is not None:
-            among = None if self.places is None else self.columns.contexts
-            many = self.rows * self.width >= COMPILED_CELLS
+            among = None if self.feature_subset is None else self.columns.contexts
+            many = self.n_rows * self.n_features >= COMPILED_CELLS
             return self.encoder.encode_batch(batch, first_row=first_row, among=among, many=many)
-        if self.places is not None:
-            table = np.zeros((batch.num_rows, self.width))
-            for place, name in zip(self.places, self.columns.contexts, strict=True):
+        if self.feature_subset is not None:
+            table = np.zeros((batch.num_rows, self.n_features))
+            for place, name in zip(self.feature_subset, self.columns.contexts, strict=True):
                 table[:, place] = arrays.numbers(batch.column(name), name, first_row=first_row)
             return table
-        return arrays.features(batch, self.columns.contexts, first_row=first_row, width=self.width)
+        return arrays.features(batch, self.columns.contexts, first_row=first_row, width=self.n_features)
 
     def build(self, parts: Mapping[str, np.ndarray], support: SupportBuilder, first_row: int = 0) -> Log:
-        """The log of what was read."""
+        """The log of arrays that were read."""
         log = Log.from_indices(
             action_names=self.names,
-            support=support.build() if self.order or self.columns.eligible else None,
+            support=support.build() if self.probability_columns or self.columns.eligible else None,
             feature_names=self.feature_names,
-            encoder=self.encoder or self.written,
+            encoder=self.encoder or self.stored_encoder,
             first_row=first_row,
             **parts,
         )
         return log if self.items is None else replace(log, items=self.items)
 
 
-def look_over(
-    source: Source,
+def infer_layout(
+    source: TableSource,
     roles: Columns,
     *,
     actions: Sequence[Hashable] | None = None,
     features: Wanted = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
-) -> Reading:
-    """Find the columns, and walk the table once for what its columns and labels tell, unless both are known."""
+) -> TableLayout:
+    """Find the columns, and read the table once to fit features, collect labels and count rows, unless all are known."""
     engine = engine or local(1)
-    found, plan, fixed = columns_of(source, roles, features)
+    found, plan, fixed = _resolve_columns(source, roles, features)
     names = _known_names(source, found, actions)
     surveys = Surveys(plan or Features(), found.contexts if plan else ())
-    labelled = _Labels(found.action if names is None else "", found.eligible or "" if names is None else "")
+    labelled = _ActionLabels(
+        found.action if names is None else "", found.eligible or "" if names is None else ""
+    )
     rows = source.rows
     if plan is not None or names is None or rows is None:
         used = arrays.distinct(*surveys.columns, labelled.action or found.action, labelled.eligible or None)
@@ -186,43 +210,35 @@ def look_over(
         if names is None:
             names = _seen_names(source, seen)
     if not rows:
-        raise no_rows(source)
+        raise empty_table_error(source)
     assert names is not None
-    return _reading(source, found, names, fixed, rows)
-
-
-def _reading(
-    source: Source, found: Found, names: tuple[Hashable, ...], encoder: Encoder | None, rows: int
-) -> Reading:
-    named = feature_names_of(source, found) if encoder is None else list(encoder.names)
-    return Reading(
-        found,
-        names,
-        index_of(source, names),
-        encoder,
-        written_encoder(source, found) if encoder is None else None,
-        None if encoder is not None else named,
-        _distribution_order(found, names),
-        written_items(source, names),
-        _width(source, found) if named is None else len(named),
-        rows,
+    named = _feature_names(source, found) if fixed is None else list(fixed.names)
+    return TableLayout(
+        columns=found,
+        names=names,
+        index=_label_index(source, names),
+        encoder=fixed,
+        stored_encoder=_stored_encoder(source, found) if fixed is None else None,
+        feature_names=named if fixed is None else None,
+        probability_columns=_probability_columns(found, names),
+        items=_stored_items(source, names),
+        n_features=_list_length(source, found) if named is None else len(named),
+        n_rows=rows,
     )
 
 
-def _width(source: Source, columns: Found) -> int:
-    """Length of a context in a list column, d."""
+def _list_length(source: TableSource, columns: TableColumns) -> int:
     for _, batch in source.blocks(columns.contexts, stop=1):
         rows = arrays.features(batch.slice(0, 1), columns.contexts, first_row=0)
         if not rows.shape[1]:
             raise LogError(f"{columns.contexts[0]} at row 0 is an empty list; expected a feature or more")
         return int(rows.shape[1])
-    raise no_rows(source)
+    raise empty_table_error(source)
 
 
 @dataclass(frozen=True)
-class _Labels(Statistic[pa.RecordBatch, "set[Hashable]"]):
-    """The labels that occur in a column of actions and in one of sets; none where neither is named."""
-
+class _ActionLabels(Statistic[pa.RecordBatch, "set[Hashable]"]):
+    # An empty name stands for a column that is not read.
     action: str
     eligible: str
 
@@ -231,10 +247,10 @@ class _Labels(Statistic[pa.RecordBatch, "set[Hashable]"]):
 
     def update(self, state: set[Hashable], block: pa.RecordBatch, first_row: int) -> set[Hashable]:
         if self.action:
-            state.update(arrays.occurring(block.column(self.action), self.action))
+            state.update(arrays.distinct_labels(block.column(self.action), self.action))
         if self.eligible:
             sets = block.column(self.eligible)
-            state.update(arrays.occurring_in_sets(sets, self.eligible, first_row=first_row))
+            state.update(arrays.distinct_set_labels(sets, self.eligible, first_row=first_row))
         return state
 
     def merge(self, one: set[Hashable], other: set[Hashable]) -> set[Hashable]:
@@ -245,13 +261,10 @@ def _count(batch: pa.RecordBatch, first_row: int) -> int:
     return int(batch.num_rows)
 
 
-def columns_of(
-    source: Source, roles: Columns, features: Wanted
-) -> tuple[Found, Features | None, Encoder | None]:
-    """The columns by their roles, what is to be fitted to those of the contexts, or what encodes them already.
-
-    Neither where they are taken as they are.
-    """
+def _resolve_columns(
+    source: TableSource, roles: Columns, features: Wanted
+) -> tuple[TableColumns, Features | None, Encoder | None]:
+    # The columns, the features to fit to those of the contexts, or the encoder that is known; neither if they are raw.
     if not isinstance(features, Features | Encoder | None) and features not in ("auto", "raw"):
         raise SettingError(
             f"features={features!r}; must be 'auto', 'raw', sparing.features(...) or an encoder"
@@ -260,7 +273,7 @@ def columns_of(
         raise SettingError(
             f"action={roles.action!r} and reward={roles.reward!r}: one column cannot be both. Name two"
         )
-    if source.notes.get("encoder") is not None:
+    if source.stored_metadata.get("encoder") is not None:
         if isinstance(features, Features) or features == "auto":
             raise SettingError(
                 f"{source.name} was written with its features encoded; leave features out, or read the raw table"
@@ -284,20 +297,19 @@ def columns_of(
 
 
 def _known_names(
-    source: Source, columns: Found, actions: Sequence[Hashable] | None
+    source: TableSource, columns: TableColumns, actions: Sequence[Hashable] | None
 ) -> tuple[Hashable, ...] | None:
-    """Every action's label: as given, as written, by the probability columns; None where the rows must tell."""
+    # None if the labels must be collected from the rows.
     if actions is not None:
         return labels.action_names(actions)
-    if "actions" in source.notes:
-        return labels.action_names(source.notes["actions"])
+    if "actions" in source.stored_metadata:
+        return labels.action_names(source.stored_metadata["actions"])
     if columns.distribution:
         return labels.action_names(_column_labels(source, columns))
     return None
 
 
-def _seen_names(source: Source, seen: set[Hashable]) -> tuple[Hashable, ...]:
-    """The labels that occur, in order."""
+def _seen_names(source: TableSource, seen: set[Hashable]) -> tuple[Hashable, ...]:
     if not seen:
         raise LogError(
             f"{source.name} has no rows with an action; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
@@ -305,39 +317,35 @@ def _seen_names(source: Source, seen: set[Hashable]) -> tuple[Hashable, ...]:
     return labels.in_order(whole_numbers(map(labels.as_text, seen)) if source.text else seen)
 
 
-def index_of(source: Source, names: Sequence[Hashable]) -> dict[Hashable, int]:
-    """The place of each action's label, and of its text where the table holds or was written as text."""
+def _label_index(source: TableSource, names: Sequence[Hashable]) -> dict[Hashable, int]:
     index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
-    if source.text or source.notes:
+    if source.text or source.stored_metadata:
         index.update(labels.by_text(names).items())
     return index
 
 
-def feature_names_of(source: Source, columns: Found) -> list[str] | None:
-    """The features' names: as written, or by their columns; None for a list column."""
+def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | None:
     names = columns.contexts
     if len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type):
         return None
-    written = source.notes.get("features", {})
+    written = source.stored_metadata.get("features", {})
     features = [written.get(name, _feature_name(name)) for name in names]
     return features if len(set(features)) == len(features) else list(names)
 
 
-def written_encoder(source: Source, columns: Found) -> Encoder | None:
-    """The encoder that a written log carries, if all of its features are read."""
-    saved = source.notes.get("encoder")
-    if saved is None or columns.contexts != tuple(source.notes["features"]):
+def _stored_encoder(source: TableSource, columns: TableColumns) -> Encoder | None:
+    saved = source.stored_metadata.get("encoder")
+    if saved is None or columns.contexts != tuple(source.stored_metadata["features"]):
         return None
     encoder = Encoder.from_header(saved)
-    if encoder.names != tuple(source.notes["features"].values()):
+    if encoder.names != tuple(source.stored_metadata["features"].values()):
         raise LogError(f"{source.name} carries features that are not those of its columns. Write it again")
     return encoder
 
 
-def written_items(source: Source, names: Sequence[Hashable]) -> Items | None:
-    """The items that a written log carries, in the order of these actions, if all are there."""
-    saved = source.notes.get("items")
-    written = source.notes.get("actions", ())
+def _stored_items(source: TableSource, names: Sequence[Hashable]) -> Items | None:
+    saved = source.stored_metadata.get("items")
+    written = source.stored_metadata.get("actions", ())
     if saved is None or not set(names) <= set(written):
         return None
     try:
@@ -347,8 +355,8 @@ def written_items(source: Source, names: Sequence[Hashable]) -> Items | None:
     return replace(items, features=items.features[[list(written).index(name) for name in names]])
 
 
-def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
-    """What the probability columns are named after, as values of the action column's type."""
+def _column_labels(source: TableSource, columns: TableColumns) -> Sequence[Hashable]:
+    # The ends of the probability columns' names, as values of the action column's type.
     texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
     if source.text:
         return whole_numbers(texts)
@@ -365,12 +373,11 @@ def _column_labels(source: Source, columns: Found) -> Sequence[Hashable]:
         ) from None
 
 
-def _distribution_order(columns: Found, names: tuple[Hashable, ...]) -> tuple[str, ...]:
-    """The probability columns in the order of the actions."""
+def _probability_columns(columns: TableColumns, names: tuple[Hashable, ...]) -> tuple[str, ...]:
     by_text = {name.removeprefix(columns.prefix): name for name in columns.distribution}
     if not by_text:
         return ()
-    found = [_named_after(name, by_text) for name in names]
+    found = [_column_of_action(name, by_text) for name in names]
     if None in found or len(by_text) != len(names):
         absent = f"; none for {brief(names[found.index(None)])}" if None in found else ""
         raise LogError(
@@ -380,15 +387,15 @@ def _distribution_order(columns: Found, names: tuple[Hashable, ...]) -> tuple[st
     return tuple(name for name in found if name is not None)
 
 
-def no_rows(source: Source) -> LogError:
+def empty_table_error(source: TableSource) -> LogError:
     """The error for a table without rows."""
     return LogError(
         f"{source.name} has no rows; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
     )
 
 
-def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:
-    """The column that is named after an action: 1.0 may be written 1, and True true."""
+def _column_of_action(name: Hashable, by_text: Mapping[str, str]) -> str | None:
+    # 1.0 may be written 1, and True true.
     texts = [labels.as_text(name), str(name)]
     if isinstance(name, float) and name.is_integer():
         texts.append(str(int(name)))
@@ -397,3 +404,79 @@ def _named_after(name: Hashable, by_text: Mapping[str, str]) -> str | None:
 
 def _feature_name(column: str) -> str:
     return column if DIGITS.fullmatch(column[2:]) else column.removeprefix("x_")
+
+
+class Scan(Rows):
+    """A log in tables that are read, by an engine's workers, whenever something is computed from it."""
+
+    def __init__(
+        self, source: TableSource, layout: TableLayout, engine: Engine, progress: Progress | None = None
+    ) -> None:
+        self.source = source.with_dictionaries((*layout.columns.contexts, layout.columns.action))
+        self.layout, self.engine, self.progress = layout, engine, progress
+        self.n_rows, self.threads = layout.n_rows, engine.threads
+        with telling_lines(source):
+            _, first = next(source.blocks(layout.columns.all, step=1, stop=1))
+            self.header = layout.log(first).part(slice(0, 0))
+
+    def fold(self, statistic: Statistic[Log, State]) -> State:
+        """On the engine's workers."""
+        make: Any = self.layout.standing if statistic.by_columns and self.layout.plain else self.layout.log
+        return walk(
+            self.source,
+            self.layout.columns.all,
+            statistic,
+            make,
+            cut=self.cut,
+            engine=self.engine,
+            progress=self.progress,
+        )
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        """Read in this thread, in order."""
+        for row, batch in self.source.blocks(self.layout.columns.all, step=self.cut.block):
+            with telling_lines(self.source):
+                log = self.layout.log(batch, row)
+            yield row, log
+
+    def narrowed(self) -> "Scan":
+        """Reads no other columns."""
+        return Scan(self.source, self.layout.narrowed(), self.engine, self.progress)
+
+    def focused(self, features: Collection[int]) -> "Scan":
+        """Reads no other features."""
+        return Scan(self.source, self.layout.focused(features), self.engine, self.progress)
+
+    def on(self, engine: Any, *, workers: int | None = None, progress: Progress | None = None) -> "Scan":
+        """The same log, read by another engine."""
+        return Scan(self.source, self.layout, engine_of(engine, workers), progress or self.progress)
+
+
+@keywords_of(Columns)
+def scan_table(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Wanted = None,
+    items: Any = None,
+    item_features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    engine: Any = "local",
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **columns: Unpack[ColumnNames],
+) -> Scan:
+    """Open a table as a scan: one pass for its labels and to fit `features`. The keywords are those of `sparing.scan`."""
+    roles, chosen = roles_of(columns), engine_of(engine, workers)
+    table = open_table(source, Dialect(delimiter, decimal))
+    layout = infer_layout(table, roles, actions=actions, features=features, engine=chosen, progress=progress)
+    if items is not None:
+        about = ItemTable(items, columns.get("action", "action"), item_features)
+        new = [label for label in about.labels(layout.names) if label not in set(layout.names)]
+        if new and actions is None:
+            everyone = [*layout.names, *labels.in_order(new)]
+            encoder = layout.encoder or features
+            layout = infer_layout(table, roles, actions=everyone, features=encoder, engine=chosen)
+        layout = replace(layout, items=about.items(layout.names))
+    return Scan(table, layout, chosen, progress)

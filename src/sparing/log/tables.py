@@ -1,0 +1,591 @@
+"""Tables that are read in batches: files, folders, glob patterns, URIs, and tables in memory.
+
+Files are read by PyArrow's own reader of each kind. `pyarrow.dataset` decodes a whole row group before it yields the
+first batch: on a Parquet file of a million rows it took twice the memory and twice the CPU time of a process.
+PyArrow is imported where a table is opened, because a log in memory does not need it.
+"""
+
+import codecs
+import fnmatch
+import itertools
+import json
+import os
+import re
+import urllib.parse
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparing.errors import LogError
+from sparing.log import labels, text_files
+from sparing.log.blocks import Blocks, exactly
+from sparing.log.labels import WHOLE_NUMBER, brief
+from sparing.log.text_files import KINDS, Dialect, ending_of, existing, is_path, kind_of, readable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Batches = Iterator[pa.RecordBatch]
+
+CSV_BLOCK = 2**24
+"""Bytes of a text file that are parsed at a time; a row must fit."""
+
+PARQUET: dict[str, Any] = {"page_checksum_verification": True, "pre_buffer": False, "buffer_size": 2**20}
+"""How Parquet is read: pre-buffering would keep the bytes of the whole file in memory."""
+
+METADATA = b"sparing"
+
+URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+WILDCARD = re.compile(r"[*?\[]")
+
+MAX_OPENING = 16
+"""Files that are opened at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSource(ABC):
+    """A table that is read in batches, any number of times; it is picklable.
+
+    Attributes
+    ----------
+    name : str
+        What messages call the table.
+    schema : pyarrow.Schema
+    text : bool
+        Every cell is text, and its role decides what it must parse to.
+    sizes : tuple of int
+        Rows of each part that can be read on its own; empty if rows can only be read from the first on.
+    dictionary_columns : tuple of str
+        Columns of text that are read as dictionary and codes, which is faster, if the file stores them so.
+    """
+
+    name: str
+    schema: "pa.Schema"
+    text: bool = False
+    sizes: tuple[int, ...] = ()
+    dictionary_columns: tuple[str, ...] = ()
+
+    @abstractmethod
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        """Read columns of consecutive parts (None: of all rows) in batches of about `step` rows."""
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows; None if it takes a pass to count them."""
+        return sum(self.sizes) if self.sizes else None
+
+    def blocks(
+        self, columns: Sequence[str], *, step: int | None = None, start: int = 0, stop: int | None = None
+    ) -> "Iterator[tuple[int, pa.RecordBatch]]":
+        """Read columns of the rows from `start` to before `stop`, exactly `step` at a time, each with its first row."""
+        if step is None:
+            step = Blocks.of_table(0, len(columns)).step
+        parts, row, end = None, 0, self.rows if stop is None else stop
+        if self.sizes and (start, stop) != (0, None):
+            ends = np.cumsum(self.sizes)
+            assert end is not None
+            first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
+            parts, row = range(first, min(last + 1, len(ends))), int(ends[first] - self.sizes[first])
+        found = start
+        for first, batch in exactly(self.batches(list(columns), step, parts), row, start, stop, step):
+            found = first + batch.num_rows
+            yield first, batch
+        if end is not None and self.sizes and found < end:
+            raise LogError(
+                f"{self.name} is damaged, or has changed: rows end at {found:,} where {end:,} were told"
+            )
+
+    def with_dictionaries(self, columns: Sequence[str]) -> "TableSource":
+        """The same table, with text of these columns as dictionary and codes if the file stores it so."""
+        from sparing.log.arrays import is_text
+
+        text = tuple(name for name in columns if is_text(self.schema.field(name).type))
+        return replace(self, dictionary_columns=text)
+
+    def part(self, start: int, stop: int) -> tuple["TableSource", int]:
+        """The smallest table that has these rows, to be sent to a worker, and its first row."""
+        return self, 0
+
+    def line_names(self) -> Iterator[str]:
+        """For each row of a text file, its line in words; empty for other tables."""
+        return iter(())
+
+    @cached_property
+    def stored_metadata(self) -> dict[str, Any]:
+        """What `write_log` stored in the schema: actions, features by column, encoder and items as JSON."""
+        raw = (self.schema.metadata or {}).get(METADATA)
+        if raw is None:
+            return {}
+        try:
+            notes = labels.load_json(raw, constants=True)
+            whole = notes.pop("check", None) in (None, _checksum(notes))
+            actions = [labels.from_json(value) for value in notes["actions"]]
+            features = {str(column): str(name) for column, name in dict(notes["features"]).items()}
+            columns = list(map(str, notes.get("columns", features)))
+            carried = {what: notes.get(what) for what in ("encoder", "items")}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            whole = False
+        if not whole:
+            raise LogError(
+                f"{self.name} has damaged notes on its actions in its metadata. Write it again with write_log"
+            ) from None
+        return {"actions": actions, "features": features, "columns": columns, **carried}
+
+
+def metadata_json(notes: Mapping[str, Any]) -> str:
+    """The metadata of a written table as JSON, with a checksum."""
+    return json.dumps({**notes, "check": _checksum(notes)}, ensure_ascii=False)
+
+
+def _checksum(notes: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(notes, ensure_ascii=False).encode())
+
+
+def redact_uri(source: str) -> str:
+    """A source as it may be shown: without the credentials of a URI."""
+    return re.sub(r"(?<=://)[^/@]*@", "", source)
+
+
+def is_file(source: str) -> bool:
+    """Whether a source names one file of this machine, existing or not: no folder, pattern or URI."""
+    path = Path(source)
+    return path.is_file() or not (URI.match(source) or WILDCARD.search(source) or path.is_dir())
+
+
+def open_table(source: Any, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
+    """Open a table.
+
+    Parameters
+    ----------
+    source : path, str, table or mapping
+        A file; all files of a folder, of a pattern (`logs/*.parquet`) or of a URI (`s3://…`), in the order of their names,
+        where folders named `day=2026-01-31` add a column `day`; an Arrow table, a pandas or polars frame, or a mapping of columns.
+    dialect : Dialect
+        How text files are written.
+    """
+    if not is_path(source):
+        table = _arrow_table(source)
+        return _InMemoryTable(name="the table", schema=table.schema, table=table, sizes=(table.num_rows,))
+    import pyarrow.fs as fs
+
+    text = os.fspath(source)
+    if is_file(text):
+        return _open_file(str(existing(text)), fs.LocalFileSystem(), dialect)
+    filesystem, paths, root = _find_files(text)
+    if not paths:
+        raise LogError(
+            f"no table at {redact_uri(text)}; expected a file, or files that end in {', '.join(KINDS)}, in a folder or by a pattern such "
+            "as logs/*.parquet"
+        )
+    with ThreadPoolExecutor(MAX_OPENING) as pool:
+        files = list(pool.map(lambda path: _open_file(path, filesystem, dialect), paths))
+    partitions = [_partition_values(root, path) for path in paths]
+    return files[0] if len(files) == 1 and not partitions[0] else _join(redact_uri(text), files, partitions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InMemoryTable(TableSource):
+    table: "pa.Table"
+
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        yield from self.table.select(columns).to_batches(max_chunksize=step)  # the table is its only part
+
+    def part(self, start: int, stop: int) -> tuple[TableSource, int]:
+        table = self.table.slice(start, stop - start)
+        return replace(self, table=table, sizes=(table.num_rows,)), start
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JsonLines(_InMemoryTable):
+    # An error is raised only if its column is read.
+    errors: dict[str, str]
+
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        for column in filter(self.errors.get, columns):
+            raise LogError(self.errors[column])
+        return super().batches(columns, step, parts)
+
+    def line_names(self) -> Iterator[str]:
+        return text_files.json_line_names(Path(self.name))
+
+
+def _arrow_table(source: Any) -> "pa.Table":
+    import pyarrow as pa
+
+    if isinstance(source, pa.Table):
+        return source
+    one_column = hasattr(source, "to_frame") and not hasattr(source, "columns")
+    if not isinstance(source, Mapping) and (one_column or not hasattr(source, "__arrow_c_stream__")):
+        hint = "For arrays use Log.from_arrays(contexts, actions, rewards)"
+        if isinstance(source, list) and source and isinstance(source[0], Mapping):
+            hint = "For a list of rows use pandas.json_normalize(rows)"
+        elif hasattr(source, "collect"):
+            hint = "Collect it first, with its collect()"
+        elif one_column:
+            hint = "This is one column; pass the frame that it is of"
+        raise LogError(
+            f"cannot read a log from {type(source).__name__}; expected a path, a pyarrow, pandas or polars "
+            f"table, or a mapping of columns. {hint}"
+        )
+    try:
+        if isinstance(source, Mapping):
+            return pa.table({name: _arrow_column(values) for name, values in source.items()})
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise LogError(
+            f"the {type(source).__name__} does not make a table: {'; '.join(map(str, error.args))[:200]}. Every column needs one "
+            "type and the same length; labels of several types go through Log.from_arrays"
+        ) from None
+
+
+def _arrow_column(values: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return values
+
+
+def _open_file(name: str, filesystem: Any, dialect: Dialect) -> TableSource:
+    path = Path(name)
+    kind = kind_of(path, ending_of(path))
+    with readable(path, f"cannot be read as {kind}"):
+        if filesystem.type_name == "local":  # elsewhere it would take a request
+            if path.stat().st_size == 0:
+                raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
+            if kind in ("parquet", "arrow") and text_files.is_gzip(path):
+                raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
+        source = OPENERS[kind](name, filesystem, dialect)
+        _ = source.schema.names  # decodes them, which fails if they are not text
+    return source
+
+
+def _open_json_lines(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
+    if filesystem.type_name != "local":
+        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
+    table, errors = text_files.read_json_lines(Path(path))
+    return _JsonLines(name=path, schema=table.schema, table=table, sizes=(table.num_rows,), errors=errors)
+
+
+def _open_parquet(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path, filesystem=filesystem)
+    sizes = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if sum(sizes) != metadata.num_rows:
+        raise LogError(f"{path} is damaged: {metadata.num_rows} rows, but {sum(sizes)} in its parts")
+    return _Parquet(name=path, schema=metadata.schema.to_arrow_schema(), sizes=sizes, filesystem=filesystem)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parquet(TableSource):
+    filesystem: Any
+
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        import pyarrow.parquet as pq
+
+        coded = [name for name in columns if name in self.dictionary_columns]
+        with (
+            readable(self.name),
+            pq.ParquetFile(self.name, filesystem=self.filesystem, read_dictionary=coded, **PARQUET) as file,
+        ):
+            if file.metadata.num_rows != sum(self.sizes):
+                raise LogError(
+                    f"{self.name} has changed since it was opened: {file.metadata.num_rows} rows instead of {sum(self.sizes)}"
+                )
+            # Several parts are read by a thread each, which need no more threads.
+            groups = range(len(self.sizes)) if parts is None else parts
+            for batch in file.iter_batches(step, list(groups), columns, use_threads=parts is None):
+                batch.validate(full=True)  # damaged text or offsets would fail later, or crash
+                yield batch
+
+
+def _open_arrow(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
+    import pyarrow as pa
+
+    with _open_mapped(path, filesystem) as file:
+        reader = pa.ipc.open_file(file)
+        sizes = tuple(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+        return _Arrow(name=path, schema=reader.schema, sizes=sizes, filesystem=filesystem)
+
+
+def _open_mapped(path: str, filesystem: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.memory_map(path) if filesystem.type_name == "local" else filesystem.open_input_file(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Arrow(TableSource):
+    filesystem: Any
+
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        import pyarrow as pa
+
+        with readable(self.name), _open_mapped(self.name, self.filesystem) as file:
+            reader = pa.ipc.open_file(file)
+            for i in range(reader.num_record_batches) if parts is None else parts:
+                batch = reader.get_batch(i).select(columns)
+                batch.validate(full=True)
+                for rows in Blocks(0, batch.num_rows, step):
+                    yield batch.slice(rows.start, rows.stop - rows.start)
+
+
+def open_csv(path: Path | str, *, gaps: bool = True, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
+    """Open a text file of this machine; `gaps`: whether an empty cell is missing, or an empty text."""
+    import pyarrow.fs as fs
+
+    return _open_csv(str(path), fs.LocalFileSystem(), dialect, gaps=gaps)
+
+
+def _open_csv(path: str, filesystem: Any, dialect: Dialect, *, gaps: bool = True) -> TableSource:
+    import pyarrow as pa
+
+    with _open_text(path, filesystem) as file:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(file.read(CSV_BLOCK))
+    delimiter, header = dialect.header(text)
+    return _Csv(
+        name=path,
+        schema=pa.schema([(name, pa.string()) for name in header]),
+        text=True,
+        filesystem=filesystem,
+        empty_is_null=gaps,
+        delimiter=delimiter,
+        decimal_comma=dialect.decimal == ",",
+    )
+
+
+OPENERS = {
+    "parquet": _open_parquet,
+    "arrow": _open_arrow,
+    "csv": _open_csv,
+    "json": _open_json_lines,
+}
+
+
+def _open_text(path: str, filesystem: Any) -> Any:
+    with filesystem.open_input_stream(path, compression=None) as head:
+        packed = head.read(2) == text_files.GZIP
+    return filesystem.open_input_stream(path, compression="gzip" if packed else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Csv(TableSource):
+    # Every column is read as text: inferred types would depend on the first rows.
+    filesystem: Any
+    empty_is_null: bool
+    delimiter: str
+    decimal_comma: bool
+
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        options = pc.ConvertOptions(
+            include_columns=columns,
+            column_types=dict.fromkeys(self.schema.names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=self.empty_is_null,
+            quoted_strings_can_be_null=False,
+        )
+        with readable(self.name):
+            try:
+                with (
+                    _open_text(self.name, self.filesystem) as stream,
+                    pc.open_csv(
+                        stream,
+                        read_options=pc.ReadOptions(block_size=CSV_BLOCK),
+                        parse_options=pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                        convert_options=options,
+                    ) as reader,
+                ):
+                    yield from map(_with_decimal_points, reader) if self.decimal_comma else reader
+            except pa.ArrowInvalid:
+                with _open_text(self.name, self.filesystem) as stream:
+                    text_files.check_csv_cells(stream, self.name, self.delimiter)
+                raise
+
+    def line_names(self) -> Iterator[str]:
+        with _open_text(self.name, self.filesystem) as stream:
+            yield from text_files.csv_line_names(stream, Path(self.name).name, self.delimiter)
+
+
+def _with_decimal_points(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = [pc.replace_substring_regex(column, labels.DECIMAL, r"\1.\2") for column in batch.columns]
+    return pa.record_batch(columns, schema=batch.schema)
+
+
+def _find_files(source: str) -> tuple[Any, list[str], str]:
+    # The filesystem, the paths of the files in order, and the folder above them.
+    import pyarrow.fs as fs
+
+    shown, path = redact_uri(source), source
+    filesystem: Any = fs.LocalFileSystem()
+    if source.lower().startswith(("http://", "https://")):
+        raise LogError(
+            f"{shown} is an address of the web, where tables are not read; download it and name the file"
+        )
+    if URI.match(source):
+        base, pattern = _split_uri(source)
+        with readable(shown, "cannot be reached"):
+            filesystem, path = fs.FileSystem.from_uri(base)
+        path += pattern
+    wild = WILDCARD.search(path)
+    if wild and not (filesystem.type_name == "local" and Path(path).exists()):
+        root = path[: wild.start()].rpartition("/")[0]
+        wanted = PurePosixPath(path).parts
+        paths = [
+            each for each in _list(filesystem, root or ".") if _matches(PurePosixPath(each).parts, wanted)
+        ]
+        return filesystem, paths, root
+    with readable(shown, "cannot be reached"):
+        info = filesystem.get_file_info(path)
+    if info.type != fs.FileType.Directory:
+        return filesystem, [path], str(PurePosixPath(path).parent)
+    inside = PurePosixPath(path)
+    return (
+        filesystem,
+        [each for each in _list(filesystem, path) if _is_table(PurePosixPath(each), inside)],
+        path,
+    )
+
+
+def _split_uri(uri: str) -> tuple[str, str]:
+    # A URI with its query up to the folder of its first wildcard, and the rest, which no filesystem resolves.
+    address, mark, query = uri.rpartition("?")
+    if not mark or "=" not in query or "/" in query.split("=")[0]:  # a question mark of the pattern
+        address, mark, query = uri, "", ""
+    wild = WILDCARD.search(address)
+    if wild is None:
+        return uri, ""
+    base = address[: wild.start()].rpartition("/")[0]
+    return base + mark + query, urllib.parse.unquote(address[len(base) :])
+
+
+def _list(filesystem: Any, root: str) -> list[str]:
+    import pyarrow.fs as fs
+
+    with readable(root, "cannot be listed"):
+        found = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+    return sorted(info.path for info in found if info.type == fs.FileType.File)
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    # Folder by folder, so that * stays within one; ** is any number of folders.
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
+    return (
+        bool(parts)
+        and fnmatch.fnmatchcase(parts[0], pattern[0])
+        and not (parts[0].startswith(".") and not pattern[0].startswith("."))
+        and _matches(parts[1:], pattern[1:])
+    )
+
+
+def _is_table(path: PurePosixPath, root: PurePosixPath) -> bool:
+    # Hidden files, and what other tools leave (_SUCCESS), are not read.
+    hidden = any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
+    return not hidden and text_files.is_table(Path(path))
+
+
+def _partition_values(root: str, path: str) -> dict[str, str]:
+    above = PurePosixPath(path).parent.relative_to(PurePosixPath(root)).parts if root else ()
+    pairs = (part.partition("=") for part in above if "=" in part)
+    return {urllib.parse.unquote(key): urllib.parse.unquote(value) for key, _, value in pairs if key}
+
+
+def _join(name: str, files: list[TableSource], partitions: list[dict[str, str]]) -> TableSource:
+    import pyarrow as pa
+
+    first, keys = files[0], list(partitions[0])
+    for file, partition in zip(files, partitions, strict=True):
+        same = file.schema.names == first.schema.names and file.schema.types == first.schema.types
+        if not same or file.text != first.text or list(partition) != keys:
+            raise LogError(f"{file.name} and {first.name} {_difference(file, first, list(partition), keys)}")
+        if file.stored_metadata != first.stored_metadata:
+            raise LogError(
+                f"{file.name} and {first.name} were written with different actions or features; they are two logs. Write them "
+                "with the same, or read them one by one"
+            )
+    whole = {key: all(WHOLE_NUMBER.fullmatch(each[key]) for each in partitions) for key in keys}
+    added = [pa.field(key, pa.int64() if whole[key] and not first.text else pa.string()) for key in keys]
+    return _Fragments(
+        name=name,
+        schema=pa.schema([*first.schema, *added], first.schema.metadata),
+        text=first.text,
+        sizes=_sizes(files),
+        files=tuple(files),
+        partitions=tuple(partitions),
+    )
+
+
+def _sizes(files: Sequence[TableSource]) -> tuple[int, ...]:
+    return tuple(size for file in files for size in file.sizes) if all(file.sizes for file in files) else ()
+
+
+def _difference(one: TableSource, two: TableSource, keys: list[str], others: list[str]) -> str:
+    mine, theirs = (dict(zip(each.schema.names, each.schema.types, strict=True)) for each in (one, two))
+    odd = [name for name in (*mine, *theirs) if mine.get(name) != theirs.get(name)]
+    if odd:
+        types = " and ".join(str(each.get(odd[0], "nothing")) for each in (mine, theirs))
+        return f"differ in the column {brief(odd[0])}: {types}. All files of a log need the same columns"
+    if keys != others:
+        return f"lie in folders that name different columns: {keys} and {others}"
+    return "have the same columns in another order, or are of different kinds. Write them alike"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fragments(TableSource):
+    """Several files, one after the other; `partitions` are the columns that the folders of each name."""
+
+    files: tuple[TableSource, ...]
+    partitions: tuple[dict[str, str], ...]
+
+    def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
+        import pyarrow as pa
+
+        first, inside = 0, set(self.files[0].schema.names)
+        # A batch without columns has no rows.
+        read = [name for name in columns if name in inside] or self.files[0].schema.names[:1]
+        for file, partition in zip(self.files, self.partitions, strict=True):
+            own = None
+            if parts is not None:
+                own = [part - first for part in parts if first <= part < first + len(file.sizes)]
+                first += len(file.sizes)
+                if not own:
+                    continue
+            values = {key: pa.scalar(partition[key]).cast(self.schema.field(key).type) for key in partition}
+            coded = replace(file, dictionary_columns=self.dictionary_columns)
+            for batch in coded.batches(read, step, own):
+                arrays = [
+                    pa.repeat(values[name], batch.num_rows) if name in values else batch.column(name)
+                    for name in columns
+                ]
+                yield pa.record_batch(arrays, names=columns)
+
+    def line_names(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(file.line_names() for file in self.files)
+
+    def part(self, start: int, stop: int) -> tuple[TableSource, int]:
+        if not self.sizes:
+            return self, 0
+        rows = np.array([sum(file.sizes) for file in self.files])
+        ends = np.cumsum(rows)
+        some = np.flatnonzero((ends > start) & (ends - rows < stop)).tolist()
+        files = tuple(self.files[i] for i in some)
+        partitions = tuple(self.partitions[i] for i in some)
+        part = replace(self, files=files, partitions=partitions, sizes=_sizes(files))
+        return part, int(ends[some[0]] - rows[some[0]])

@@ -1,0 +1,323 @@
+"""Text files and paths: kinds by ending, gzip, CSV dialects, JSON lines, line numbers, and readable errors."""
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from sparing.errors import LogError, SettingError
+from sparing.log.labels import brief
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+"""What a table's file holds, by its ending."""
+
+WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind != "json")
+"""The endings of tables that are written too."""
+
+SHEET = ". Save the sheet as CSV (UTF-8)"
+UNSUPPORTED_ENDINGS = {
+    ".xlsx": SHEET,
+    ".xls": SHEET,
+    ".ods": SHEET,
+    ".json": ". Where it has an object a line, call it .jsonl",
+}
+"""What to do about files that are often tried."""
+
+GZIP = b"\x1f\x8b"
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+TAB = {"tab": "\t", "\\t": "\t"}
+LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
+
+MAX_JSON_COLUMNS = 10_000
+"""With more columns, a field is assumed to hold an id by mistake."""
+
+JSON_TYPES: dict[type, str] = {
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+}
+ONE_TYPE = "Make it one kind in every line, or leave it out: name the columns to take with contexts=[...]"
+
+
+def is_path(source: Any) -> bool:
+    """Whether a source names a file."""
+    return isinstance(source, str | os.PathLike)
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file is packed by gzip, by its first two bytes, whatever its name."""
+    with path.open("rb") as file:
+        return file.read(2) == GZIP
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """The bytes of a file, decompressed if it is packed by gzip."""
+    return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table by its ending."""
+    return ending_of(path) in KINDS
+
+
+def ending_of(path: Path) -> str:
+    """A path's ending in lower case, without that of gzip: .csv for log.csv.gz."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if last == ".gz" else last
+
+
+def existing(path: str | os.PathLike[str]) -> Path:
+    """The path of a file; raises if there is none."""
+    target = Path(path)
+    if not target.is_file():
+        raise LogError(f"{target} does not exist or is not a file")
+    return target
+
+
+def kind_of(path: Path, ending: str) -> str:
+    """What a table's file of this ending holds."""
+    if ending not in KINDS:
+        hint = UNSUPPORTED_ENDINGS.get(ending, "")
+        raise LogError(f"{path}: unknown ending {path.suffix!r}; known are {', '.join(KINDS)}{hint}")
+    return KINDS[ending]
+
+
+@contextlib.contextmanager
+def readable(path: Path | str, trouble: str = "is truncated or damaged") -> Iterator[None]:
+    """Raise the errors of reading a damaged file as `LogError`."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise LogError(f"{path} is {_not_utf8(error.object)}") from None
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error) as error:
+        if isinstance(error, pa.ArrowInvalid) and "invalid UTF8" in str(error):
+            raise LogError(f"{path} is {_not_utf8(b'')}") from None
+        raise LogError(f"{path} {trouble}: {first_line(error)}") from None
+
+
+def _not_utf8(begin: bytes) -> str:
+    if begin.startswith(b"PK"):
+        return "a packed file (zip), as Excel's workbooks are, not text. Save the sheet as CSV (UTF-8)"
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "text in UTF-16; expected UTF-8. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"
+    return (
+        "not text in UTF-8; it may be in Windows' or another old encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or turn it: "
+        "iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, at most 200 characters."""
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How text files are written.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        What separates cells. None means the one of comma, semicolon and tab that splits the header into most names.
+    decimal : str or None
+        "," if numbers have a decimal comma.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        delimiter = TAB.get(self.delimiter or "", self.delimiter)
+        if delimiter is not None and not (
+            isinstance(delimiter, str)
+            and len(delimiter) == 1
+            and delimiter.isascii()
+            and delimiter not in '"\r\n'
+        ):
+            raise SettingError(
+                f"delimiter={self.delimiter!r}; must be one character such as ; or |, or 'tab'"
+            )
+        if self.decimal not in (None, ".", ","):
+            raise SettingError(f"decimal={self.decimal!r}; must be '.' or ','")
+        object.__setattr__(self, "delimiter", delimiter)
+
+    def header(self, text: str) -> tuple[str, list[str]]:
+        """The delimiter, and the names in the first line that is not blank."""
+        found = {}
+        for mark in DELIMITERS if self.delimiter is None else ():
+            with contextlib.suppress(csv.Error):  # the header is quoted, and has another delimiter
+                found[mark] = _header_names(text, mark)
+        best = max(found, key=lambda mark: len(found[mark]), default=",")
+        mark = self.delimiter or (best if len(found.get(best, ())) > 1 else ",")
+        return mark, _header_names(text, mark)
+
+
+def _header_names(text: str, delimiter: str) -> list[str]:
+    lines = (found[0] for found in LINE.finditer(text))
+    return next(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), [])
+
+
+def csv_line_names(stream: Any, name: str, delimiter: str) -> Iterator[str]:
+    """The line on which each row of a CSV file begins, as an editor counts; blank lines are not rows."""
+    rows = _csv_rows(stream, delimiter)
+    next(rows, None)
+    for first, _, _ in rows:
+        yield f"line {first} of {name}"
+
+
+def _csv_rows(stream: Any, delimiter: str) -> Iterator[tuple[int, int, list[str]]]:
+    # The header and each row with its first and last line, up to where the file is not CSV.
+    with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
+        rows = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=delimiter)
+        end = 0
+        for cells in rows:
+            if cells:
+                yield end + 1, rows.line_num, cells
+            end = rows.line_num
+
+
+def check_csv_cells(stream: Any, name: str, delimiter: str) -> None:
+    """Raise for the first row of a CSV file that has another number of cells than the header."""
+    rows = _csv_rows(stream, delimiter)
+    _, _, header = next(rows, (0, 0, []))
+    odd = next((row for row in rows if len(row[2]) != len(header)), None)
+    if odd is None:
+        return
+    first, last, cells = odd
+    mark = DELIMITERS.get(delimiter, delimiter)
+    hint = f"Fill in what is missing; a cell with nothing in it keeps its {mark}"
+    if len(cells) > len(header):
+        hint = f"Put a cell that holds a {mark} in double quotes, or delete what is too much"
+    if last > first:
+        hint = f"In double quotes it goes on to line {last}: close a quote that is open, or double one that is meant"
+    if next(rows, None) is None:
+        hint += ". If the file was cut off there, delete the line"
+    got = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    raise LogError(f"{name}, line {first} has {got} ({brief(cells)}); the header has {len(header)}. {hint}")
+
+
+def json_line_names(path: Path) -> Iterator[str]:
+    """The line of each row of a file of JSON lines."""
+    from sparing.log.formats.records import text_lines
+
+    for where, line in text_lines(path):
+        if line.strip():
+            yield f"line {where.rpartition(' ')[2]} of {path.name}"
+
+
+def read_json_lines(path: Path) -> "tuple[pa.Table, dict[str, str]]":
+    """Read a file with an object a line into memory; fields of nested objects have dotted names.
+
+    `pyarrow.json` is not used: it neither reports repeated keys and mixed types by their line, nor reads whole numbers
+    of more than 64 bits.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        A field that a line does not have is null there.
+    errors : dict of str to str
+        The error of each field that does not make a column; its column is null.
+    """
+    import pyarrow as pa
+
+    arrays, errors = {}, {}
+    for name, cells in _json_cells(path).items():
+        try:
+            arrays[name] = _json_array(cells)
+        except (pa.ArrowException, OverflowError) as error:
+            arrays[name] = pa.nulls(len(cells))
+            errors[name] = _mixed_types(path, name) or (
+                f"{path}: {brief(name)} does not make a column: {str(error)[:200]}. {ONE_TYPE}"
+            )
+    return pa.table(arrays), errors
+
+
+def _json_cells(path: Path) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {}
+    row = -1
+    for row, (where, record) in enumerate(_json_objects(path)):
+        for name, value in _flatten("", record):
+            cells = columns.setdefault(name, [])
+            if len(cells) > row:
+                raise LogError(f"{where} names {brief(name)} twice; name each field once")
+            cells += [None] * (row - len(cells)) + [value]
+        if len(columns) > MAX_JSON_COLUMNS:
+            raise LogError(
+                f"{where}: more than {MAX_JSON_COLUMNS:,} fields; expected the same few in every line"
+            )
+    for cells in columns.values():
+        cells += [None] * (row + 1 - len(cells))
+    return columns
+
+
+def _json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    from sparing.log.formats.records import LISTED, JsonRecords
+
+    for where, record in JsonRecords(path, "an object a line"):
+        if not isinstance(record, dict):
+            hint = f". {LISTED}" if isinstance(record, list) else ""
+            raise LogError(
+                f"{where}: {brief(record)}; expected an object a line, with a field a column{hint}"
+            )
+        yield where, record
+
+
+def _flatten(above: str, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from _flatten(f"{above}{key}.", value)
+        else:
+            yield f"{above}{key}", value
+
+
+def _json_array(cells: list[Any]) -> "pa.Array":
+    import pyarrow as pa
+
+    try:
+        return pa.array(cells)
+    except (pa.ArrowInvalid, OverflowError):
+        types = {type(cell) for cell in cells if cell is not None}
+        if not types <= {int, float}:
+            raise
+        # Whole numbers of more than 64 bits stay exact as their digits, unless other cells are floats.
+        convert = float if float in types else str
+        return pa.array([None if cell is None else convert(cell) for cell in cells])
+
+
+def _mixed_types(path: Path, name: str) -> str:
+    first: tuple[str, Any, str] | None = None
+    for where, record in _json_objects(path):
+        for value in (value for key, value in _flatten("", record) if key == name and value is not None):
+            kind = JSON_TYPES[type(value)]
+            first = first or (kind, value, where)
+            if kind != first[0]:
+                return (
+                    f"{where}: {brief(name)} is {brief(value)}, {kind}, but it is {brief(first[1])}, {first[0]}, at "
+                    f"{first[2].rpartition(', ')[2]}; expected one kind. {ONE_TYPE}"
+                )
+    return ""

@@ -1,0 +1,339 @@
+"""Writing logs: tables (Parquet, CSV, Arrow) block by block, and the rows of a log for the writers of text formats."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparing.archive import replacing
+from sparing.errors import LogError
+from sparing.log import labels
+from sparing.log.blocks import Blocks
+from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated, whole_numbers
+from sparing.log.log import Log
+from sparing.log.rows import AnyLog, rows_of
+from sparing.log.tables import METADATA, metadata_json
+from sparing.log.text_files import WRITTEN, kind_of
+from sparing.log.walking import Total
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Which actions were logged, (K,), which are in a known set, (K,), and the size of the smallest such set."""
+
+    logged: np.ndarray
+    listed: np.ndarray
+    smallest: int
+
+    @classmethod
+    def of(cls, block: Log, first_row: int = 0) -> "Told":
+        """Those of a block; equal sets are read once."""
+        logged = block.counts > 0
+        if not has_sets(block):
+            return cls(logged, np.zeros_like(logged), sys.maxsize)
+        support = block.support
+        assert support.table is not None
+        places = slice(None) if support.index is None else np.unique(support.index)
+        sets = support.table[places]
+        listed = np.unpackbits(np.bitwise_or.reduce(sets, axis=0), count=block.n_actions).astype(bool)
+        smallest = int(np.bitwise_count(sets).sum(axis=1, dtype=np.int64).min(initial=sys.maxsize))
+        return cls(logged, listed, smallest)
+
+    def __add__(self, other: "Told") -> "Told":
+        smallest = min(self.smallest, other.smallest)
+        return Told(self.logged | other.logged, self.listed | other.listed, smallest)
+
+
+class Passing:
+    """A log that is written block by block; `told` sums up the blocks that were written."""
+
+    def __init__(self, log: AnyLog) -> None:
+        self.rows = rows_of(log)
+        self.header = self.rows.header
+        self.told = Told.of(self.header)
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        """The rows in order, a block at a time, each with its first row."""
+        for first, block in self.rows.blocks():
+            self.told += Told.of(block)
+            yield first, block
+            if self.rows.progress is not None:
+                self.rows.progress(first + block.n_rows, self.rows.n_rows)
+
+    def beforehand(self) -> Told:
+        """The same of all blocks, in a pass of its own."""
+        return self.rows.fold(Total(Told.of)) or self.told
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a log.
+
+    Attributes
+    ----------
+    number : int
+        Its row.
+    features : list of (name, value)
+        What is written: all features in the first row, so that a reader finds them in their order, then those that are not 0.
+    available : sequence of int
+        Indices of the actions that the row could have taken; all if that is unknown.
+    probabilities : list of float or None
+        Those of `available`; None if only the set is known.
+    """
+
+    number: int
+    features: list[tuple[Any, float]]
+    action: int
+    reward: float
+    propensity: float | None
+    available: Sequence[int]
+    probabilities: list[float] | None
+    context_id: Any
+
+
+def rows(passing: Passing, names: Sequence[Any]) -> Iterator[Row]:
+    """Each row, its features under these names; sets and distributions are unpacked for a few rows at a time."""
+    for first, block in passing.blocks():
+        for part in Blocks.of(block.n_rows, max(block.n_features, block.n_actions)):
+            yield from _rows(block.part(part), first + part.start, names)
+
+
+def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[Row]:
+    known = has_sets(log)
+    written = (log.contexts != 0) | np.signbit(log.contexts)
+    masks = log.support.mask() if known else None
+    shares = log.support.distribution() if known else None
+    for i in range(log.n_rows):
+        where = np.flatnonzero(written[i]) if first + i else np.arange(log.n_features)
+        available = None if masks is None else np.flatnonzero(masks[i])
+        yield Row(
+            first + i,
+            list(zip([names[j] for j in where.tolist()], log.contexts[i, where].tolist(), strict=True)),
+            int(log.actions[i]),
+            float(log.rewards[i]),
+            None if log.propensities is None else float(log.propensities[i]),
+            range(log.n_actions) if available is None else available.tolist(),
+            None if shares is None else shares[i, available].tolist(),
+            None if log.context_ids is None else log.context_ids[i].item(),
+        )
+
+
+def has_sets(log: Log) -> bool:
+    """Whether the log knows, rather than estimates, which actions each row could have taken."""
+    return log.support.kind == "exact"
+
+
+def need_propensities(log: Log, title: str) -> None:
+    """Refuse a log without propensities for a format that cannot do without."""
+    if log.propensities is None:
+        raise LogError(
+            f"{title} needs the probability of every logged action, and this log has none. Estimate them "
+            "first, or write a format that can do without (obp, a table)"
+        )
+
+
+def lost(passing: Passing, *, keeps_distributions: bool = False) -> list[str]:
+    """What is lost of the actions and the support by a format from which labels come back sorted."""
+    log, told, notes = passing.header, passing.told, []
+    if labels.in_order(log.action_names) != log.action_names:
+        notes.append(
+            "Actions read back in sorted order; read the file with actions=[...] for the log's order."
+        )
+    notes += [] if keeps_distributions else distribution_notes(log)
+    shown = told.logged | told.listed
+    if not has_sets(log):
+        what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
+        then = "all actions are listed, which reads back as if each row could have taken any"
+        notes.append(f"The log's support {what}: {then}.")
+        shown = np.ones_like(shown)
+    if unseen := [name for name, there in zip(log.action_names, shown, strict=True) if not there]:
+        some = ", ".join(map(repr, unseen[:3])) + (", …" if unseen[3:] else "")
+        notes.append(
+            f"Actions that are in no row ({some}) are lost unless the file is read with actions=[...]."
+        )
+    return notes
+
+
+def distribution_notes(log: Log) -> list[str]:
+    """What a format keeps of full distributions that it cannot carry."""
+    full = has_sets(log) and log.support.probabilities is not None
+    note = "Of each row's distribution, the set and the logged action's probability are kept."
+    return [note] if full else []
+
+
+def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[list[str], list[str]]:
+    """The names to write features under, and a note where the log's own will not do."""
+    names = list(log.feature_names)
+    bad = [name for name in names if not usable(name)]
+    if not bad:
+        return names, []
+    note = f"Feature names are written as x_0, x_1, … because {brief(bad[0])} cannot be written."
+    return [f"x_{i}" for i in range(len(names))], [note]
+
+
+def text_notes(names: Sequence[Hashable]) -> list[str]:
+    """What becomes of labels that are written as text and read back."""
+    back = whole_numbers(labels.by_text(names))
+    same = [type(a) is type(b) and a == b for a, b in zip(names, back, strict=True)]
+    if all(same):
+        return []
+    name, text = names[same.index(False)], back[same.index(False)]
+    return [
+        f"Action labels are written as text: {brief(name)} reads back as {brief(text)} unless actions=[...] is given."
+    ]
+
+
+def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Write lines of text as a file that is whole or not there."""
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            file.write(f"{line}\n")
+
+
+def write(
+    log: AnyLog, path: str | os.PathLike[str], *, beside: Mapping[str, Sequence[Any]] | None = None
+) -> list[str]:
+    """Write a log as Parquet, CSV or Arrow, by the path's ending.
+
+    Parameters
+    ----------
+    log : Log or Rows
+    path : path
+    beside : mapping of str to (n,) sequence, optional
+        Extra columns, of other names than the log's, which reading leaves out.
+
+    Returns
+    -------
+    list of str
+        What CSV could not carry.
+    """
+    target = Path(path)
+    others = {name: pa.array(values) for name, values in (beside or {}).items()}
+    kind = kind_of(target, target.suffix.lower())
+    if kind == "json":
+        raise LogError(f"{path}: a table is written as {', '.join(WRITTEN)}. Name one of these")
+    passing = Passing(log)
+    schema = _schema(passing.header, text=kind == "csv")
+    wide = pa.schema([*schema, *((name, array.type) for name, array in others.items())], schema.metadata)
+    delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
+    start = 0
+    with replacing(target) as part, _writer(part, kind, wide, delimiter) as writer:
+        for batch in _batches(passing, schema):
+            more = [array.slice(start, batch.num_rows) for array in others.values()]
+            writer.write_batch(pa.record_batch([*batch.columns, *more], schema=wide))
+            start += batch.num_rows
+    return _lost_in_text(passing) if kind == "csv" else []
+
+
+def _lost_in_text(passing: Passing) -> list[str]:
+    log, lost = passing.header, []
+    if not log.encoder.is_raw:
+        lost.append("How the features were made of raw columns is lost: write Parquet or Arrow to keep it.")
+    if log.items is not None:
+        lost.append("What is known of the items is lost: write Parquet or Arrow to keep it.")
+    if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
+        lost.append("Labels of text that look like whole numbers read back as whole numbers.")
+    if log.support.probabilities is None and not passing.told.logged.all():
+        lost.append("Actions that are in no row and no eligible set are not named: read with actions=[...].")
+    return lost
+
+
+def _writer(path: Path, kind: str, schema: pa.Schema, delimiter: str) -> Any:
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        dictionary = [field.name for field in schema if field.type != pa.float64()]
+        return pq.ParquetWriter(path, schema, use_dictionary=dictionary, write_page_checksum=True)
+    if kind == "csv":
+        import pyarrow.csv as pc
+
+        return pc.CSVWriter(path, schema, write_options=pc.WriteOptions(delimiter=delimiter))
+    return pa.ipc.new_file(path, schema)
+
+
+def _schema(log: Log, *, text: bool) -> pa.Schema:
+    label = _label_type(log.action_names, text=text)
+    contexts = _context_names(log)
+    columns: dict[str, pa.DataType] = dict.fromkeys(contexts, pa.float64())
+    columns |= {"action": label, "reward": pa.float64()}
+    if log.propensities is not None:
+        columns["propensity"] = pa.float64()
+    estimated = "estimated_" if log.support.kind == "estimated" else ""
+    if log.support.probabilities is not None:
+        columns |= {f"{estimated}p_{labels.as_text(name)}": pa.float64() for name in log.action_names}
+    elif log.support.known:
+        columns[f"{estimated}eligible"] = pa.string() if text else pa.list_(label)
+    if log.context_ids is not None:
+        ids = log.context_ids.dtype
+        columns["context_id"] = pa.string() if ids.kind == "U" else pa.from_numpy_dtype(ids)
+    notes = {
+        "actions": [labels.to_json(name) for name in log.action_names],
+        "features": dict(zip(contexts, log.feature_names, strict=True)),
+        "columns": list(columns),
+        "encoder": None if log.encoder.is_raw else log.encoder.header(),
+        "items": None if log.items is None else log.items.header(),
+    }
+    metadata = None if text else {METADATA: metadata_json(notes)}
+    return pa.schema(list(columns.items()), metadata=metadata)
+
+
+def _context_names(log: Log) -> list[str]:
+    names = [name if name.startswith("x_") else f"x_{name}" for name in log.feature_names]
+    if len(set(names)) < len(names):
+        twice = str(first_repeated(names))
+        raise LogError(
+            f"feature names are not all different but for their x_: {brief(twice[2:])} and {brief(twice)}. Rename one of them"
+        )
+    return names
+
+
+def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
+    # Whole numbers stay numbers; anything else than text is written as its JSON.
+    if not text and all(type(name) is int and -(2**63) <= name < 2**63 for name in names):
+        return pa.int64()
+    labels.by_text(names)
+    return pa.string()
+
+
+def _blocks(log: Log, schema: pa.Schema) -> Blocks:
+    return Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
+
+
+def _batches(passing: Passing, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    log = passing.header
+    label = schema.field("action").type
+    texts = map(labels.as_text, log.action_names)
+    dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
+    for _, block in passing.blocks():
+        for rows in _blocks(block, schema):
+            yield _batch(block, schema, rows, dictionary)
+
+
+def _batch(log: Log, schema: pa.Schema, rows: slice, dictionary: pa.Array) -> pa.RecordBatch:
+    arrays: list[Any] = [np.ascontiguousarray(column) for column in log.contexts[rows].T]
+    arrays += [dictionary.take(pa.array(log.actions[rows])), log.rewards[rows]]
+    if log.propensities is not None:
+        arrays.append(log.propensities[rows])
+    distribution = log.support.distribution(rows) if log.support.known else None
+    if distribution is not None:
+        arrays += [np.ascontiguousarray(column) for column in distribution.T]
+    elif log.support.known:
+        arrays.append(_sets(log.support.mask(rows), dictionary, text=schema.metadata is None))
+    if log.context_ids is not None:
+        arrays.append(pa.array(log.context_ids[rows].tolist(), type=schema.field("context_id").type))
+    return pa.record_batch([pa.array(array) for array in arrays], schema=schema)
+
+
+def _sets(mask: np.ndarray, dictionary: pa.Array, *, text: bool) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)
+    values = dictionary.take(pa.array(np.nonzero(mask)[1]))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
+    if not text:
+        return lists
+    return pa.array([json.dumps(row, ensure_ascii=False) for row in lists.to_pylist()])
