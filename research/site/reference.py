@@ -29,7 +29,7 @@ ROOMS = {
 }
 """The rooms whose names are public, in the reader's order."""
 
-BESIDE = {"Client": "sparing.service.client", "conversion": "sparing.log"}
+BESIDE = {"Client": "sparing.service.client", "convert": "sparing.log"}
 """What is documented, but not loaded by `import sparing`: a name and its home."""
 
 

@@ -25,8 +25,8 @@ from sparing.log.features import nystroem as nystroem
 from sparing.log.features import vector as vector
 from sparing.log.features.files import read_features as read_features
 from sparing.log.features.files import write_features as write_features
+from sparing.log.formats import scan as scan
 from sparing.log.scan import Scan as Scan
-from sparing.log.scan import scan as scan
 from sparing.model.linearity import with_kernel as with_kernel
 from sparing.model.statistics import Statistics as Statistics
 from sparing.model.statistics import Summary as Summary

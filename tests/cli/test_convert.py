@@ -9,8 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from sparing.log import Log
-from sparing.log.formats import write_any
+from sparing.log import Log, write_log
 
 ROWS = 2000
 
@@ -26,7 +25,7 @@ def source(tmp_path):
         distribution=np.full((ROWS, 4), 0.25),
         action_names=range(4),
     )
-    write_any(log, tmp_path / "log.dsjson")
+    write_log(log, tmp_path / "log.dsjson")
     return tmp_path / "log.dsjson"
 
 

@@ -261,7 +261,7 @@ def test_an_audit_has_its_page_without_matplotlib(quickly, folder, monkeypatch):
         (["evaluate", "log.parquet", "--policy", "uniform"], ["reading the log", "evaluating"]),
         (["plan", "log.parquet", *QUICK], ["reading the log", "simulating worlds"]),
         (["convert", "log.parquet", "bars.csv"], ["converting"]),
-        (["audit", "log.parquet", "--engine", "local"], ["walking the log", "auditing"]),
+        (["audit", "log.parquet", "--engine", "local"], ["scanning the log", "auditing"]),
     ],
 )
 def test_every_long_step_has_a_bar(quickly, monkeypatch, words, titles):

@@ -82,7 +82,7 @@ def test_a_part_for_methods_that_need_all_rows_at_once(logs, tmp_path):
 def test_a_large_file_is_walked_by_itself(logs, monkeypatch):
     seen = []
     monkeypatch.setattr(reading, "LARGE", 1)
-    monkeypatch.setattr(reading.GivenLog, "read", lambda *_: seen.append("read"))
+    monkeypatch.setattr("sparing.log.formats.read_log", lambda *_, **__: seen.append("read"))
     run("audit", logs / "one.parquet")
     assert not seen
 
@@ -97,6 +97,13 @@ def test_what_is_wrong_is_told_in_the_words_of_the_prompt(logs, tmp_path):
         done = runner.invoke(app, words)
         assert done.exit_code != 0
         assert match in str(done.exception), words
+
+
+def test_another_tools_file_is_scanned(tmp_path):
+    lines = [f"{i % 2 + 1}:{-(i % 3)}:0.5 {2 - i % 2} | a:{i % 5} b:1" for i in range(200)]
+    (tmp_path / "log.vw").write_text("\n".join(lines) + "\n")
+    one = run("audit", tmp_path / "log.vw", "--json").stdout
+    assert run("audit", tmp_path / "log.vw", "--engine", "local", "--json").stdout == one
 
 
 def test_a_folder_is_converted(logs, tmp_path):

@@ -14,10 +14,10 @@ import zlib
 import numpy as np
 import pytest
 
+import other_formats
 from fuzz import reader_mutations as spoil
 from sparing.errors import SparingError
 from sparing.log import Log
-from sparing.log.conversion import read_any, write_any
 from sparing.log.labels import as_text
 from sparing.log.limits import LARGEST, MAX_ACTIONS
 
@@ -82,7 +82,7 @@ def good(name, folder):
     path = folder / f"good-{name}"
     format_name = name.partition(".")[0]
     known = format_name if format_name not in ("table", "sets") else "table"
-    write_any(small_log(sets=format_name == "sets"), path, known)
+    other_formats.write(small_log(sets=format_name == "sets"), path, known)
     return path.read_bytes()
 
 
@@ -112,7 +112,7 @@ def check(log):
 def test_an_unspoilt_file_is_read(name, folder):
     path = folder / name
     path.write_bytes(good(name, folder))
-    log, _ = read_any(path)
+    log, _ = other_formats.read(path)
     assert log.n_rows == 9
     check(log)
 
@@ -120,7 +120,7 @@ def test_an_unspoilt_file_is_read(name, folder):
 def messages(path, case):
     """What the reader says of a spoilt file: its notes, or its error."""
     try:
-        log, notes = read_any(path)
+        log, notes = other_formats.read(path)
         check(log)
     except SparingError as error:
         return [str(error)]

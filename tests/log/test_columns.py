@@ -6,11 +6,11 @@ from dataclasses import fields
 import pytest
 import typer
 
+import other_formats
 import sparing
 from sparing.cli import app
 from sparing.errors import LogError
 from sparing.log.columns import ColumnNames, Columns
-from sparing.log.conversion import read_any
 
 ROLES = {role.name: role.default for role in fields(Columns)}
 
@@ -24,12 +24,13 @@ def test_types_and_values_name_the_same_roles():
     [
         (
             sparing.read_log,
-            ["actions", "format", "features", "items", "item_features", "delimiter", "decimal"],
+            ["actions", "format", "features", "items", "item_features", "delimiter", "decimal", "notes"],
         ),
         (
             sparing.scan,
             [
                 "actions",
+                "format",
                 "features",
                 "items",
                 "item_features",
@@ -54,7 +55,7 @@ def test_an_option_that_does_not_fit_the_format_is_named():
     with pytest.raises(
         LogError, match=r"an option does not fit table: it has no 'position'; known are contexts, action,"
     ):
-        read_any({"x_0": [1.0], "action": [1], "reward": [1.0]}, position=1)
+        other_formats.read({"x_0": [1.0], "action": [1], "reward": [1.0]}, position=1)
 
 
 @pytest.mark.parametrize(

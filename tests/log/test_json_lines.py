@@ -9,7 +9,7 @@ import pytest
 
 import sparing
 from sparing.errors import LogError
-from sparing.log.formats import to_write
+from sparing.log.formats import format_for_path
 
 N = 120
 ROLES = {"action": "model", "reward": "quality", "actions": ["haiku", "mini", "opus"]}
@@ -94,7 +94,10 @@ def test_a_field_twice_in_a_line_is_told(tmp_path):
 
 def test_it_is_not_written(tmp_path):
     log = sparing.read_log(written(tmp_path / "log.jsonl", rows()), **ROLES)
-    for write in (lambda: sparing.write_log(log, tmp_path / "out.jsonl"), lambda: to_write("out.jsonl")):
+    for write in (
+        lambda: sparing.write_log(log, tmp_path / "out.jsonl"),
+        lambda: format_for_path("out.jsonl"),
+    ):
         with pytest.raises(LogError, match=r"\.parquet, \.pq, \.csv"):
             write()
     assert not (tmp_path / "out.jsonl").exists()

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import other_formats
 import sparing
 from sparing.errors import LogError
 from sparing.log import Log, read_log
-from sparing.log.conversion import read_any
-from sparing.log.formats import obp, open_bandit, vw_text
+from sparing.log.formats import FORMATS
 from sparing.log.limits import LARGEST, MAX_ACTIONS
 
 MEGABYTES = 400
@@ -35,14 +35,14 @@ class TestOneNumber:
 
     def test_in_vw_text(self, tmp_path):
         (tmp_path / "log.vw").write_text("30000000:1:0.5 | a\n2:0:0.5 | b\n")
-        log, notes = vw_text.read(tmp_path / "log.vw")
+        log, notes = FORMATS["vw"].read(tmp_path / "log.vw")
         assert log.action_names == (2, 30000000)
         assert log.actions.tolist() == [1, 0]
         assert any("reach 30000000, but only 2 occur" in note for note in notes)
 
     def test_in_open_bandit(self, tmp_path):
         (tmp_path / "log.csv").write_text(HEADER + "20000000,1,1,0.5,1\n3,1,0,0.5,2\n")
-        log, _ = open_bandit.read(tmp_path / "log.csv")
+        log, _ = FORMATS["open-bandit"].read(tmp_path / "log.csv")
         assert log.action_names == (3, 20000000)
         assert log.actions.tolist() == [1, 0]
 
@@ -50,11 +50,11 @@ class TestOneNumber:
     def test_in_obp(self, actions):
         feedback = {"context": [[1.0], [2.0]], "action": [0, 1], "reward": [0.0, 1.0], **actions}
         with pytest.raises(LogError, match=r"makes 1,099,5.*actions; a log may have 1,000,000"):
-            obp.read(feedback)
+            FORMATS["obp"].read(feedback)
 
     def test_in_vw_text_that_lists_actions(self, tmp_path):
         (tmp_path / "log.vw").write_text("9000:1:0.5 1 | a\n" + "2:0:0.5 | b\n" * 2000)
-        log, _ = vw_text.read(tmp_path / "log.vw")
+        log, _ = FORMATS["vw"].read(tmp_path / "log.vw")
         assert log.n_actions == 9000
         assert log.support.sizes.tolist() == [2, *[9000] * 2000]
 
@@ -62,7 +62,7 @@ class TestOneNumber:
 def test_numbers_up_to_a_few_thousand_count_all_actions(tmp_path):
     """A --cb file for K actions need not show them all."""
     (tmp_path / "log.vw").write_text("5000:1:0.5 | a\n")
-    assert vw_text.read(tmp_path / "log.vw")[0].n_actions == 5000
+    assert FORMATS["vw"].read(tmp_path / "log.vw")[0].n_actions == 5000
 
 
 def test_a_list_of_too_many_actions_is_refused_before_it_is_made():
@@ -137,7 +137,7 @@ def test_cells_as_large_as_they_may_be_are_audited(columns):
 def test_a_line_with_a_number_too_large_is_named(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(LogError, match=r"line 2: .*1e\+?200.*at most 1e\+50 in size"):
-        read_any(tmp_path / name)
+        other_formats.read(tmp_path / name)
 
 
 class TestLabels:

@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
+import other_formats
 import sparing
 from sparing.errors import LogError
-from sparing.log.formats import read_any, scan_any
 
 CASES = {
     "a value": ("log.csv", "age,action,reward\n1,x,1\n2,y,two\n", "Row 1 is line 3 of log.csv"),
@@ -28,7 +28,7 @@ CASES = {
 
 
 def walk(path, **options):
-    scan_any(path, **options)[0].read()
+    other_formats.opened(path, **options)[0].read()
 
 
 def written(folder, name, text):
@@ -43,7 +43,7 @@ def test_a_row_is_told_with_its_line(tmp_path, case, walked):
     name, text, said = CASES[case]
     path = written(tmp_path, name, text)
     with pytest.raises(LogError, match=r"at row 1\b") as refused:
-        (walk if walked else read_any)(path, features="auto")
+        (walk if walked else other_formats.read)(path, features="auto")
     assert str(refused.value).endswith(f". {said}")
 
 
@@ -78,7 +78,7 @@ def test_a_row_with_too_many_or_too_few_cells(tmp_path, name, rows, said, walked
     head = "age,action,reward\n"
     path = written(tmp_path, name, (head.replace(",", "\t") if name.endswith("tsv") else head) + rows)
     with pytest.raises(LogError, match=f"{name}, {said}"):
-        (walk if walked else read_any)(path, features="auto")
+        (walk if walked else other_formats.read)(path, features="auto")
 
 
 def test_a_frame_has_no_lines():

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import other_formats
 import sparing
 from sparing.errors import LogError
 from sparing.log import Log, read_log, write_log
-from sparing.log.conversion import read_any, write_any
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_the_same_headers_of_an_open_bandit_file(csv_file):
     header = "item_id,position,click,propensity_score,user_feature_0"
     for text in (header + "," + "y" * 200_000, header + ',"cut'):
         with pytest.raises(LogError, match="damaged"):
-            read_any(csv_file(text + "\n1,1,0,0.5,a\n"), "open-bandit")
+            other_formats.read(csv_file(text + "\n1,1,0,0.5,a\n"), "open-bandit")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -135,7 +135,7 @@ def test_every_line_end_of_a_csv(end, csv_file):
 def test_carriage_returns_alone_do_not_end_a_line_of_text(name, text, csv_file):
     """Vowpal Wabbit would take the second label for features of the first line."""
     with pytest.raises(LogError, match="line 1: a carriage return within the line"):
-        read_any(csv_file(text, name))
+        other_formats.read(csv_file(text, name))
 
 
 @pytest.mark.parametrize("cell", ["[" * 600 + "]" * 600, "[" * 2000, '["\\ud800"]', "[" + "7" * 5000 + "]"])
@@ -154,7 +154,7 @@ def test_deep_json_is_refused(depth, key, csv_file):
     record = {"context": 1, "action": "a", "reward": 0, "actions": ["a"], key: None}
     line = json.dumps(record).replace("null", "[" * depth + "]" * depth)
     with pytest.raises(LogError, match=r"line 1 is not whole JSON .*nested more than 100 deep"):
-        read_any(csv_file(line + "\n", "log.jsonl"), "coba")
+        other_formats.read(csv_file(line + "\n", "log.jsonl"), "coba")
 
 
 def test_many_equal_columns_are_told_in_linear_time(csv_file):
@@ -191,8 +191,8 @@ class TestPacked:
 
     @pytest.mark.parametrize("name", LINES)
     def test_they_read_as_if_unpacked(self, name, csv_file):
-        log, notes = read_any(csv_file(LINES[name], name))
-        packed, packed_notes = read_any(csv_file(gzip.compress(LINES[name].encode()), f"{name}.gz"))
+        log, notes = other_formats.read(csv_file(LINES[name], name))
+        packed, packed_notes = other_formats.read(csv_file(gzip.compress(LINES[name].encode()), f"{name}.gz"))
         assert packed_notes == notes
         assert packed.contexts.tolist() == log.contexts.tolist()
         assert packed.action_names == log.action_names
@@ -202,7 +202,7 @@ class TestPacked:
         packed = gzip.compress(LINES[name].encode())
         for cut in (packed[:-9], packed[:15], packed[:25] + b"\xff\xff" + packed[27:]):
             with pytest.raises(LogError):
-                read_any(csv_file(cut, f"{name}.gz"))
+                other_formats.read(csv_file(cut, f"{name}.gz"))
 
     def test_they_are_summed(self, csv_file):
         path = csv_file(gzip.compress(LINES["log.csv"].encode()), "log.csv.gz")
@@ -217,5 +217,5 @@ class TestPacked:
         log = Log.from_arrays([[1.0]], ["a"], [0.0], propensities=[0.5])
         for name in ("log.csv.gz", "log.vw.gz"):
             with pytest.raises(LogError, match="unknown ending"):
-                write_any(log, tmp_path / name)
+                write_log(log, tmp_path / name)
         assert not list(tmp_path.iterdir())

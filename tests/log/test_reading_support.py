@@ -53,7 +53,7 @@ def test_probability_columns_are_named_after_labels_of_any_type(actions, texts):
     ("changes", "options", "message"),
     [
         ({"p_a": None}, {"actions": list("abc")}, "2 probability columns for 3 actions; none for 'a'"),
-        ({"p_a": None}, {}, "unknown action 'a' at row 1; known are 'b', 'c'"),
+        ({"p_a": None}, {}, "the distribution at row 0 sums to 0.5; it must sum to 1"),
         ({"p_c": None}, {}, "the distribution at row 1 sums to 0.25; it must sum to 1"),
         ({}, {"actions": list("ab")}, "3 probability columns for 2 actions"),
         ({"action": [1, 2, 1]}, {}, r"end in \['a', 'b', 'c'\], not in actions, which are int64"),

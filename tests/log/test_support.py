@@ -103,28 +103,6 @@ def test_distributions_agree_with_a_dense_matrix(storage, seed, rows, actions, d
     np.testing.assert_array_equal(found.take(chosen).distribution(), distribution[chosen])
 
 
-@pytest.mark.parametrize("shares", [True, False])
-def test_actions_that_come_late(storage, shares):
-    """Rows of a growing table are those of the whole one, and equal sets are still found."""
-    rng = np.random.default_rng(4)
-    mask = random_mask(rng, 60, 21, distinct=12)
-    mask[:20, 3:] = mask[20:40, 11:] = False
-    mask[~mask.any(axis=1), 0] = True
-    mask[30:40], mask[50:] = mask[:10], mask[20:30]  # sets from before the table grew come again
-    distribution = mask / mask.sum(axis=1, keepdims=True)
-    builder, whole = SupportBuilder(0), SupportBuilder(21)
-    for start, width in ((0, 3), (20, 11), (40, 21)):
-        builder.widen(width)
-        rows = (distribution if shares else mask)[start : start + 20]
-        for each, part in ((builder, rows[:, :width]), (whole, rows)):
-            (each.add_distribution if shares else each.add)(part)
-    found, expected = builder.build(), whole.build()
-    assert_agrees(found, mask)
-    assert len(found.table) == len(expected.table)
-    if shares:
-        np.testing.assert_array_equal(found.distribution(), distribution)
-
-
 @pytest.mark.parametrize("batch", [3, 100])
 def test_beyond_the_limit_distributions_are_let_go_and_their_support_kept(monkeypatch, storage, batch):
     rng = np.random.default_rng(0)

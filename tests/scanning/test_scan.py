@@ -151,12 +151,24 @@ def test_one_thread_reads_no_row_twice(tmp_path, small_blocks, monkeypatch, rows
         assert (sum(read) == rows) == once
 
 
-def test_what_is_not_scanned_is_told(tmp_path):
+def test_other_tools_files_are_scanned(tmp_path):
     (tmp_path / "log.vw").write_text("1:-1:0.5 | a:1 b:2\n2:0:0.5 | a:0.5 b:1\n")
-    with pytest.raises(LogError, match="Convert it to Parquet"):
-        sparing.scan(tmp_path / "log.vw")
-    with pytest.raises(SettingError, match="engine='spark'"):
-        sparing.scan(raw_table(10), engine="spark")
+    items = {"action": [1, 2, 3], "x_size": [1.0, 2.0, 3.0]}
+    rows = sparing.scan(tmp_path / "log.vw", items=items)
+    assert rows.action_names == (1, 2, 3)
+    assert rows.items.features.shape[0] == rows.read().items.features.shape[0] == 3
+    assert sparing.scan(
+        tmp_path / "log.vw", actions=["x", "y"], context_id="tag"
+    ).read().actions.tolist() == [0, 1]
+    with pytest.raises(LogError, match="no 'position'; known are"):
+        sparing.scan(tmp_path / "log.vw", position=1)
+
+
+def test_what_is_not_scanned_is_refused(tmp_path):
+    (tmp_path / "log.vw").write_text("1:-1:0.5 | a:1 b:2\n")
+    for source in (raw_table(10), tmp_path / "log.vw"):
+        with pytest.raises(SettingError, match="engine='spark'"):
+            sparing.scan(source, engine="spark")
     with pytest.raises(LogError, match="no rows"):
         sparing.scan(raw_table(10).slice(0, 0))
 

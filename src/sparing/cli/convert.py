@@ -18,20 +18,22 @@ def convert(
             "--from", help="Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river."
         ),
     ] = "",
-    target_format: Annotated[str, typer.Option("--to", help="Write as one of the same.")] = "",
+    target_format: Annotated[
+        str, typer.Option("--to", help="Write as: table, obp, vw, vw-adf, dsjson.")
+    ] = "",
     option: Annotated[
         list[str] | None,
         typer.Option(help="How to read, as NAME=VALUE: actions, context_id, position, … (docs/formats.md)."),
     ] = None,
     as_json: reading.AsJson = False,
 ) -> None:
-    """Convert a log from one tool's format to another's.
+    """Convert a log from one format to another.
 
     It says what was assumed, and what the target cannot carry.
 
     Example: sparing convert decisions.dsjson log.parquet
     """
-    from sparing.log.conversion import convert as convert_log
+    from sparing.log.formats import convert as convert_log
     from sparing.log.rows import rows_of
     from sparing.log.text_files import is_table
 

@@ -67,56 +67,43 @@ class GivenLog:
         return [shlex.quote(self.source), *given, *options(**more)]
 
     def open(self, policy: "Policy | None" = None) -> "AnyLog":
-        """The log in memory; or, where it is large, not a single file, or an engine was named, as it is walked.
+        """The log in memory; scanned if it is large, not a single file, or an engine was named.
 
         With --sample, a random part of its rows in memory.
         """
-        from sparing.log.scan import scan
+        from sparing.log import formats
         from sparing.log.tables import is_file
         from sparing.log.text_files import is_table
 
         given = dict(self.options)
-        engine, workers, part = given.pop("engine"), given.pop("workers", 0), given.pop("sample")
-        single = is_file(self.source)
+        engine, workers, part = (given.pop(name, None) for name in WALKS)
+        estimates = given.pop("estimate_support", False)
         large = self.path.is_file() and is_table(self.path) and self.path.stat().st_size >= LARGE
-        if single and not (engine or part or large):
-            return self.read(policy)
-        if given.pop("estimate_support", False):
+        scanned = engine or part or large or not is_file(str(self.source))
+        if scanned and estimates:
             raise SettingError(
                 "estimate_support=True needs all rows at once; take a random part of them with --sample, without --engine"
                 if not part
                 else "estimate_support=True and a sample do not go together; estimate it on a log of its own"
             )
         keywords = self._keywords(policy, given)
-        with utf8_name(self.path), terminal.progress_bar("walking the log") as progress:
-            rows = scan(
-                self.source, engine=engine or "local", workers=workers or None, progress=progress, **keywords
-            )
-            rows.progress = None
-            _say_what_was_read(rows)
+        log: AnyLog
+        with (
+            utf8_name(self.path),
+            terminal.progress_bar(f"{'scanning' if scanned else 'reading'} the log") as bar,
+        ):
+            if not scanned:
+                log = formats.read_log(self.path, **keywords)
+            else:
+                rows = formats.scan(
+                    self.source, engine=engine or "local", workers=workers or None, progress=bar, **keywords
+                )
+                rows.progress, log = None, rows
+            _say_what_was_read(log)
             if part:
-                taken = rows.sample(part)
-                terminal.print_status(f"sparing: a random {taken.n_rows:,} of {rows.n_rows:,} rows")
-                return taken
-        return rows
-
-    def read(self, policy: "Policy | None" = None) -> "Log":
-        """Read it, say what its columns were taken for, and estimate its support if asked to and it is unknown."""
-        from sparing.log.formats import read_log
-
-        given = {name: value for name, value in self.options.items() if name not in WALKS}
-        estimated = given.pop("estimate_support", False)
-        with utf8_name(self.path), terminal.progress_bar("reading the log"):
-            log = read_log(self.path, **self._keywords(policy, given))
-        _say_what_was_read(log)
-        if not estimated or log.support.known:
-            return log
-        from sparing.auditing import estimate_support
-
-        terminal.print_status(
-            "sparing: support was not logged; it is estimated, and so is everything that rests on it"
-        )
-        return estimate_support(log)[0]
+                log = rows.sample(part)
+                terminal.print_status(f"sparing: a random {log.n_rows:,} of {rows.n_rows:,} rows")
+        return _with_support(log) if estimates else log
 
     def _keywords(self, policy: "Policy | None", given: dict[str, Any]) -> dict[str, Any]:
         """What `read_log` and `scan` are told; a policy that knows its features has them read so, unless the options say otherwise."""
@@ -129,6 +116,16 @@ class GivenLog:
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
+
+
+def _with_support(log: "Any") -> "Log":
+    """The log with its support estimated, unless it is known."""
+    if log.support.known:
+        return log
+    from sparing.auditing import estimate_support
+
+    terminal.print_status("sparing: support was not logged; it is estimated, and so is everything that rests on it")
+    return estimate_support(log)[0]
 
 
 def _say_what_was_read(log: "AnyLog") -> None:

@@ -116,6 +116,7 @@ def _make_experiment(
     rules: dict[str, Any],
 ) -> bool:
     """Create the experiment unless it exists; refuse settings that cannot be served. Return whether a key is needed."""
+    from sparing.log.rows import rows_of
     from sparing.service import server
 
     new = log is not None and settings.address is None and not settings.folder.exists()
@@ -128,7 +129,7 @@ def _make_experiment(
     elif name in known:
         terminal.print_status(f"sparing: experiment {name} exists and continues; --log is not read again")
     else:
-        table = log.read()
+        table = rows_of(log.open()).read()
         word = next((each for each in table.encoder.names if "=" in each), None)
         if table.encoder.is_raw and word is not None:
             terminal.print_status(

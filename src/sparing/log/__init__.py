@@ -4,12 +4,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sparing.log.formats import convert as convert
     from sparing.log.formats import read_log as read_log
     from sparing.log.formats import write_log as write_log
     from sparing.log.log import Log as Log
     from sparing.log.support import Support as Support
 
-_HOMES = {"Log": "log", "Support": "support", "read_log": "formats", "write_log": "formats"}
+_HOMES = {
+    "Log": "log",
+    "Support": "support",
+    **dict.fromkeys(("convert", "read_log", "write_log"), "formats"),
+}
 
 __all__ = sorted(_HOMES)
 

@@ -21,7 +21,7 @@ from sparing.log.log import Log, check_features, check_numbers
 from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
 from sparing.log.tables import TableSource, open_table
-from sparing.log.text_files import Dialect, is_path
+from sparing.log.text_files import Dialect
 from sparing.log.walking import Standing, Statistic, Together, Total, telling_lines, walk
 
 State = TypeVar("State")
@@ -449,7 +449,7 @@ class Scan(Rows):
 
 
 @keywords_of(Columns)
-def scan(
+def scan_table(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
@@ -463,32 +463,8 @@ def scan(
     progress: Progress | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Scan:
-    """Open a log that is larger than memory.
-
-    What takes a log (`audit`, `evaluate`, `learn`, the learners, `plan`, `convert`) takes a scan too, and returns the
-    same numbers, bit for bit; what needs all rows at once says so. The tables are read once here, for their labels and
-    to fit `features`, and again, in blocks, whenever something is computed from them.
-
-    Parameters
-    ----------
-    source : path, str, table or mapping
-        A file, a folder, a pattern (`logs/*.parquet`), a URI (`s3://bucket/logs`), or a table in memory.
-    actions, features, items, item_features, delimiter, decimal, **columns
-        As in `read_log`.
-    engine : str, Engine or client
-        Where rows are read: `local` threads, or a Dask scheduler's address or client; see `sparing.engines`.
-    workers : int, optional
-        Workers of the engine; by default one a core.
-    progress : callable, optional
-        Called as `progress(done, total)` during every pass.
-
-    Returns
-    -------
-    Scan
-        Its `summary()` is all that a learner needs of the log.
-    """
+    """Open a table as a scan: one pass for its labels and to fit `features`. The keywords are those of `sparing.scan`."""
     roles, chosen = roles_of(columns), engine_of(engine, workers)
-    _check_table(source)
     table = open_table(source, Dialect(delimiter, decimal))
     layout = infer_layout(table, roles, actions=actions, features=features, engine=chosen, progress=progress)
     if items is not None:
@@ -499,24 +475,4 @@ def scan(
             encoder = layout.encoder or features
             layout = infer_layout(table, roles, actions=everyone, features=encoder, engine=chosen)
         layout = replace(layout, items=about.items(layout.names))
-    found = Scan(table, layout, chosen, progress)
-    if isinstance(features, Encoder) and features.digest != found.encoder.digest:
-        features.aligned(found.encoder, np.empty((0, found.n_features)))  # raises what differs
-        raise LogError(
-            "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
-            "read_log, or write it again"
-        )
-    return found
-
-
-def _check_table(source: Any) -> None:
-    from sparing.log import formats  # which imports this module
-
-    if not is_path(source):
-        return
-    found = formats.detect(source)
-    if found is not formats.TABLE:
-        raise LogError(
-            f"this is {found.title}, which is not scanned. Convert it to Parquet first: sparing convert, or "
-            "sparing.log.conversion.convert"
-        )
+    return Scan(table, layout, chosen, progress)

@@ -211,16 +211,6 @@ class SupportBuilder:
             mask[np.repeat(np.arange(len(sizes)), sizes), members] = True
             self.add(mask)
 
-    def widen(self, n_actions: int) -> None:
-        """Make room for further actions, which none of the rows so far could have taken."""
-        if self._seen and n_actions > self.n_actions:
-            wider = {
-                _packed_width(self.n_actions): _packed_width(n_actions),
-                8 * self.n_actions: 8 * n_actions,
-            }
-            self._seen = {key.ljust(wider[len(key)], b"\0"): place for key, place in self._seen.items()}
-        self.n_actions = n_actions
-
     def _add(self, mask: np.ndarray, probabilities: np.ndarray | None) -> None:
         if mask.ndim != 2 or mask.shape[1] != self.n_actions:
             raise LogError(f"support of shape {mask.shape}; expected (rows, {self.n_actions})")

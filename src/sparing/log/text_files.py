@@ -276,9 +276,9 @@ def _json_cells(path: Path) -> dict[str, list[Any]]:
 
 
 def _json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    from sparing.log.formats.records import LISTED, Records
+    from sparing.log.formats.records import LISTED, JsonRecords
 
-    for where, record in Records(path, "an object a line"):
+    for where, record in JsonRecords(path, "an object a line"):
         if not isinstance(record, dict):
             hint = f". {LISTED}" if isinstance(record, list) else ""
             raise LogError(

@@ -22,9 +22,6 @@ from sparing.log.tables import METADATA, metadata_json
 from sparing.log.text_files import WRITTEN, kind_of
 from sparing.log.walking import Total
 
-KEPT = "the set and the logged action's probability are kept"
-"""What most formats keep of a full distribution."""
-
 
 @dataclass(frozen=True, eq=False)
 class Told:
@@ -82,8 +79,6 @@ class Row:
     ----------
     number : int
         Its row.
-    context : (d,) array
-        The values of all features.
     features : list of (name, value)
         What is written: all features in the first row, so that a reader finds them in their order, then those that are not 0.
     available : sequence of int
@@ -93,7 +88,6 @@ class Row:
     """
 
     number: int
-    context: np.ndarray
     features: list[tuple[Any, float]]
     action: int
     reward: float
@@ -120,7 +114,6 @@ def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[Row]:
         available = None if masks is None else np.flatnonzero(masks[i])
         yield Row(
             first + i,
-            log.contexts[i],
             list(zip([names[j] for j in where.tolist()], log.contexts[i, where].tolist(), strict=True)),
             int(log.actions[i]),
             float(log.rewards[i]),
@@ -141,28 +134,24 @@ def need_propensities(log: Log, title: str) -> None:
     if log.propensities is None:
         raise LogError(
             f"{title} needs the probability of every logged action, and this log has none. Estimate them "
-            "first, or write a format that can do without (coba, river, a table)"
+            "first, or write a format that can do without (obp, a table)"
         )
 
 
-def lost(passing: Passing, *, kept: str = KEPT, listing: bool = True) -> list[str]:
-    """What is lost of the actions and the support by a format from which labels come back sorted.
-
-    `kept` says what of distributions is, nothing where they are kept whole; `listing`: whether rows list all
-    actions where the support is unknown.
-    """
+def lost(passing: Passing, *, keeps_distributions: bool = False) -> list[str]:
+    """What is lost of the actions and the support by a format from which labels come back sorted."""
     log, told, notes = passing.header, passing.told, []
     if labels.in_order(log.action_names) != log.action_names:
         notes.append(
             "Actions read back in sorted order; read the file with actions=[...] for the log's order."
         )
-    notes += distribution_notes(log, kept) if kept else []
+    notes += [] if keeps_distributions else distribution_notes(log)
     shown = told.logged | told.listed
     if not has_sets(log):
         what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
         then = "all actions are listed, which reads back as if each row could have taken any"
-        notes.append(f"The log's support {what}: {then if listing else 'left out'}.")
-        shown = shown | listing
+        notes.append(f"The log's support {what}: {then}.")
+        shown = np.ones_like(shown)
     if unseen := [name for name, there in zip(log.action_names, shown, strict=True) if not there]:
         some = ", ".join(map(repr, unseen[:3])) + (", …" if unseen[3:] else "")
         notes.append(
@@ -171,10 +160,11 @@ def lost(passing: Passing, *, kept: str = KEPT, listing: bool = True) -> list[st
     return notes
 
 
-def distribution_notes(log: Log, kept: str = KEPT) -> list[str]:
+def distribution_notes(log: Log) -> list[str]:
     """What a format keeps of full distributions that it cannot carry."""
     full = has_sets(log) and log.support.probabilities is not None
-    return [f"Of each row's distribution, {kept}."] if full else []
+    note = "Of each row's distribution, the set and the logged action's probability are kept."
+    return [note] if full else []
 
 
 def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[list[str], list[str]]:
@@ -185,13 +175,6 @@ def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[
         return names, []
     note = f"Feature names are written as x_0, x_1, … because {brief(bad[0])} cannot be written."
     return [f"x_{i}" for i in range(len(names))], [note]
-
-
-def to_json(label: Hashable) -> Any:
-    """A label as plain JSON: a tuple is a list."""
-    if isinstance(label, tuple):
-        return [to_json(part) for part in label]
-    return labels.to_json(label)
 
 
 def text_notes(names: Sequence[Hashable]) -> list[str]:
@@ -211,12 +194,6 @@ def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
     with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:
             file.write(f"{line}\n")
-
-
-def write_json(path: str | os.PathLike[str], records: Iterable[Any], *, compact: bool = False) -> None:
-    """Write JSON values, one a line."""
-    separators = (",", ":") if compact else None
-    write_lines(path, (json.dumps(record, ensure_ascii=False, separators=separators) for record in records))
 
 
 def write(

@@ -85,7 +85,7 @@ def summarise(
 
     `threads` are those of the local engine (`scan(workers=...)`), by default one a core.
     """
-    from sparing.log.scan import scan  # which imports PyArrow: a log in memory does not need it
+    from sparing.log.formats import scan  # which imports PyArrow: a log in memory does not need it
 
     warnings.warn(
         "summarise(source, ...) is deprecated; use scan(source, ...).summary()",

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from dsjson_events import event, multi
 
+import other_formats
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.conversion import read_any
-from sparing.log.formats import dsjson
+from sparing.log.formats import FORMATS
 
 
 def read(*events, **options):
-    return dsjson.read(list(events), **options)
+    return FORMATS["dsjson"].read(list(events), **options)
 
 
 def test_an_event_by_hand():
@@ -35,7 +35,7 @@ def test_a_file_is_what_its_events_are(tmp_path):
     events = [event(), event(_label_cost=2, _labelIndex=0, _label_Action=1, _label_probability=0.375)]
     path = tmp_path / "log.dsjson"
     path.write_text("\n\n".join(map(json.dumps, events)))
-    log, _ = dsjson.read(path)
+    log, _ = FORMATS["dsjson"].read(path)
     listed, _ = read(*events)
     assert log.actions.tolist() == listed.actions.tolist() == [1, 0]
     assert log.rewards.tolist() == [1.0, -2.0]
@@ -134,7 +134,7 @@ def test_events_dropped_at_different_rates_are_refused_or_ignored_on_demand():
     events = [event(pdrop=0.5), event(pdrop=0.0)]
     with pytest.raises(LogError, match=r"row 1: pdrop is 0\.0, but 0\.5 at row 0.*pdrop='ignore'"):
         read(*events)
-    log, notes = dsjson.read(events, pdrop="ignore")
+    log, notes = FORMATS["dsjson"].read(events, pdrop="ignore")
     assert log.n_rows == 2
     assert any("rates up to 0.5" in note and "no weights" in note for note in notes)
 
@@ -152,7 +152,7 @@ def test_lines_that_are_no_objects_are_skipped_and_counted(line, tmp_path):
     """Vowpal Wabbit reads on behind them, so must we."""
     path = tmp_path / "log.dsjson"
     path.write_text("\n".join([line, json.dumps(event()), line, json.dumps(event())]) + "\n")
-    log, notes = read_any(path)
+    log, notes = other_formats.read(path)
     assert log.n_rows == 2
     assert "2 lines that are not JSON objects were skipped." in notes
 
@@ -253,6 +253,6 @@ def test_context_ids():
 
 def test_names_that_the_format_hides_are_replaced(tmp_path):
     log = Log.from_arrays([[1.0, 2.0]], [1], [1.0], propensities=[1.0], feature_names=["_age", "b"])
-    notes = dsjson.write(log, tmp_path / "log.dsjson")
+    notes = FORMATS["dsjson"].write(log, tmp_path / "log.dsjson")
     assert any("x_0, x_1, … because '_age'" in note for note in notes)
-    assert dsjson.read(tmp_path / "log.dsjson")[0].contexts.tolist() == [[1.0, 2.0]]
+    assert FORMATS["dsjson"].read(tmp_path / "log.dsjson")[0].contexts.tolist() == [[1.0, 2.0]]

@@ -6,11 +6,11 @@ import pytest
 from dsjson_events import event, multi
 
 from sparing.errors import LogError
-from sparing.log.formats import dsjson
+from sparing.log.formats import FORMATS
 
 
 def read(*events, **options):
-    return dsjson.read(list(events), **options)
+    return FORMATS["dsjson"].read(list(events), **options)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_bad_lines_are_named(line, message, tmp_path):
     path = tmp_path / "log.dsjson"
     path.write_text(json.dumps(event()) + "\n" + line + "\n")
     with pytest.raises(LogError, match=message):
-        dsjson.read(path)
+        FORMATS["dsjson"].read(path)
 
 
 def test_numbers_too_large_are_refused(tmp_path):
@@ -86,12 +86,12 @@ def test_numbers_too_large_are_refused(tmp_path):
     for number in ("1e999", "1" + "0" * 400):
         path.write_text(json.dumps(event()).replace("31", number))
         with pytest.raises(LogError, match=r"line 1: feature .user\.age. is .*finite number"):
-            dsjson.read(path)
+            FORMATS["dsjson"].read(path)
 
 
 def test_no_events(tmp_path):
     (tmp_path / "log.dsjson").write_text("")
     with pytest.raises(LogError, match="no labelled event"):
-        dsjson.read(tmp_path / "log.dsjson")
+        FORMATS["dsjson"].read(tmp_path / "log.dsjson")
     with pytest.raises(LogError, match="cannot read int"):
-        dsjson.read(3)
+        FORMATS["dsjson"].read(3)

@@ -8,10 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
+import other_formats
 from sparing.errors import LogError
-from sparing.log.conversion import read_any
-from sparing.log.formats import obp, open_bandit, vw_adf, vw_text
-from sparing.log.formats.interactions import COBA
+from sparing.log.formats import FORMATS
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_arrays_of_another_length_are_refused_not_cut(name, values, position):
     given = {} if position is None else {"position": position}
     chosen = None if position is None else 0
     with pytest.raises(LogError, match=f"{name} has shape .*expected"):
-        obp.read(feedback(**{name: values}, **given), position=chosen)
+        FORMATS["obp"].read(feedback(**{name: values}, **given), position=chosen)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_arrays_of_another_length_are_refused_not_cut(name, values, position):
 )
 def test_fields_that_are_no_numbers_a_row(name, values, message):
     with pytest.raises(LogError, match=message):
-        obp.read(feedback(**{name: values}))
+        FORMATS["obp"].read(feedback(**{name: values}))
 
 
 def archive(**members):
@@ -122,7 +121,7 @@ WHOLE = {name: array(values) for name, values in feedback().items()}
 )
 def test_odd_archives(data, file):
     with pytest.raises(LogError, match=r"no \.npz of plain arrays, or it is damaged"):
-        read_any(file(data, "log.npz"), "obp")
+        other_formats.read(file(data, "log.npz"), "obp")
 
 
 def test_an_array_that_stands_twice(file):
@@ -133,7 +132,7 @@ def test_an_array_that_stands_twice(file):
         with pytest.warns(UserWarning, match="Duplicate name"):
             target.writestr("reward.npy", array(np.zeros(4)))
     with pytest.raises(LogError, match="twice"):
-        read_any(file(buffer.getvalue(), "log.npz"))
+        other_formats.read(file(buffer.getvalue(), "log.npz"))
 
 
 HEADER = "item_id,position,click,propensity_score,user_feature_0"
@@ -143,7 +142,7 @@ HEADER = "item_id,position,click,propensity_score,user_feature_0"
 def test_equal_columns_of_an_open_bandit_file(twice, file):
     row = "1,1,0,0.5,2" + ",1" * (1 + twice.count(","))
     with pytest.raises(LogError, match=f"two columns '{twice.split(',')[0]}'"):
-        open_bandit.read(file(f"{HEADER},{twice}\n{row}\n", "log.csv"))
+        FORMATS["open-bandit"].read(file(f"{HEADER},{twice}\n{row}\n", "log.csv"))
 
 
 @pytest.mark.parametrize(("column", "cell"), [(1, "1e300"), (0, "1e300"), (0, "1e17"), (1, "1.5"), (0, "-1")])
@@ -151,7 +150,7 @@ def test_items_and_positions_that_are_no_numbers_to_count_with(column, cell, fil
     cells = ["1", "1", "0", "0.5", "2"]
     cells[column] = cell
     with pytest.raises(LogError, match=r"line 2: (item_id|position)"):
-        open_bandit.read(file(f"{HEADER}\n{','.join(cells)}\n", "log.csv"))
+        FORMATS["open-bandit"].read(file(f"{HEADER}\n{','.join(cells)}\n", "log.csv"))
 
 
 class TestBlocksWithoutASharedLine:
@@ -161,7 +160,7 @@ class TestBlocksWithoutASharedLine:
 
     @pytest.mark.parametrize("text", [ONE, ONE + "\n" + ONE, "\n" + ONE + "\n\n", "1:-1:0.5 | b:1\n| a:1\n"])
     def test_they_are_recognised(self, text, file):
-        log, notes = read_any(file(text))
+        log, notes = other_formats.read(file(text))
         assert log.n_actions == len({line for line in text.split("\n") if line})
         assert log.rewards.tolist() == [1.0] * text.count("-1:0.5")
         assert any("actions of a block" in note for note in notes)
@@ -169,10 +168,10 @@ class TestBlocksWithoutASharedLine:
     @pytest.mark.parametrize("text", [ONE, ONE + "\n" + ONE])
     def test_they_are_not_read_as_lines(self, text, file):
         with pytest.raises(LogError, match=r"line 2: one line with a label among lines without.*vw-adf"):
-            vw_text.read(file(text))
+            FORMATS["vw"].read(file(text))
 
     def test_lines_with_blank_lines_between_are_still_lines(self, file):
-        log, _ = read_any(file("1:0:0.5 | a\n2:1:0.5 | b\n\n2:1:0.5 | a\n| b\n"))
+        log, _ = other_formats.read(file("1:0:0.5 | a\n2:1:0.5 | b\n\n2:1:0.5 | a\n| b\n"))
         assert log.actions.tolist() == [0, 1, 1]
 
 
@@ -192,14 +191,14 @@ class TestBlocksWithoutASharedLine:
 )
 def test_other_tasks_in_text_are_named(text, message, file):
     with pytest.raises(LogError, match=f"line 1: .*{message}"):
-        read_any(file(text))
-    for read in (vw_text.read, vw_adf.read):
+        other_formats.read(file(text))
+    for read in (FORMATS["vw"].read, FORMATS["vw-adf"].read):
         with pytest.raises(LogError, match=message):
             read(file(text))
 
 
 def test_features_without_a_name(file):
-    log, _ = vw_text.read(file("1:0:0.5 |f :1 :2 | a :3\n2:1:0.5 |f 1:5\n"))
+    log, _ = FORMATS["vw"].read(file("1:0:0.5 |f :1 :2 | a :3\n2:1:0.5 |f 1:5\n"))
     assert log.feature_names == ("f^0", "f^1", "a", "0")
     assert log.contexts.tolist() == [[1.0, 2.0, 1.0, 3.0], [0.0, 5.0, 0.0, 0.0]]
 
@@ -218,13 +217,13 @@ class TestActionsThatAreFeatureLists:
         ]
 
     def test_the_notes_say_so(self, interactions):
-        log, notes = COBA.read(interactions[1])
+        log, notes = FORMATS["coba"].read(interactions[1])
         assert log.n_actions == 800
         assert any("800 actions in all, though no row has more than 4" in note for note in notes)
 
     def test_their_place_tells_them(self, interactions):
         taken, records = interactions
-        log, _ = COBA.read(records, action_id="position")
+        log, _ = FORMATS["coba"].read(records, action_id="position")
         assert log.action_names == (1, 2, 3, 4)
         assert log.actions.tolist() == taken
 
@@ -233,15 +232,17 @@ class TestActionsThatAreFeatureLists:
         records = [
             {"context": 1, "action": one_hot[i % 2], "actions": one_hot, "reward": 0} for i in range(6)
         ]
-        log, notes = COBA.read(records)
+        log, notes = FORMATS["coba"].read(records)
         assert log.n_actions == 2
         assert not any("lists of features" in note for note in notes)
 
     def test_other_ways_to_tell_are_refused(self):
         with pytest.raises(LogError, match="can only be 'position'"):
-            COBA.read([], action_id="id")
+            FORMATS["coba"].read([], action_id="id")
         with pytest.raises(LogError, match="stands 2 times"):
-            COBA.read([{"context": 1, "action": 1, "actions": [1, 1], "reward": 0}], action_id="position")
+            FORMATS["coba"].read(
+                [{"context": 1, "action": 1, "actions": [1, 1], "reward": 0}], action_id="position"
+            )
 
 
 class TestJsonLines:
@@ -250,7 +251,7 @@ class TestJsonLines:
     MULTI = ({"i": {"id": "A"}}, {"i": {"id": "B"}})
 
     def read(self, file, *records):
-        return read_any(file("".join(json.dumps(record) + "\n" for record in records), "log.json"))
+        return other_formats.read(file("".join(json.dumps(record) + "\n" for record in records), "log.json"))
 
     @pytest.mark.parametrize(
         "record",

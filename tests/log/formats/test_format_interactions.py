@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
+import other_formats
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats.interactions import COBA, RIVER
+from sparing.log.formats import FORMATS
 
 
 def test_interactions_by_hand():
-    log, notes = COBA.read(
+    log, notes = FORMATS["coba"].read(
         [
             {
                 "context": {"age": 3, "from": "CH"},
@@ -34,7 +35,7 @@ def test_interactions_by_hand():
 
 
 def test_without_probability_and_actions_nothing_is_made_up():
-    log, notes = COBA.read([{"context": [1.0], "action": 3, "reward": 0.0}])
+    log, notes = FORMATS["coba"].read([{"context": [1.0], "action": 3, "reward": 0.0}])
     assert log.propensities is None
     assert log.support.kind == "unknown"
     assert any("no propensities" in note for note in notes)
@@ -54,7 +55,7 @@ def test_without_probability_and_actions_nothing_is_made_up():
     ],
 )
 def test_contexts_of_any_shape(context, features):
-    log, _ = COBA.read([{"context": context, "action": 1, "reward": 1.0}])
+    log, _ = FORMATS["coba"].read([{"context": context, "action": 1, "reward": 1.0}])
     assert dict(zip(log.feature_names, log.contexts[0], strict=True)) == features
 
 
@@ -63,8 +64,8 @@ def test_actions_of_any_shape():
         {"context": None, "action": [1, [0, 2]], "reward": 1.0, "actions": [[1, [0, 2]], (0, 1)]},
         {"context": None, "action": [0, 1], "reward": 1.0, "actions": [[1, [0, 2]], [0, 1]]},
     ]
-    assert COBA.read(rows)[0].action_names in {((0, 1), (1, (0, 2))), ((1, (0, 2)), (0, 1))}
-    described, notes = COBA.read([{"context": None, "action": {"b": 1, "a": "x"}, "reward": 1.0}])
+    assert FORMATS["coba"].read(rows)[0].action_names in {((0, 1), (1, (0, 2))), ((1, (0, 2)), (0, 1))}
+    described, notes = FORMATS["coba"].read([{"context": None, "action": {"b": 1, "a": "x"}, "reward": 1.0}])
     assert described.action_names == ("a=x, b=1",)
     assert any("names only" in note for note in notes)
 
@@ -77,11 +78,10 @@ def test_interactions_of_a_log_keep_tuples_and_ids(tmp_path):
         action_names=[("a", 1), ("b", 2)],
         context_ids=[5, 5],
     )
-    notes = COBA.write(log, tmp_path / "log.jsonl")
+    other_formats.write(log, tmp_path / "log.jsonl", "coba")
     interactions = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert interactions[1] == {"context": [0.0, 2.0], "action": ["b", 2], "reward": 0.0, "context_id": 5}
-    assert any("support is unknown: left out" in note for note in notes)
-    back, _ = COBA.read(tmp_path / "log.jsonl")
+    back, _ = FORMATS["coba"].read(tmp_path / "log.jsonl")
     assert back.action_names == log.action_names
     assert back.context_ids.tolist() == [5, 5]
     assert back.contexts.tolist() == log.contexts.tolist()
@@ -114,7 +114,7 @@ GOOD = {"context": [1.0, 2.0], "action": "a", "reward": 1.0, "probability": 0.5,
 def test_bad_interactions_are_named(change, message):
     bad = {name: value for name, value in {**GOOD, **change}.items() if value is not ...}
     with pytest.raises(LogError, match=message):
-        COBA.read([GOOD, bad])
+        FORMATS["coba"].read([GOOD, bad])
 
 
 def test_a_context_nested_too_deeply():
@@ -122,41 +122,30 @@ def test_a_context_nested_too_deeply():
     for _ in range(5000):
         context = [context]
     with pytest.raises(LogError, match="row 0: the context is nested too deeply"):
-        COBA.read([{**GOOD, "context": context}])
+        FORMATS["coba"].read([{**GOOD, "context": context}])
 
 
 def test_any_walk_over_interactions_will_do():
-    log, _ = COBA.read(each for each in [GOOD, GOOD])
+    log, _ = FORMATS["coba"].read(each for each in [GOOD, GOOD])
     assert log.n_rows == 2
 
 
 def test_an_action_that_was_not_named():
     with pytest.raises(LogError, match="row 0: unknown action 'b'; the 1 known ones are 'a'"):
-        COBA.read([GOOD], actions=["a"])
-    log, _ = COBA.read([GOOD], actions=["c", "b", "a"])
+        FORMATS["coba"].read([GOOD], actions=["a"])
+    log, _ = FORMATS["coba"].read([GOOD], actions=["c", "b", "a"])
     assert log.actions.tolist() == [2]
 
 
 def test_history_by_hand():
     arms = ["a", "b"]
-    log, notes = RIVER.read([(arms, {"age": 3}, "b", 2.0), (["a", "c"], None, "c", False)])
+    log, notes = FORMATS["river"].read([(arms, {"age": 3}, "b", 2.0), (["a", "c"], None, "c", False)])
     assert log.contexts.tolist() == [[3.0], [0.0]]
     assert log.action_names == ("a", "b", "c")
     assert log.rewards.tolist() == [2.0, 0.0]
     assert log.propensities is None
     assert log.support.mask().tolist() == [[True, True, False], [True, False, True]]
     assert any("no propensities" in note for note in notes)
-
-
-def test_history_of_a_log(draw, tmp_path):
-    log = draw(support="sets", labels=["a", "b", "c", "d", "e"], names=["p", "q", "r", "s"])
-    RIVER.write(log, tmp_path / "log.jsonl")
-    for i, line in enumerate((tmp_path / "log.jsonl").read_text().splitlines()):
-        arms, context, arm, reward = json.loads(line)
-        assert arms == [log.action_names[a] for a in np.flatnonzero(log.support.mask()[i])]
-        assert arm == log.action_names[log.actions[i]]
-        assert reward == log.rewards[i]
-        assert [context.get(name, 0.0) for name in log.feature_names] == log.contexts[i].tolist()
 
 
 @pytest.mark.parametrize(
@@ -171,4 +160,4 @@ def test_history_of_a_log(draw, tmp_path):
 )
 def test_bad_steps_are_named(record, message):
     with pytest.raises(LogError, match=message):
-        RIVER.read([record])
+        FORMATS["river"].read([record])

@@ -5,7 +5,7 @@ import pytest
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats import obp
+from sparing.log.formats import FORMATS, obp
 
 
 def feedback(**fields):
@@ -26,7 +26,7 @@ TABLE = np.array([[0.5, 0.5, 0.0], [0.75, 0.0, 0.25], [0.5, 0.25, 0.25], [0.5, 0
 
 
 def test_pscore_alone_leaves_the_support_unknown():
-    log, notes = obp.read(feedback())
+    log, notes = FORMATS["obp"].read(feedback())
     assert log.action_names == (0, 1, 2)
     assert log.actions.tolist() == [0, 2, 1, 0]
     assert log.contexts.tolist() == np.arange(8.0).reshape(4, 2).tolist()
@@ -37,7 +37,7 @@ def test_pscore_alone_leaves_the_support_unknown():
 
 @pytest.mark.parametrize("shape", [(4, 3, 1), (4, 3)])
 def test_pi_b_gives_the_support(shape):
-    log, notes = obp.read(feedback(pi_b=TABLE.reshape(shape)))
+    log, notes = FORMATS["obp"].read(feedback(pi_b=TABLE.reshape(shape)))
     assert log.support.kind == "exact"
     assert log.support.distribution().tolist() == TABLE.tolist()
     assert notes == []
@@ -45,31 +45,31 @@ def test_pi_b_gives_the_support(shape):
 
 def test_names_and_fields_that_are_not_kept():
     extra = {"action_context": np.eye(3), "expected_reward": np.zeros((4, 3))}
-    log, notes = obp.read(feedback(**extra), actions=["a", "b", "c"])
+    log, notes = FORMATS["obp"].read(feedback(**extra), actions=["a", "b", "c"])
     assert log.action_names == ("a", "b", "c")
     assert any("Not kept: action_context, expected_reward." in note for note in notes)
-    log, notes = obp.read(feedback(n_actions=..., n_rounds=..., pscore=None))
+    log, notes = FORMATS["obp"].read(feedback(n_actions=..., n_rounds=..., pscore=None))
     assert log.n_actions == 3
     assert log.propensities is None
     assert any("No n_actions" in note for note in notes)
 
 
 def test_one_position_is_read_and_several_must_be_chosen_from():
-    one, notes = obp.read(feedback(position=np.full(4, 2)))
+    one, notes = FORMATS["obp"].read(feedback(position=np.full(4, 2)))
     assert one.n_rows == 4
     several = feedback(
         position=np.array([0, 1, 0, 1]), pi_b=np.stack([TABLE, TABLE[:, ::-1]], axis=2), pscore=None
     )
     with pytest.raises(LogError, match=r"positions \[0, 1\]; .* position=0"):
-        obp.read(several)
-    log, notes = obp.read(several, position=1)
+        FORMATS["obp"].read(several)
+    log, notes = FORMATS["obp"].read(several, position=1)
     assert log.actions.tolist() == [2, 0]
     assert log.support.distribution().tolist() == TABLE[[1, 3], ::-1].tolist()
     assert any("Only position 1 was read: 2 of 4 rows." in note for note in notes)
     with pytest.raises(LogError, match=r"only \[0, 1\]"):
-        obp.read(several, position=5)
+        FORMATS["obp"].read(several, position=5)
     with pytest.raises(LogError, match="has no positions"):
-        obp.read(feedback(), position=0)
+        FORMATS["obp"].read(feedback(), position=0)
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_one_position_is_read_and_several_must_be_chosen_from():
 )
 def test_bad_feedback_is_refused(fields, message):
     with pytest.raises(LogError, match=message):
-        obp.read(feedback(**fields))
+        FORMATS["obp"].read(feedback(**fields))
 
 
 def test_other_mistakes(tmp_path):
     with pytest.raises(LogError, match="2 names in actions"):
-        obp.read(feedback(), actions=["a", "b"])
+        FORMATS["obp"].read(feedback(), actions=["a", "b"])
     with pytest.raises(LogError, match="from int"):
-        obp.read(3)
+        FORMATS["obp"].read(3)
     with pytest.raises(LogError, match="does not exist"):
-        obp.read(tmp_path / "none.npz")
+        FORMATS["obp"].read(tmp_path / "none.npz")
 
 
 def test_a_dict_of_the_same_shape_is_written(draw):
@@ -136,7 +136,7 @@ def test_sets_without_distributions_are_lost_and_said_to_be(draw):
 def test_the_file_holds_plain_arrays_and_is_the_same_each_time(tmp_path, draw):
     log = draw(labels=range(5))
     for name in ("one.npz", "two.npz"):
-        obp.write(log, tmp_path / name)
+        FORMATS["obp"].write(log, tmp_path / name)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
     with np.load(tmp_path / "one.npz", allow_pickle=False) as archive:
         assert set(archive.files) == {
@@ -154,13 +154,13 @@ def test_pickled_and_damaged_files_are_refused(tmp_path):
     path = tmp_path / "log.npz"
     np.savez(path, **{name: np.array(value, dtype=object) for name, value in feedback().items()})
     with pytest.raises(LogError, match=r"no \.npz of plain arrays"):
-        obp.read(path)
-    obp.write(Log.from_arrays(np.ones((50, 3)), [0] * 50, [1.0] * 50), path)
+        FORMATS["obp"].read(path)
+    FORMATS["obp"].write(Log.from_arrays(np.ones((50, 3)), [0] * 50, [1.0] * 50), path)
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"PK\3\4 no", whole[:200] + b"\0\0\0\0" + whole[204:]):
         path.write_bytes(damaged)
         with pytest.raises(LogError, match=r"no \.npz of plain arrays"):
-            obp.read(path)
+            FORMATS["obp"].read(path)
     np.save(tmp_path / "one.npy", np.ones(3))
     with pytest.raises(LogError, match=r"no \.npz of plain arrays"):
-        obp.read(tmp_path / "one.npy")
+        FORMATS["obp"].read(tmp_path / "one.npy")

@@ -5,9 +5,10 @@ import csv
 import numpy as np
 import pytest
 
+import other_formats
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.formats import open_bandit
+from sparing.log.formats import FORMATS
 
 HEADER = [
     "",
@@ -48,7 +49,7 @@ def changed(row, column, value):
 
 
 def test_rows_by_hand(file):
-    log, notes = open_bandit.read(file())
+    log, notes = FORMATS["open-bandit"].read(file())
     assert log.feature_names == (
         "user_feature_0=81ce",
         "user_feature_0=cef3",
@@ -69,7 +70,7 @@ def test_rows_by_hand(file):
 
 
 def test_one_position_only(file):
-    log, notes = open_bandit.read(file(), position=1)
+    log, notes = FORMATS["open-bandit"].read(file(), position=1)
     assert log.n_rows == 2
     assert log.rewards.tolist() == [0.0, 0.0]
     assert not any(name.startswith("position") for name in log.feature_names)
@@ -77,27 +78,32 @@ def test_one_position_only(file):
 
 
 def test_affinities_are_numbers(file):
-    log, _ = open_bandit.read(file(), affinities=True)
+    log, _ = FORMATS["open-bandit"].read(file(), affinities=True)
     assert log.feature_names[-3:] == tuple(AFFINITIES)
     assert log.contexts[:, -3:].tolist() == [row[-3:] for row in ROWS]
 
 
 def test_the_other_name_of_the_propensity_and_none(file):
     header = ["action_prob" if name == "propensity_score" else name for name in [*HEADER, *AFFINITIES]]
-    assert open_bandit.read(file(header=header))[0].propensities.tolist() == [0.0875, 0.5, 0.25]
+    assert FORMATS["open-bandit"].read(file(header=header))[0].propensities.tolist() == [0.0875, 0.5, 0.25]
     header[5] = "something"
-    log, notes = open_bandit.read(file(header=header))
+    log, notes = FORMATS["open-bandit"].read(file(header=header))
     assert log.propensities is None
     assert any("no propensities" in note for note in notes)
 
 
 def test_without_affinities_the_items_are_those_logged(file):
     path = file([row[:8] for row in ROWS], HEADER)
-    log, notes = open_bandit.read(path)
+    log, notes = FORMATS["open-bandit"].read(path)
     assert log.n_actions == 3
     assert any("No affinity columns: 3 items" in note for note in notes)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert open_bandit.read(path, actions=["a", "b", "c", "d"])[0].action_names == ("a", "b", "c", "d")
+    assert FORMATS["open-bandit"].read(path, actions=["a", "b", "c", "d"])[0].action_names == (
+        "a",
+        "b",
+        "c",
+        "d",
+    )
 
 
 def test_small_batches_fill_the_same_arrays(file, monkeypatch):
@@ -116,13 +122,13 @@ def test_small_batches_fill_the_same_arrays(file, monkeypatch):
         for i in range(200)
     ]
     path = file(rows)
-    whole, _ = open_bandit.read(path, affinities=True)
-    second, _ = open_bandit.read(path, position=2)
+    whole, _ = FORMATS["open-bandit"].read(path, affinities=True)
+    second, _ = FORMATS["open-bandit"].read(path, position=2)
     monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 1024)
-    parts, _ = open_bandit.read(path, affinities=True)
+    parts, _ = FORMATS["open-bandit"].read(path, affinities=True)
     assert parts.contexts.tobytes() == whole.contexts.tobytes()
     assert parts.actions.tolist() == whole.actions.tolist() == [int(row[2]) for row in rows]
-    assert open_bandit.read(path, position=2)[0].contexts.tobytes() == second.contexts.tobytes()
+    assert FORMATS["open-bandit"].read(path, position=2)[0].contexts.tobytes() == second.contexts.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -143,90 +149,37 @@ def test_small_batches_fill_the_same_arrays(file, monkeypatch):
 )
 def test_bad_rows_are_named(rows, message, file):
     with pytest.raises(LogError, match=message):
-        open_bandit.read(file(rows))
+        FORMATS["open-bandit"].read(file(rows))
 
 
 def test_other_mistakes(file, tmp_path):
     path = file()
     with pytest.raises(LogError, match=r"no rows with position 2; its positions are \[1, 3\]"):
-        open_bandit.read(path, position=2)
+        FORMATS["open-bandit"].read(path, position=2)
     with pytest.raises(LogError, match="user_feature_0 has more than 1 values"):
-        open_bandit.read(path, max_categories=1)
+        FORMATS["open-bandit"].read(path, max_categories=1)
     with pytest.raises(LogError, match="line 2: user-item_affinity_1 is 'x'"):
-        open_bandit.read(file(changed(0, "user-item_affinity_1", "x")), affinities=True)
+        FORMATS["open-bandit"].read(file(changed(0, "user-item_affinity_1", "x")), affinities=True)
     with pytest.raises(LogError, match="does not exist"):
-        open_bandit.read(tmp_path / "none.csv")
+        FORMATS["open-bandit"].read(tmp_path / "none.csv")
     path.write_bytes(b"\xff\xfe\n")
     with pytest.raises(LogError, match="is text in UTF-16; expected UTF-8"):
-        open_bandit.read(path)
+        FORMATS["open-bandit"].read(path)
     path.write_text("")
     with pytest.raises(LogError, match="no column 'item_id'"):
-        open_bandit.read(path)
+        FORMATS["open-bandit"].read(path)
     path.write_text("item_id,click\n1,0\n")
     with pytest.raises(LogError, match="no user features"):
-        open_bandit.read(path)
+        FORMATS["open-bandit"].read(path)
     with pytest.raises(LogError, match="no column position"):
-        open_bandit.read(path, position=1)
-
-
-@pytest.mark.parametrize("affinities", [False, True])
-def test_user_features_are_written_as_they_were_read(file, same, tmp_path, affinities):
-    log, _ = open_bandit.read(file(), affinities=affinities)
-    notes = open_bandit.write(log, tmp_path / "back.csv")
-    with (tmp_path / "back.csv").open(newline="") as source:
-        rows = list(csv.DictReader(source))
-    assert [row["user_feature_0"] for row in rows] == ["cef3", "81ce", "81ce"]
-    assert [row["position"] for row in rows] == ["1", "3", "1"]
-    assert [row["click"] for row in rows] == ["0", "1", "0"]
-    assert sorted(row["timestamp"] for row in rows) == [row["timestamp"] for row in rows]
-    back, _ = open_bandit.read(tmp_path / "back.csv", affinities=affinities, actions=range(3))
-    same(back, log)
-    assert any("affinities=True" in note for note in notes) == affinities
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["user_feature_0=b", "user_feature_0=a"],
-        ["user_feature_0=1", "user_feature_0=2"],
-        ["user_feature_0=a", "user_feature_0=b\nc"],
-        ["user_feature_0=a", "user_feature_0=b\rc"],
-        ["position=1", "user_feature_0"],
-        ["position=1.5", "position=2.5"],
-        ["user-item_affinity_1", "user-item_affinity_0"],
-        ["user_feature_0", "user_feature_0=a"],
-        ["age", "height"],
-    ],
-)
-def test_features_that_would_not_read_back_are_written_as_numbers(names, same, tmp_path):
-    log = Log.from_arrays(np.eye(2), [0, 1], [1.0, 0.0], propensities=[0.5, 0.5], feature_names=names)
-    notes = open_bandit.write(log, tmp_path / "log.csv")
-    assert any("written as numbers" in note for note in notes)
-    back, _ = open_bandit.read(tmp_path / "log.csv")
-    same(back, log, names=False)
-
-
-@pytest.mark.parametrize(
-    "contexts",
-    [[[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]], [[0.5, 0.5], [1.0, 0.0]], [[1.0, -0.0], [0.0, 1.0]]],
-)
-def test_columns_that_are_not_one_hot_are_written_as_numbers(contexts, same, tmp_path):
-    log = Log.from_arrays(
-        contexts,
-        [0, 1],
-        [1.0, 0.0],
-        propensities=[0.5, 0.5],
-        feature_names=["user_feature_0=a", "user_feature_0=b"],
-    )
-    open_bandit.write(log, tmp_path / "log.csv")
-    same(open_bandit.read(tmp_path / "log.csv")[0], log, names=False)
+        FORMATS["open-bandit"].read(path, position=1)
 
 
 def test_many_numbers_in_a_user_feature_stay_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 1024)
     values = np.random.default_rng(2).normal(size=(50, 1))
     log = Log.from_arrays(values, np.zeros(50, int), np.zeros(50), feature_names=["user_feature_0"])
-    open_bandit.write(log, tmp_path / "log.csv")
-    back, notes = open_bandit.read(tmp_path / "log.csv", max_categories=10)
+    other_formats.write(log, tmp_path / "log.csv", "open-bandit")
+    back, notes = FORMATS["open-bandit"].read(tmp_path / "log.csv", max_categories=10)
     assert back.contexts.tobytes() == values.tobytes()
     assert any("kept as numbers: user_feature_0" in note for note in notes)

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+import other_formats
 from sparing.errors import LogError
-from sparing.log import Log, write_log
-from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, named, to_write
+from sparing.log import Log, conversion, convert, read_log, write_log
+from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, format_for_path, named
 from sparing.log.formats.obp import to_feedback
 
 
@@ -15,7 +16,7 @@ from sparing.log.formats.obp import to_feedback
 def test_each_file_is_recognised_as_its_own_format_only(name, support, draw, tmp_path):
     for ending in (*FORMATS[name].endings, ".unheard-of", ""):
         path = tmp_path / f"log{ending}"
-        FORMATS[name].write(draw(support=support), path)
+        other_formats.write(draw(support=support), path, name)
         assert detect(path) is FORMATS[name]
         head = path.read_bytes()[:4096]
         assert [each.name for each in FORMATS.values() if each.sniff(head)] == [name]
@@ -71,7 +72,7 @@ def test_a_head_that_ends_within_a_line():
 def test_objects_in_memory(draw, tmp_path):
     log = draw()
     for name in ("coba", "river"):
-        FORMATS[name].write(log, tmp_path / name)
+        other_formats.write(log, tmp_path / name, name)
         records = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
         assert detect(records) is FORMATS[name]
     assert detect(to_feedback(log)[0]) is FORMATS["obp"]
@@ -90,14 +91,14 @@ def test_objects_in_memory(draw, tmp_path):
 
 
 def test_what_a_path_says_when_writing():
-    assert to_write("log.vw") is FORMATS["vw"]
-    assert to_write("LOG.NPZ") is FORMATS["obp"]
-    assert to_write("log.dsjson") is FORMATS["dsjson"]
-    assert to_write("log.adf") is FORMATS["vw-adf"]
-    assert to_write("log.parquet") is to_write("log.CSV") is TABLE
+    assert format_for_path("log.vw") is FORMATS["vw"]
+    assert format_for_path("LOG.NPZ") is FORMATS["obp"]
+    assert format_for_path("log.dsjson") is FORMATS["dsjson"]
+    assert format_for_path("log.adf") is FORMATS["vw-adf"]
+    assert format_for_path("log.parquet") is format_for_path("log.CSV") is TABLE
     for path in ("log.jsonl", "log"):
-        with pytest.raises(LogError, match=f"{path}: unknown ending; known are .parquet"):
-            to_write(path)
+        with pytest.raises(LogError, match=f"{path}: unknown ending '.*'; known are .parquet"):
+            format_for_path(path)
 
 
 def test_names():
@@ -117,11 +118,11 @@ def test_any_format_converts_to_any_other(tmp_path):
         action_names=[1, 2],
     )
     for first in FORMATS.values():
-        for second in FORMATS.values():
+        for second in map(FORMATS.get, other_formats.WRITTEN):
             one, two = tmp_path / f"one{first.endings[0]}", tmp_path / f"two{second.endings[0]}"
-            first.write(log, one)
+            other_formats.write(log, one, first.name)
             middle, _ = first.read(one)
-            if middle.propensities is None and second.name in ("vw", "vw-adf", "vw-json", "dsjson"):
+            if middle.propensities is None and second.name in ("vw", "vw-adf", "dsjson"):
                 continue
             second.write(middle, two)
             back, _ = second.read(two)
@@ -136,3 +137,28 @@ def test_json_of_one_long_line_is_recognised(tmp_path):
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"_label_cost": 1, "c": {"_multi": [{"id": "x" * 200_000}]}}))
     assert detect(path) is FORMATS["dsjson"]
+
+
+@pytest.mark.parametrize("name", other_formats.ONLY_READ)
+def test_a_format_that_is_only_read_is_refused_with_what_to_write(name, draw, tmp_path):
+    with pytest.raises(
+        LogError, match=rf"{name} is read, not written. Write .parquet or .dsjson.*docs/formats.md"
+    ):
+        write_log(draw(), tmp_path / "log.jsonl", name)
+    with pytest.raises(LogError, match="is read, not written"):
+        convert(tmp_path / "nothing.parquet", tmp_path / "log.jsonl", target_format=name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_old_names_work_and_warn(draw, tmp_path):
+    path = tmp_path / "log.dsjson"
+    with pytest.warns(DeprecationWarning, match="write_log"):
+        assert conversion.write_any(draw(), path) == []
+    with pytest.warns(DeprecationWarning, match="notes=True"):
+        log, notes = conversion.read_any(path, "dsjson")
+    assert (log.n_rows, notes) == (60, read_log(path, notes=True)[1])
+    with pytest.warns(DeprecationWarning, match=r"sparing\.scan"):
+        assert conversion.scan_any(path)[0].n_rows == 60
+    with pytest.warns(DeprecationWarning, match=r"sparing\.log\.convert"):
+        conversion.convert(path, tmp_path / "log.parquet")
+    assert read_log(tmp_path / "log.parquet").n_rows == 60

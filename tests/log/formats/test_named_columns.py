@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+import other_formats
 import sparing
-from sparing.log import Log, conversion
-from sparing.log.formats.named_columns import raw_columns
+from sparing.log import Log, convert
+from sparing.log.formats.events import raw_columns
 
 N = 200
 ROLES = {"action": "shown", "reward": "clicked"}
@@ -80,13 +81,13 @@ def test_what_is_no_word_stays_a_number():
 def test_a_word_for_features_is_no_list_of_its_letters(tmp_path):
     path = dsjson(tmp_path / "log.dsjson", people())
     wanted = sparing.read_log(path, features="auto")
-    log, notes = conversion.read_any(path, features="auto")
+    log, notes = other_formats.read(path, features="auto")
     assert np.array_equal(log.contexts, wanted.contexts)
     assert f"Features: {wanted.encoder.described()}." in notes
-    assert conversion.scan_any(path, features="auto")[0].feature_names == wanted.feature_names
-    conversion.convert(path, tmp_path / "log.parquet", features="auto")
+    assert other_formats.opened(path, features="auto")[0].feature_names == wanted.feature_names
+    convert(path, tmp_path / "log.parquet", features="auto")
     assert np.array_equal(sparing.read_log(tmp_path / "log.parquet").contexts, wanted.contexts)
-    raw = conversion.read_any(path, features="raw")[0]
+    raw = other_formats.read(path, features="raw")[0]
     assert raw.feature_names == sparing.read_log(path).feature_names
-    for read in (conversion.read_any, conversion.scan_any):
+    for read in (other_formats.read, other_formats.opened):
         assert read(path, features="user.age")[0].feature_names == ("user.age",)

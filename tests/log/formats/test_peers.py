@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import vowpalwabbit as vw
 
+import other_formats
 from sparing.log import Log
-from sparing.log.formats import FORMATS, dsjson, vw_adf, vw_json, vw_text
+from sparing.log.formats import FORMATS
 
 LABEL = vw.LabelType.CONTEXTUAL_BANDIT
 FULL = 3.4028234663852886e38
@@ -70,7 +71,7 @@ def parsed(arguments, texts):
 
 
 def test_cb_lines(log, tmp_path):
-    vw_text.write(log, tmp_path / "log.vw")
+    FORMATS["vw"].write(log, tmp_path / "log.vw")
     lines = (tmp_path / "log.vw").read_text().splitlines()
     for i, example in enumerate(parsed("--cb 3", lines)):
         [(action, cost, probability)] = labels(example)
@@ -82,7 +83,7 @@ def test_cb_lines(log, tmp_path):
 
 
 def test_adf_blocks(log, tmp_path):
-    vw_adf.write(log, tmp_path / "log.adf")
+    FORMATS["vw-adf"].write(log, tmp_path / "log.adf")
     blocks = (tmp_path / "log.adf").read_text().strip("\n").split("\n\n")
     for i, (shared, *actions) in enumerate(parsed("--cb_adf", blocks)):
         check_event(log, i, shared, actions)
@@ -90,17 +91,9 @@ def test_adf_blocks(log, tmp_path):
 
 
 def test_dsjson_lines(log, tmp_path):
-    dsjson.write(log, tmp_path / "log.dsjson")
+    FORMATS["dsjson"].write(log, tmp_path / "log.dsjson")
     lines = (tmp_path / "log.dsjson").read_text().splitlines()
     for i, (shared, *actions) in enumerate(parsed("--cb_adf --dsjson", lines)):
-        check_event(log, i, shared, actions)
-    assert i == log.n_rows - 1
-
-
-def test_json_lines(log, tmp_path):
-    vw_json.write(log, tmp_path / "log.json")
-    lines = (tmp_path / "log.json").read_text().splitlines()
-    for i, (shared, *actions) in enumerate(parsed("--cb_adf --json", lines)):
         check_event(log, i, shared, actions)
     assert i == log.n_rows - 1
 
@@ -132,7 +125,7 @@ def check_event(log, i, shared, actions):
 
 
 def test_dsjson_action_numbers_begin_at_one(log, tmp_path):
-    dsjson.write(log, tmp_path / "log.dsjson")
+    FORMATS["dsjson"].write(log, tmp_path / "log.dsjson")
     lines = (tmp_path / "log.dsjson").read_text().splitlines()
     for line, (_, *actions) in zip(lines, parsed("--cb_adf --dsjson", lines), strict=True):
         [(number, _, _)] = [label for action in actions for label in labels(action)]
@@ -185,8 +178,8 @@ class Interactions:
 
 
 def interactions_of(log, path):
-    """What is written for coba."""
-    FORMATS["coba"].write(log, path)
+    """What coba is given."""
+    other_formats.write(log, path, "coba")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

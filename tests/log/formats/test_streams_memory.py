@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparing.log import Log
-from sparing.log.formats import write_any
+from sparing.log import Log, write_log
 
 LIMIT = 8 * 2**20
 """Bytes by which the peak may differ where the log is four times as long."""
@@ -18,8 +17,7 @@ STATUS = Path("/proc/self/status")
 
 CHILD = r"""
 import re, sys
-from sparing.log import blocks
-from sparing.log.conversion import convert
+from sparing.log import blocks, convert
 rows, source, *targets = sys.argv[1:]
 blocks.BATCH_ROWS = blocks.LEAF_ROWS = int(rows)
 for target in targets:
@@ -51,10 +49,10 @@ def peak(block, source, *targets):
 def written(log, path, rows):
     """So many rows; lines of text are those of few rows, again and again."""
     if path.suffix != ".dsjson":
-        write_any(log.part(slice(0, rows)), path)
+        write_log(log.part(slice(0, rows)), path)
         return path
     few = path.with_suffix(".few")
-    write_any(log.part(slice(0, 500)), few, "dsjson")
+    write_log(log.part(slice(0, 500)), few, "dsjson")
     path.write_bytes(few.read_bytes() * (rows // 500))
     return path
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from walked_logs import ROWS, assert_same, few
 
+import other_formats
 from sparing.errors import LogError
-from sparing.log.conversion import convert, read_any, scan_any
-from sparing.log.rows import Memory
+from sparing.log import convert
 
 
 @pytest.fixture(autouse=True)
@@ -37,27 +37,30 @@ def feedback(rows=ROWS, slots=3):
 @pytest.mark.parametrize("slot", [0, 2])
 def test_rounds_of_one_position_are_read_some_at_a_time(slot, save, tmp_path):
     save(tmp_path / "log.npz", **feedback())
-    log, notes = read_any(tmp_path / "log.npz", position=slot)
-    rows, found = scan_any(tmp_path / "log.npz", position=slot)
-    assert not isinstance(rows, Memory)
+    given = feedback()
+    log, notes = other_formats.read(given, position=slot)
+    at = given["position"] == slot
+    assert np.array_equal(log.contexts, given["context"][at])
+    assert np.array_equal(log.propensities, given["pscore"][at])
+    assert np.array_equal(log.support.distribution(), given["pi_b"][at, :, slot])
+    rows, found = other_formats.opened(tmp_path / "log.npz", position=slot)
     assert found == notes
     assert_same(rows, log)
 
 
 @pytest.mark.parametrize(
-    ("changes", "memory"),
+    "changes",
     [
-        ({"context": np.asfortranarray(np.random.default_rng(1).random((ROWS, 3)))}, True),
-        ({"context": np.zeros((ROWS, 1), order="F")}, False),
-        ({"n_actions": None, "pi_b": None, "pscore": None}, False),
+        {"context": np.asfortranarray(np.random.default_rng(1).random((ROWS, 3)))},
+        {"context": np.zeros((ROWS, 1), order="F")},
+        {"n_actions": None, "pi_b": None, "pscore": None},
     ],
 )
-def test_arrays_that_are_not_stored_row_by_row_are_read_into_memory(changes, memory, tmp_path):
+def test_arrays_in_any_order_are_those_of_the_dict(changes, tmp_path):
     fields = {**feedback(slots=1), **changes}
     np.savez(tmp_path / "log.npz", **{name: value for name, value in fields.items() if value is not None})
-    log, notes = read_any(tmp_path / "log.npz")
-    rows, found = scan_any(tmp_path / "log.npz")
-    assert isinstance(rows, Memory) == memory
+    log, notes = other_formats.read(fields)
+    rows, found = other_formats.opened(tmp_path / "log.npz")
     assert found == notes
     assert_same(rows, log)
 
@@ -81,7 +84,7 @@ def test_arrays_that_do_not_fit_are_told_as_in_memory(changes, tmp_path):
     fields = {**feedback(), **changes}
     np.savez(tmp_path / "log.npz", **{name: value for name, value in fields.items() if value is not None})
     with pytest.raises(LogError) as told:
-        read_any(tmp_path / "log.npz", position=0)
+        other_formats.read(tmp_path / "log.npz", position=0)
     with pytest.raises(LogError) as found:
         convert(tmp_path / "log.npz", tmp_path / "out.parquet", position=0)
     assert str(found.value) == str(told.value)

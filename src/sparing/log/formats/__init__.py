@@ -1,43 +1,36 @@
-"""The formats of logs: our own table, and those of other contextual bandit tools, read and written without them.
+"""The formats of logs: tables, and those of other contextual bandit tools, which need not be installed.
 
-`FORMATS` lists them by name. Reading gives the log and sentences that say what was assumed; writing
-gives sentences that say what the format could not carry.
+`FORMATS` lists them by name. `open_log` opens a log in any of them: `read_log` reads all its rows, `scan` leaves them
+where they are, `convert` writes them in another format.
 """
 
 import inspect
 import os
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
-from sparing.engines import Progress
+import numpy as np
+
+from sparing.engines import Progress, engine_of, local
 from sparing.errors import LogError
-from sparing.log import labels
+from sparing.log import labels, writer
 from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
 from sparing.log.features import Encoder
-from sparing.log.formats import (
-    dsjson,
-    interactions,
-    named_columns,
-    obp,
-    open_bandit,
-    table,
-    vw_adf,
-    vw_json,
-    vw_text,
-)
-from sparing.log.items import ItemTable
+from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
+from sparing.log.formats.events import raw_columns
+from sparing.log.items import Items, ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows, rows_of
-from sparing.log.scan import Wanted
-from sparing.log.text_files import KINDS, WRITTEN, Dialect, ending_of, is_path, readable, unpacked
+from sparing.log.scan import Wanted, scan_table
+from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, readable, unpacked
 
 HEAD_BYTES = 2**16
-"""How much of a file is looked at to tell its format."""
+"""Bytes of a file from which its format is detected."""
 
 NUMBER = rb"[-+0-9.eE]+"
 TAG = rb"(?:'[^ \t|]*|[^ \t|:']+)?"
@@ -117,14 +110,13 @@ def _is_labelled(first: bytes) -> bool:
 
 
 def _lines(head: bytes) -> list[bytes]:
-    """The lines that are there as a whole, blank ones left out."""
+    """The complete lines, without blank ones."""
     lines = head.removeprefix(b"\xef\xbb\xbf").splitlines()
     whole = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
     return [line for line in whole if line.strip()]
 
 
 def _never(source: Any) -> bool:
-    """What a format looks like that is not told this way."""
     return False
 
 
@@ -150,36 +142,105 @@ def _is_step(item: Any) -> bool:
 
 @dataclass(frozen=True)
 class Format:
-    """A way to store logs; its codec has `read`, `scan` and `write`.
+    """A way to store logs.
 
-    `endings` are those of files that may hold it, `ending` the one that is its own. `sniff` looks at the first
-    bytes of a file, `accepts` at an object in memory. `sparse` says how features that a file does not name are
-    found among those of another: see `Encoder.aligned`.
+    Attributes
+    ----------
+    name, title : str
+    scan : callable
+        `scan(source, progress=..., **options)` returns the rows and what was assumed.
+    endings : tuple of str
+        Endings of files that may have this format.
+    ending : str
+        The ending that only this format has.
+    sniff, accepts : callable
+        Whether the first bytes of a file, or an object in memory, have this format.
+    writer : callable or None
+        `writer(log, path)` returns what could not be written; None if the format is only read.
+    sparse : str or None
+        How features that a file does not name are found among those of another; see `Encoder.aligned`.
     """
 
     name: str
     title: str
-    codec: Any
+    scan: Callable[..., tuple[Rows, list[str]]]
     endings: tuple[str, ...]
     sniff: Callable[[bytes], bool] = _never
     accepts: Callable[[Any], bool] = _never
     ending: str = ""
+    writer: Callable[[AnyLog, str | os.PathLike[str]], list[str]] | None = None
     sparse: str | None = "values"
 
     @property
-    def read(self) -> Callable[..., tuple[Log, list[str]]]:
-        """`read(source, **options)` gives the log and what was assumed."""
-        return self.codec.read
+    def options(self) -> list[str]:
+        """The names of the options with which a file of this format can be read."""
+        return [name for name in list(inspect.signature(self.scan).parameters)[1:] if name != "progress"]
 
-    @property
-    def scan(self) -> Callable[..., tuple[Rows, list[str]]]:
-        """`scan(source, progress=..., **options)` gives the same log as one that is walked."""
-        return self.codec.scan
+    def open(
+        self, source: Any, progress: Progress | None, options: Mapping[str, Any]
+    ) -> tuple[Rows, list[str]]:
+        """Return the rows and what was assumed, after a check of the options' names."""
+        for name in options:
+            if name not in self.options:
+                raise LogError(
+                    f"an option does not fit {self.name}: it has no {name!r}; known are {', '.join(self.options)}"
+                )
+        return self.scan(source, progress=progress, **options)
 
-    @property
-    def write(self) -> Callable[[AnyLog, str | os.PathLike[str]], list[str]]:
-        """`write(log, path)` gives what could not be written."""
-        return self.codec.write
+    def read(self, source: Any, **options: Any) -> tuple[Log, list[str]]:
+        rows, notes = self.scan(source, **options)
+        return rows.read(), notes
+
+    def write(self, log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
+        return self.written()(log, path)
+
+    def written(self) -> Callable[[AnyLog, str | os.PathLike[str]], list[str]]:
+        """Return the writer, or refuse a format that is only read."""
+        if self.writer is None:
+            raise LogError(
+                f"{self.name} is read, not written. Write .parquet or .dsjson, and load it with the tool's own functions: "
+                "docs/formats.md has the three lines for each"
+            )
+        return self.writer
+
+
+class _MappedRows(Rows):
+    """The rows of another log, with a function applied to each block."""
+
+    def __init__(self, rows: Rows, function: Callable[[Log], Log]) -> None:
+        self.rows, self.function, self.header = rows, function, function(rows.header)
+        self.n_rows, self.progress, self.threads = rows.n_rows, rows.progress, rows.threads
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        for first, block in self.rows.blocks():
+            yield first, self.function(block)
+
+
+def _aligned(log: Log, encoder: Encoder, sparse: str | None = None) -> Log:
+    """The log with the features of an encoder, found by their names."""
+    if encoder.digest == log.encoder.digest:
+        return log
+    return replace(log, contexts=encoder.aligned(log.encoder, log.contexts, sparse=sparse), encoder=encoder)
+
+
+@keywords_of(Columns)
+def _scan_table(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    progress: Progress | None = None,
+    **columns: Unpack[ColumnNames],
+) -> tuple[Rows, list[str]]:
+    given: Any = {"actions": actions, "features": features, "delimiter": delimiter, "decimal": decimal}
+    rows = scan_table(source, **given, engine=local(1), progress=progress, **columns)
+    encoder = rows.layout.encoder
+    notes = [] if encoder is None else [f"Features: {encoder.described()}."]
+    if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
+        return _MappedRows(rows, partial(_aligned, encoder=features)), notes
+    return rows, notes
 
 
 JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
@@ -190,35 +251,88 @@ EVENTS, OBJECTS, STEPS = _listing(_keyed("c")), _listing(_is_vw_object), _listin
 IS_DSJSON, IS_JSON = partial(_is_vw_json, in_context=True), partial(_is_vw_json, in_context=False)
 
 OTHERS = (
-    Format("obp", "Open Bandit Pipeline's bandit_feedback", obp, (".npz",), _is_obp, FEEDBACK, ".npz", None),
-    Format("open-bandit", "the Open Bandit Dataset's CSV", open_bandit, (".csv",), _is_open_bandit),
+    Format(
+        "obp",
+        "Open Bandit Pipeline's bandit_feedback",
+        obp.scan,
+        (".npz",),
+        _is_obp,
+        FEEDBACK,
+        ".npz",
+        obp.write,
+        None,
+    ),
+    Format("open-bandit", "the Open Bandit Dataset's CSV", open_bandit.scan, (".csv",), _is_open_bandit),
     Format(
         "vw-adf",
         "Vowpal Wabbit's --cb_adf text",
-        vw_adf,
+        vw_text.scan_cb_adf,
         (".adf", ".vw", *TEXT),
         _is_vw_adf,
         ending=".adf",
+        writer=vw_text.write_cb_adf,
         sparse="words",
     ),
     Format(
-        "vw", "Vowpal Wabbit's --cb text", vw_text, (".vw", *TEXT), _is_vw_text, ending=".vw", sparse="words"
+        "vw",
+        "Vowpal Wabbit's --cb text",
+        vw_text.scan_cb,
+        (".vw", *TEXT),
+        _is_vw_text,
+        ending=".vw",
+        writer=vw_text.write_cb,
+        sparse="words",
     ),
     Format(
-        "dsjson", "Vowpal Wabbit's --dsjson lines", dsjson, (".dsjson", *JSON), IS_DSJSON, EVENTS, ".dsjson"
+        "dsjson",
+        "Vowpal Wabbit's --dsjson lines",
+        vw_json.scan_dsjson,
+        (".dsjson", *JSON),
+        IS_DSJSON,
+        EVENTS,
+        ".dsjson",
+        vw_json.write_dsjson,
     ),
-    Format("vw-json", "Vowpal Wabbit's --json lines", vw_json, JSON, IS_JSON, OBJECTS),
-    Format("coba", "coba's logged interactions", interactions.COBA, JSON, _is_coba, INTERACTIONS),
-    Format("river", "river's bandit history", interactions.RIVER, JSON, _is_river, STEPS),
+    Format("vw-json", "Vowpal Wabbit's --json lines", vw_json.scan_json, JSON, IS_JSON, OBJECTS),
+    Format("coba", "coba's logged interactions", interactions.scan_coba, JSON, _is_coba, INTERACTIONS),
+    Format("river", "river's bandit history", interactions.scan_river, JSON, _is_river, STEPS),
 )
-"""Other tools' formats; what is none of them is a table."""
+"""Other tools' formats; a file in none of them is a table."""
 
-TABLE = Format("table", "a table", table, tuple(KINDS))
+TABLE = Format("table", "a table", _scan_table, tuple(KINDS), writer=writer.write)
 FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
+
+ROLES = {role.name: role.default for role in fields(Columns)}
+KEYWORDS = {*ROLES, *(option for each in FORMATS.values() for option in each.options)}
+"""Options that some format has."""
+
+
+class FormatOptions(ColumnNames, total=False):
+    """The columns of a table, and the options of other tools' formats."""
+
+    position: int | None
+    affinities: bool
+    max_categories: int
+    max_features: int
+    action_id: str | None
+    ignore: Iterable[str]
+    pdrop: str
+
+
+class ReadOptions(FormatOptions, total=False):
+    """The keywords of `read_log`, without `notes`."""
+
+    actions: Sequence[Hashable] | None
+    format: str | None
+    features: Wanted | Sequence[str]
+    items: Any
+    item_features: Wanted
+    delimiter: str | None
+    decimal: str | None
 
 
 def detect(source: Any) -> Format:
-    """The format of a file, by its ending and first bytes, or of an object; a table where it is no other."""
+    """Return the format of a file, by its ending and first bytes, or of an object; a table if it is no other."""
     if not is_path(source):
         return next((each for each in OTHERS if each.accepts(source)), TABLE)
     path = Path(source)
@@ -228,27 +342,133 @@ def detect(source: Any) -> Format:
         head = file.read(HEAD_BYTES)
     ending = ending_of(path)
     likely = [each for each in OTHERS if ending in each.endings] or OTHERS
-    # A format that the file only claims to have says best what is wrong with it.
+    # The reader of the format that the ending claims gives the best error for a damaged file.
     claimed = next((each for each in likely if each.ending and each.ending == ending), TABLE)
     return next((each for each in likely if each.sniff(head)), claimed)
 
 
-def to_write(path: str | os.PathLike[str]) -> Format:
-    """The format that a path's ending asks for."""
+def format_for_path(path: str | os.PathLike[str]) -> Format:
+    """Return the format in which a path's ending asks a log to be written."""
     own = {**dict.fromkeys(WRITTEN, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
     ending = Path(path).suffix.lower()
     if ending in own:
         return own[ending]
+    names = [each.name for each in FORMATS.values() if each.writer]
     raise LogError(
-        f"{path}: unknown ending; known are {', '.join(own)}. Or name the format: {', '.join(FORMATS)}"
+        f"{path}: unknown ending {ending!r}; known are {', '.join(own)}. Or name the format: {', '.join(names)}"
     )
 
 
 def named(name: str) -> Format:
-    """The format of this name."""
+    """Return the format of this name."""
     if name not in FORMATS:
         raise LogError(f"unknown format {name!r}; known are {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+def open_log(
+    source: Any,
+    *,
+    format: str | None = None,
+    actions: Sequence[Hashable] | None = None,
+    features: Any = None,
+    items: Any = None,
+    item_features: Wanted = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> tuple[Rows, list[str]]:
+    """Open a log in any format, and return its rows and what was assumed.
+
+    Rows are read in blocks, in memory that does not grow with their number; but with `features="auto"` or
+    `sparing.features(...)` another tool's log is read into memory. `features` may also be a list of the names of
+    features that another tool's file has. The other parameters are those of `read_log`.
+    """
+    found = named(format) if format else detect(source)
+    rows, notes = _open(found, source, actions, features, progress, options)
+    if items is None:
+        return rows, notes
+    about = ItemTable(items, options.get("action", "action"), item_features)
+    new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
+    if new and actions is None:
+        everyone = [*rows.action_names, *labels.in_order(new)]
+        rows, _ = _open(found, source, everyone, rows.encoder, progress, options)
+    return _MappedRows(rows, partial(_with_items, items=about.items(rows.action_names))), notes
+
+
+def _open(
+    found: Format,
+    source: Any,
+    actions: Sequence[Hashable] | None,
+    features: Any,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> tuple[Rows, list[str]]:
+    given = {} if actions is None else {"actions": actions}
+    if found is TABLE:
+        return found.open(source, progress, {**given, "features": features, **options})
+    names, wanted = _feature_option(features)
+    given |= {} if names is None else {"features": names}
+    rows, notes = found.open(source, progress, {**given, **_own_options(found, options)})
+    if wanted is None:
+        return rows, notes
+    if isinstance(wanted, Encoder) and wanted.is_raw:
+        return _MappedRows(rows, partial(_aligned, encoder=wanted, sparse=found.sparse)), notes
+    log = _encoded(rows.read(), wanted)
+    return rows_of(log), [*notes, f"Features: {log.encoder.described()}."]
+
+
+def _feature_option(features: Any) -> tuple[Sequence[str] | None, Wanted]:
+    """The names of features to read of another tool's file, or what its features become."""
+    if features is None or features == "raw":
+        return None, None
+    if isinstance(features, str) and features != "auto":
+        return [features], None
+    return (features, None) if isinstance(features, Sequence) and features != "auto" else (None, features)
+
+
+def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without those that only tables have; these must have their defaults."""
+    defaults = {**ROLES, "delimiter": None, "decimal": None}
+    given = {
+        name: value for name, value in options.items() if name not in defaults or value != defaults[name]
+    }
+    if "context_id" not in found.options:
+        given.pop("context_id", None)
+    if any(name in defaults and name not in found.options for name in given):
+        raise LogError(
+            f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
+        )
+    return given
+
+
+def _with_items(log: Log, items: Items) -> Log:
+    return replace(log, items=items)
+
+
+def _encoded(log: Log, wanted: Wanted) -> Log:
+    """Encode the raw columns of another tool's log: words become categories, numbers are scaled, a constant is added."""
+    columns = raw_columns(log)
+    action, reward = (_unused(role, columns) for role in ("action", "reward"))
+    rounds = {action: np.zeros(log.n_rows, dtype=np.int64), reward: np.zeros(log.n_rows)}
+    none = dict.fromkeys(("propensity", "distribution", "eligible", "context_id"))
+    found, _ = TABLE.read(
+        {**columns, **rounds}, features=wanted, contexts=list(columns), action=action, reward=reward, **none
+    )
+    return replace(log, contexts=found.contexts, encoder=found.encoder)
+
+
+def _unused(name: str, taken: Iterable[str]) -> str:
+    return name if name not in taken else _unused(f"{name}_", taken)
+
+
+@overload
+def read_log(source: Any, *, notes: Literal[False] = False, **options: Unpack[ReadOptions]) -> Log: ...
+
+
+@overload
+def read_log(
+    source: Any, *, notes: Literal[True], **options: Unpack[ReadOptions]
+) -> tuple[Log, list[str]]: ...
 
 
 @keywords_of(Columns)
@@ -257,130 +477,197 @@ def read_log(
     *,
     actions: Sequence[Hashable] | None = None,
     format: str | None = None,
-    features: Wanted = None,
+    features: Wanted | Sequence[str] = None,
     items: Any = None,
     item_features: Wanted = None,
     delimiter: str | None = None,
     decimal: str | None = None,
-    **columns: Unpack[ColumnNames],
-) -> Log:
-    """Read a log from a Parquet, CSV or Arrow file, a folder of them, an Arrow, pandas or polars table, or a mapping.
+    notes: bool = False,
+    **options: Any,
+) -> Log | tuple[Log, list[str]]:
+    """Read a log from a Parquet, CSV or Arrow file, a folder of them, a table in memory, or another tool's file.
 
-    A text file's cells are parted by its `delimiter`; without it, by the one of comma, semicolon and tab that parts the
-    header line into most names. With `decimal=","` every cell such as 0,5 is 0.5, in labels too; without, such numbers are refused.
+    A table has one row for each round. Columns with default names are optional, except the action and the reward.
 
-    Other tools' formats (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) are told by their content,
-    or named by `format`; `sparing.log.conversion.read_any` also says what was assumed.
+    Parameters
+    ----------
+    source : path, str, table or mapping
+        A file, a folder, a pattern or a URI; an Arrow, pandas or polars table; a mapping of columns; or what another
+        tool (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) keeps in memory.
+    contexts, action, reward, propensity, distribution, eligible, context_id : str
+        The columns of a table. `distribution` is the prefix of one probability column for each action, `eligible` a
+        list column of the labels that were available.
+    actions : sequence of labels, optional
+        Every action, logged or not.
+    format : str, optional
+        One of `sparing.log.formats.FORMATS`; by default it is detected from the content.
+    features : "auto", "raw", Features, Encoder or list of str, optional
+        What columns become. `auto` takes every column without another role (or those that `contexts` names) for what
+        its cells are and adds a constant, see `log.encoder`; `sparing.features(...)` says it for each column; an encoder
+        does what it did to another log; `raw` takes numbers as they are, without a constant. The default is `raw` for
+        tables that sparing wrote or simulates (columns x_0, x_1, … or x_<name>, or one list column `context`) and for
+        other tools' files, else `auto`. A list names the features to read of another tool's file.
+    items : path, str, table or mapping, optional
+        A table with one row for each action, in a column that is named as the log's action column; its other columns,
+        or what `item_features` says of them, are features of the actions. Items that were never logged become actions.
+    item_features : "auto", "raw", Features or Encoder, optional
+        As `features`, for the items.
+    delimiter : str, optional
+        What separates the cells of a text file; by default the one of comma, semicolon and tab that splits the header
+        line into most names.
+    decimal : "." or ",", optional
+        With a comma every cell such as 0,5 is 0.5, in labels too; without, such numbers are refused.
+    notes : bool
+        Also return what was assumed.
+    **options
+        Options of another tool's format: `position`, `affinities`, `max_categories`, `max_features`, `action_id`,
+        `ignore`, `pdrop`, and `context_id`; see docs/formats.md.
 
-    A table has one row a round. `features` says what its columns become: `auto` takes every column without
-    another role (or those that `contexts` names) for what its cells are and adds a constant, see
-    `log.encoder`, of other tools' files with words too; `sparing.features(...)` says it column by column; an encoder does what it did to another
-    log; `raw` takes numbers as they are, without a constant. The default is `raw` for what sparing wrote or
-    simulates (columns x_0, x_1, … or x_<name>, or one list column `context`), else `auto`.
+    Returns
+    -------
+    Log, or tuple of Log and list of str
+        The log, with `notes=True` and what was assumed.
 
-    `distribution` is the prefix of one probability column an action, `eligible` a list column of the labels
-    the row could have taken. `actions` lists every action, logged or not. Columns with default names are
-    optional, except the action and the reward. `items` is a table with a row an action, told by a column that is
-    named as the log's action column; its other columns, or what `item_features` says of them, are features of
-    the actions. Items that were never logged become actions too.
+    Raises
+    ------
+    LogError
+        If the log does not fit, with the row or line.
     """
-    roles, dialect = roles_of(columns), Dialect(delimiter, decimal)
-    log = _read(source, actions, format, features, roles, dialect)
-    if items is None:
-        return log
-    about = ItemTable(items, columns.get("action", "action"), item_features)
-    new = [label for label in about.labels(log.action_names) if label not in set(log.action_names)]
-    if new and actions is None:
-        log = _read(source, [*log.action_names, *labels.in_order(new)], format, log.encoder, roles, dialect)
-    return replace(log, items=about.items(log.action_names))
+    _check_keywords(options)
+    rows, assumed = open_log(
+        source,
+        format=format,
+        actions=actions,
+        features=features,
+        items=items,
+        item_features=item_features,
+        delimiter=delimiter,
+        decimal=decimal,
+        **options,
+    )
+    return (rows.read(), assumed) if notes else rows.read()
 
 
-def _read(
+@keywords_of(Columns)
+def scan(
     source: Any,
-    actions: Sequence[Hashable] | None,
-    format: str | None,
-    features: Wanted,
-    roles: Columns,
-    dialect: Dialect,
-) -> Log:
-    """Read a log in whatever format, without its items."""
-    found = named(format) if format else detect(source)
-    if found is TABLE:
-        return table.load(source, roles, dialect, actions=actions, features=features)[0]
-    if replace(roles, context_id="context_id") != Columns() or dialect != Dialect():
-        raise LogError(
-            f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
-        )
-    log = found.read(source, **({} if actions is None else {"actions": actions}))[0]
-    if not _keeps_names(features):
-        return named_columns.encoded(log, features)
-    return table.aligned(log, features, sparse=found.sparse)
+    *,
+    actions: Sequence[Hashable] | None = None,
+    format: str | None = None,
+    features: Wanted | Sequence[str] = None,
+    items: Any = None,
+    item_features: Wanted = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    engine: Any = "local",
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[FormatOptions],
+) -> Rows:
+    """Open a log that is larger than memory, in any format.
 
+    Functions that take a log (`audit`, `evaluate`, `learn`, the learners, `plan`, `write_log`) take a scan too, and
+    return the same numbers, bit for bit; those that need all rows at once say so. The log is read once here, for its
+    labels and to fit `features`, and again, in blocks, for whatever is computed from it.
 
-def _keeps_names(features: Wanted) -> bool:
-    """Whether the features of a peer's file, numbers by name, stay as they are."""
-    return features in (None, "raw") or (isinstance(features, Encoder) and features.is_raw)
+    Parameters
+    ----------
+    source : path, str, table or mapping
+        A file, a folder, a pattern (`logs/*.parquet`), a URI (`s3://bucket/logs`), or a table in memory.
+    engine : str, Engine or client
+        Where the rows of tables are read: `local` threads, or a Dask scheduler's address or client; see
+        `sparing.engines`. Other tools' files are read by one thread.
+    workers : int, optional
+        Workers of the engine; by default one for each core.
+    progress : callable, optional
+        Called as `progress(done, total)` during every pass.
+    actions, format, features, items, item_features, delimiter, decimal, **options
+        As in `read_log`. With `features="auto"` another tool's log is read into memory.
 
-
-def read_any(source: Any, format: str | None = None, **options: Any) -> tuple[Log, list[str]]:
-    """Read a log in any format, and what was assumed; `format` names it, else it is told by its content."""
-    found = _fitting(source, format, options)
-    word, others = _worded(found, options)
-    log, notes = found.read(source, **others)
-    if word != "auto":
-        return log, notes
-    encoded = named_columns.encoded(log, word)
-    return encoded, [*notes, f"Features: {encoded.encoder.described()}."]
-
-
-def scan_any(
-    source: Any, format: str | None = None, *, progress: Progress | None = None, **options: Any
-) -> tuple[Rows, list[str]]:
-    """The same log as one that is walked, in memory that does not grow with its rows, and what was assumed.
-
-    `progress(done, total)` is told of every walk, how many of the rows or parts it has seen; the total is 0 until it is known. With
-    `features="auto"` another tool's log is read into memory first.
+    Returns
+    -------
+    Scan or Rows
+        The log; `read()` reads all rows, `sample(n)` a random part of them.
     """
-    found = _fitting(source, format, options)
-    word, others = _worded(found, options)
-    if word == "auto":
-        log, notes = read_any(source, format, **options)
-        return rows_of(log), notes
-    return found.scan(source, progress=progress, **others)
-
-
-def _worded(found: Format, options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """What another tool's features are to become, where a word says it, and the other options; one name is a list of one."""
-    others = dict(options)
-    features = others.get("features")
-    if found is TABLE or not isinstance(features, str):
-        return None, others
-    del others["features"]
-    return (features, others) if features in ("auto", "raw") else (None, {**others, "features": [features]})
-
-
-def _fitting(source: Any, format: str | None, options: Mapping[str, Any]) -> Format:
-    """The format of a source, which must have these options."""
-    found = named(format) if format else detect(source)
-    known = list(inspect.signature(found.read).parameters)[1:]
-    for name in options:
-        if name not in known:
+    _check_keywords(options)
+    given = {"actions": actions, "items": items, "item_features": item_features}
+    given |= {"delimiter": delimiter, "decimal": decimal, "progress": progress}
+    if (named(format) if format else detect(source)) is TABLE:
+        table: Any = scan_table
+        rows: Rows = table(source, features=features, engine=engine, workers=workers, **given, **options)
+        if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
+            _aligned(rows.header, features)  # raises what differs
             raise LogError(
-                f"an option does not fit {found.name}: it has no {name!r}; known are {', '.join(known)}"
+                "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
+                "read_log, or write it again"
             )
-    return found
+        return rows
+    engine_of(engine, workers)  # refuses an unknown one
+    return open_log(source, format=format, features=features, **given, **options)[0]
 
 
-def write_any(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
-    """Write a log in any format, by name or by the path's ending; returns what could not be carried."""
-    return (named(format) if format else to_write(path)).write(log, path)
+def _check_keywords(options: Mapping[str, Any]) -> None:
+    unknown: Any = {name: value for name, value in options.items() if name not in KEYWORDS}
+    roles_of(unknown)
 
 
-def write_log(log: AnyLog, path: str | os.PathLike[str]) -> None:
-    """Write a log as Parquet, CSV or Arrow, by the path's ending.
+def convert(
+    source: Any,
+    target: str | os.PathLike[str],
+    source_format: str | None = None,
+    target_format: str | None = None,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> tuple[AnyLog, list[str], list[str]]:
+    """Write a log in another format.
 
-    Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as
-    numbers, anything else as its text, and an action that is in no row, set or probability column not at
-    all, unless `read_log` is given `actions`.
+    Memory does not grow with the number of rows. The target gets its name when it is complete.
+
+    Parameters
+    ----------
+    source : path, str, table or mapping
+        As in `read_log`.
+    target : path or str
+        The file to write.
+    source_format, target_format : str, optional
+        Names of formats; by default detected from the content, and chosen by the target's ending.
+    progress : callable, optional
+        Called as `progress(rows, total)` during every pass; the total is 0 until it is known.
+    **options
+        How to read, as in `read_log`.
+
+    Returns
+    -------
+    tuple of log, list of str and list of str
+        The log (a scan if the source is a file), what was assumed, and what the target cannot carry.
     """
-    table.write(log, path)
+    write = (
+        named(target_format) if target_format else format_for_path(target)
+    ).written()  # refuse before long work
+    rows, assumed = open_log(source, format=source_format, progress=progress, **options)
+    log = rows if is_path(source) else rows.read()
+    return log, assumed, write(log, target)
+
+
+def write_log(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
+    """Write a log as Parquet, CSV or Arrow, or in another tool's format.
+
+    Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as numbers, anything
+    else as its text, and an action that is in no row, set or probability column not at all, unless `read_log` is given
+    `actions`.
+
+    Parameters
+    ----------
+    log : Log or Scan
+    path : path or str
+        The file to write; its ending chooses the format.
+    format : str, optional
+        `table`, `obp`, `vw`, `vw-adf` or `dsjson`.
+
+    Returns
+    -------
+    list of str
+        What the format cannot carry.
+    """
+    return (named(format) if format else format_for_path(path)).write(log, path)

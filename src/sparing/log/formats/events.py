@@ -1,34 +1,345 @@
-"""From a stream of logged events to a log: held in memory in one walk, or walked once to learn and again for its rows."""
+"""Logged events as the rows of a log, in memory that does not grow with their number.
 
-import inspect
+A first pass over the events collects their labels, feature names and optional parts. Every later pass encodes the
+events again and yields blocks of rows.
+"""
+
+import math
 from abc import ABC, abstractmethod
-from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparing.engines import Progress
-from sparing.log.blocks import Blocks
-from sparing.log.columns import keywords_of
+from sparing.errors import LogError
 from sparing.log.formats.records import Naming, by_label
-from sparing.log.formats.streams import changed
-from sparing.log.formats.vocabulary import CONSTANT, MAX_FEATURES, Event, Numbered, Vocabulary
-from sparing.log.log import Log
+from sparing.log.labels import brief, check_action_count
+from sparing.log.log import CONTRADICTION, Log
 from sparing.log.rows import Rows
-from sparing.log.support import Support, SupportBuilder, stacked
+from sparing.log.support import SupportBuilder
 
 BATCH_CELLS = 2**21
 BATCH_ROWS = 4096
 
+MAX_FEATURES = 10_000
+"""Above this number of features, a context is assumed to contain an id by mistake."""
 
-class Reader(ABC):
+CONSTANT = "constant"
+"""The only feature, always 1, of a log without contexts: a linear model needs one."""
+
+ROUNDED = 5e-5
+"""Largest deviation of a distribution's sum from 1 that is explained by printing few digits."""
+
+EXACT = 5e-7
+"""Largest deviation that is not rescaled."""
+
+PARTS = {
+    "propensity": "probability of the logged action",
+    "context_id": "context id",
+    "eligible": "set of available actions",
+    "probabilities": "distribution",
+}
+"""Optional parts of an event, in words."""
+
+MISSING = " is missing"
+
+
+@dataclass(slots=True)
+class Event:
+    """One logged round, and the place it was read from.
+
+    `probabilities` belong to `eligible`, in its order. A label may occur twice in `eligible` (two slots that show one
+    action): their probabilities are added.
+    """
+
+    where: str
+    features: dict[str, float]
+    action: Hashable
+    reward: float
+    propensity: float | None = None
+    eligible: Sequence[Hashable] | None = None
+    probabilities: Sequence[float] | None = None
+    context_id: str | int | None = None
+
+
+@dataclass(slots=True)
+class EncodedEvent:
+    """An event with labels and features as numbers of the vocabulary; a column of −1 is left out."""
+
+    columns: Sequence[int]
+    values: Sequence[float]
+    action: int
+    reward: float
+    propensity: float
+    members: Sequence[int]
+    shares: Sequence[float]
+    context_id: str | int | None
+
+
+class Vocabulary:
+    """Labels, features and parts of all events; labels and features are numbered as they first appear."""
+
+    def __init__(self, features: Sequence[str] | None, max_features: int) -> None:
+        self.columns = {name: i for i, name in enumerate(features or ())}
+        self.fixed, self.max_features = features is not None, max_features
+        if len(self.columns) < len(features or ()):
+            raise LogError("features=[...] names a feature twice")
+        self.labels: dict[Hashable, tuple[int, str]] = {}
+        self.left_out: set[str] = set()
+        self.first: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
+        self.rows = 0
+        self._ids = (0, 0, False)
+        self._names: tuple[str, ...] = ()
+        self._numbers: list[int] = []
+        self._scaled = self._merged = 0
+
+    def encode(self, event: Event) -> EncodedEvent:
+        """Encode the next event, after adding whatever is new in it to the vocabulary."""
+        for part in PARTS:
+            (self.missing if getattr(event, part) is None else self.first).setdefault(part, event.where)
+        action = self._number(event.action, event.where)
+        members, shares, propensity = self._set(event, action)
+        if propensity is not None and not 0 < propensity <= 1:
+            raise LogError(
+                f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
+                "Drop the event, or mend its probability"
+            )
+        names = tuple(event.features)
+        if names != self._names:  # most events name the features of the one before
+            self._names, self._numbers = names, self._columns_of(names, event.where)
+        context_id = event.context_id
+        if context_id is not None:
+            context_id = self._id(context_id, event.where)
+        self.rows += 1
+        return EncodedEvent(
+            self._numbers,
+            list(event.features.values()),
+            action,
+            event.reward,
+            math.nan if propensity is None else propensity,
+            members,
+            shares,
+            context_id,
+        )
+
+    def _number(self, label: Hashable, where: str) -> int:
+        return self.labels.setdefault(label, (len(self.labels), where))[0]
+
+    def _columns_of(self, names: tuple[str, ...], where: str) -> list[int]:
+        new = [name for name in names if name not in self.columns]
+        if self.fixed:
+            self.left_out.update(new)
+            return [self.columns.get(name, -1) for name in names]
+        self.columns |= {name: len(self.columns) + i for i, name in enumerate(new)}
+        if len(self.columns) > self.max_features:
+            field, count = Counter(name.partition("=")[0] for name in self.columns).most_common(1)[0]
+            raise LogError(
+                f"{where}: more than {self.max_features} features; {brief(field)} alone has {count}. "
+                "Leave it out (ignore=[...]), choose features=[...], or raise max_features"
+            )
+        return [self.columns[name] for name in names]
+
+    def _set(self, event: Event, action: int) -> tuple[list[int], Sequence[float], float | None]:
+        """Return the event's set or distribution, and its propensity, which must agree with them."""
+        where, given, logged = event.where, event.probabilities, event.propensity
+        if event.eligible is None:
+            return [], (), logged
+        own = [self._number(label, where) for label in event.eligible]
+        values = [1.0] * len(own) if given is None else self._scale(given, where)
+        self._merged += len(set(own)) < len(own)
+        times = own.count(action)
+        if not times:
+            raise LogError(
+                f"{where}: the logged action {brief(event.action)} is not among the {len(set(own))} available ones. "
+                "Mend the action or the set"
+            )
+        if given is None:
+            if times > 1 and logged is not None:
+                raise LogError(
+                    f"{where}: the logged action {brief(event.action)} is available twice, so that its probability "
+                    "is not known. Tell the two apart with action_id=..."
+                )
+            return own, values, logged
+        share = sum(value for member, value in zip(own, values, strict=True) if member == action)
+        if logged is None or times > 1:
+            return own, values, share
+        if abs(logged - share) > CONTRADICTION * logged:
+            raise LogError(
+                f"{where}: the logged action's probability {logged!r} contradicts the distribution's {share!r}. Mend "
+                "one of the two"
+            )
+        return own, values, logged
+
+    def _scale(self, probabilities: Sequence[float], where: str) -> Sequence[float]:
+        bad = [p for p in probabilities if not 0 <= p <= 1]
+        total = math.fsum(probabilities)
+        if bad or abs(total - 1) > ROUNDED:
+            got = f"has the probability {bad[0]!r}" if bad else f"sums to {total:.6g}"
+            raise LogError(
+                f"{where}: the distribution {got}; expected probabilities in [0, 1] that sum to 1, one for "
+                "each action. Mend it, or leave it out of every event"
+            )
+        if abs(total - 1) <= EXACT:
+            return probabilities
+        self._scaled += 1
+        return [p / total for p in probabilities]
+
+    def _id(self, value: object, where: str) -> str | int:
+        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+            raise LogError(f"{where}: context id {brief(value)}; expected a text or a whole number")
+        low, high, text = self._ids
+        if isinstance(value, str):
+            self._ids = low, high, True
+            return value
+        number = int(value)
+        self._ids = min(low, number), max(high, number), text
+        return number
+
+    def ids(self, values: Sequence[str | int]) -> np.ndarray:
+        """Return ids of some rows as an array of the type that holds the ids of all rows."""
+        low, high, text = self._ids
+        if not text and low >= -(2**63) and high < 2**63:
+            return np.array(values, dtype=np.int64)
+        if not text and low >= 0 and high < 2**64:
+            return np.array(values, dtype=np.uint64)
+        return np.array(list(map(str, values)), dtype=np.str_)
+
+    def has(self, part: str) -> bool:
+        """Whether every event has an optional part."""
+        return part in self.first and part not in self.missing
+
+    def check(self, name: str, *, alone_means_all: bool) -> None:
+        """Refuse a file without events, and parts that must be in all events or none but are in some."""
+        if not self.rows:
+            raise LogError(f"{name} has no labelled event; a log without rows is Log.empty(...)")
+        free = {"probabilities", "eligible" if alone_means_all else ""}
+        for part in PARTS:
+            if part in self.first and part in self.missing and part not in free:
+                raise LogError(
+                    f"{self.missing[part]}: no {PARTS[part]}, but there is one at {self.first[part]}. "
+                    "Give it for every event or for none"
+                )
+
+    def action_indices(self, index: Mapping[Hashable, int]) -> np.ndarray:
+        """Return the action index of each label, (labels,)."""
+        for label, (_, where) in self.labels.items():
+            if label not in index:
+                some = ", ".join(map(brief, list(index)[:5])) + (", …" if len(index) > 5 else "")
+                raise LogError(
+                    f"{where}: unknown action {brief(label)}; the {len(index)} known ones are {some}. "
+                    "Add it to actions=[...], or drop the event"
+                )
+        return np.array([index[label] for label in self.labels], dtype=np.int32)
+
+    @property
+    def extent(self) -> tuple[int, int, int, int]:
+        """Sizes that do not change when the same events are encoded again."""
+        return len(self.labels), len(self.columns), len(self.first), len(self.missing)
+
+    def notes(self) -> list[str]:
+        """What the events lacked, and how they were changed."""
+        notes = []
+        if not self.columns:
+            notes.append(f"No event has a context: the one feature {CONSTANT!r}, always 1, stands for it.")
+        if self.left_out:
+            notes.append(
+                f"{len(self.left_out)} features of the file are not in features=[...] and were left out."
+            )
+        if "propensity" not in self.first and "probabilities" not in self.first:
+            notes.append("No event has a probability: the log has no propensities.")
+        if "eligible" not in self.first:
+            notes.append("No event tells which other actions it could have taken: the support is unknown.")
+        if "probabilities" in self.first and "probabilities" in self.missing:
+            notes.append(
+                f"Some events have no full distribution ({self.missing['probabilities']}): of the others, only "
+                "the sets of actions with a positive probability are kept."
+            )
+        if self._scaled:
+            notes.append(f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding).")
+        if self._merged:
+            notes.append(
+                f"{self._merged} events show one action in two places; its probabilities were added."
+            )
+        return notes
+
+
+class LogBuilder:
+    """Fills the arrays of one block of rows from encoded events."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        names: tuple[Hashable, ...],
+        indices: np.ndarray,
+        n_rows: int,
+        first_row: int,
+    ) -> None:
+        self.vocabulary, self.names, self.indices, self.first_row = vocabulary, names, indices, first_row
+        self.contexts = np.zeros((n_rows, len(vocabulary.columns)))
+        self.actions = np.empty(n_rows, dtype=np.int32)
+        self.rewards, self.propensities = np.empty(n_rows), np.empty(n_rows)
+        self.ids: list[str | int] = []
+        self.filled = 0
+        self._support = SupportBuilder(len(names), first_row=first_row)
+        self._sets: list[EncodedEvent] = []
+        self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // len(names)))
+
+    def add(self, event: EncodedEvent) -> None:
+        row, columns, values = self.filled, event.columns, event.values
+        if self.vocabulary.left_out and -1 in columns:
+            pairs = [(column, value) for column, value in zip(columns, values, strict=True) if column >= 0]
+            columns, values = [column for column, _ in pairs], [value for _, value in pairs]
+        self.contexts[row, columns] = values
+        self.actions[row] = self.indices[event.action]
+        self.rewards[row], self.propensities[row] = event.reward, event.propensity
+        if event.context_id is not None:
+            self.ids.append(event.context_id)
+        self.filled += 1
+        if "eligible" in self.vocabulary.first:
+            self._sets.append(event)
+            if len(self._sets) == self._batch:
+                self._add_sets()
+
+    def _add_sets(self) -> None:
+        lengths = np.array([len(event.members) for event in self._sets])
+        members = np.array([member for event in self._sets for member in event.members], dtype=np.int64)
+        shares = [share for event in self._sets for share in event.shares]
+        table = np.zeros((len(lengths), len(self.names)))
+        np.add.at(table, (np.repeat(np.arange(len(lengths)), lengths), self.indices[members]), shares)
+        self._sets = []
+        if self.vocabulary.has("probabilities"):
+            self._support.add_distribution(table)
+        else:
+            table[lengths == 0] = 1  # an event without a set could have taken any action
+            self._support.add(table > 0)
+
+    def build(self) -> Log:
+        known = self.vocabulary
+        if self._sets:
+            self._add_sets()
+        has_propensities = known.has("propensity") or known.has("probabilities")
+        return Log.from_indices(
+            self.contexts if known.columns else np.ones((len(self.actions), 1)),
+            self.actions,
+            self.rewards,
+            self.names,
+            propensities=self.propensities if has_propensities else None,
+            support=self._support.build() if "eligible" in known.first else None,
+            context_ids=known.ids(self.ids) if known.has("context_id") else None,
+            feature_names=list(known.columns) or [CONSTANT],
+            first_row=self.first_row,
+        )
+
+
+class EventReader(ABC):
     """Reads a log from events. A format adds its `events`, and `notes` on what it assumed.
 
-    `alone_means_all`: where some events have a set of available actions, one without has them all. `skipped`
-    counts what the first walk leaves out, by what it is, and `seen` whatever else the notes tell of.
+    `alone_means_all`: if some events have a set of available actions, an event without one has them all. `skipped`
+    counts what the first pass leaves out, by what it is, and `seen` whatever else the notes report.
     """
 
     def __init__(self, name: str, naming: Naming = by_label, *, alone_means_all: bool = False) -> None:
@@ -38,30 +349,11 @@ class Reader(ABC):
 
     @abstractmethod
     def events(self) -> Iterator[Event]:
-        """Walk the events, from the first."""
+        """Iterate over the events, from the first."""
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was assumed of a log, which may be without its rows; `named`: whether the caller named the actions."""
+        """What was assumed of a log, given without its rows; `named`: whether the caller named the actions."""
         return []
-
-    def read(
-        self,
-        *,
-        actions: Sequence[Hashable] | None = None,
-        features: Sequence[str] | None = None,
-        max_features: int = MAX_FEATURES,
-    ) -> tuple[Log, list[str]]:
-        """The log, and what was assumed.
-
-        `actions` names every action, `features` the columns of the contexts in their order (others are left
-        out); without them both are those that occur, features in the order of their first appearance.
-        """
-        vocabulary = Vocabulary(features, max_features)
-        gathered = Gathered(vocabulary)
-        for event in self.events():
-            gathered.add(vocabulary.numbered(event))
-        log = gathered.log(*self._named(vocabulary, actions))
-        return log, self._all_notes(vocabulary, log, named=actions is not None)
 
     def scan(
         self,
@@ -71,198 +363,140 @@ class Reader(ABC):
         max_features: int = MAX_FEATURES,
         progress: Progress | None = None,
     ) -> tuple[Rows, list[str]]:
-        """The same log as one that is walked, after a first walk for all that its events name.
+        """Pass over the events once and return the log as one that is scanned, and what was assumed.
 
-        `progress(done, total)` is told of the rows of every walk; of the first one the total is 0, not known.
+        Parameters
+        ----------
+        actions : sequence of labels, optional
+            Every action; without it, the labels that occur.
+        features : sequence of str, optional
+            The columns of the contexts in their order; other features are left out. Without it, all features that
+            occur, in the order of their first appearance.
+        max_features : int
+            Refuse a file with more features.
+        progress : callable, optional
+            `progress(rows, total)` is called in every pass; in the first one the total is 0, not known.
         """
         vocabulary, first = Vocabulary(features, max_features), None
         for event in self.events():
-            numbered = vocabulary.numbered(event)
-            first = first or numbered
+            encoded = vocabulary.encode(event)
+            first = first or encoded
             if vocabulary.rows % BATCH_ROWS == 0:
                 if "eligible" in vocabulary.first:
-                    vocabulary.check_count()
+                    check_action_count(len(vocabulary.labels), "every label that occurs")
                 if progress is not None:
                     progress(vocabulary.rows, 0)
-        names, places = self._named(vocabulary, actions)
-        assert first is not None
-        rows = EventRows(self, vocabulary, names, places, first, progress)
-        return rows, self._all_notes(vocabulary, rows.header, named=actions is not None)
-
-    def _named(
-        self, vocabulary: Vocabulary, actions: Sequence[Hashable] | None
-    ) -> tuple[tuple[Hashable, ...], np.ndarray]:
-        """The actions' names, and the place of each label among them."""
         vocabulary.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(set(vocabulary.labels), actions)
-        return names, vocabulary.places(index)
-
-    def _all_notes(self, vocabulary: Vocabulary, log: Log, *, named: bool) -> list[str]:
+        indices = vocabulary.action_indices(index)
+        assert first is not None
+        rows = EventScan(self, vocabulary, names, indices, first, progress)
         skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
-        return [*vocabulary.notes(), *self.notes(log, named=named), *skipped]
+        own = self.notes(rows.header, named=actions is not None)
+        return rows, [*vocabulary.notes(), *own, *skipped]
 
 
-def readers(
-    opened: Callable[..., Reader],
-) -> tuple[Callable[..., tuple[Log, list[str]]], Callable[..., tuple[Rows, list[str]]]]:
-    """A format's `read` and `scan`: with the options of what opens it, and those of `Reader.read` or `Reader.scan`."""
-    signature = inspect.signature(opened)
-
-    def reader(method: Callable[..., Any]) -> Callable[..., Any]:
-        def run(source: Any, **options: Any) -> Any:
-            own = {name: options.pop(name) for name in [*options] if name in signature.parameters}
-            return getattr(opened(source, **own), method.__name__)(**options)
-
-        run.__name__ = run.__qualname__ = method.__name__
-        run.__doc__, run.__module__ = opened.__doc__, opened.__module__
-        run.__signature__ = signature  # type: ignore[attr-defined]
-        return keywords_of(method)(run)
-
-    return reader(Reader.read), reader(Reader.scan)
-
-
-class Gathered:
-    """Rows on their way to a log.
-
-    Contexts are kept in parts, each as wide as there were features by then, and sets likewise.
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-        self.actions, self.lengths = array("i"), array("i")
-        self.rewards, self.propensities = array("d"), array("d")
-        self.ids: list[str | int] = []
-        self._contexts: list[np.ndarray] = []
-        self._sets = SupportBuilder(0)
-        self._begin()
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    def _begin(self) -> None:
-        """Begin a part: its cells as lengths of rows, columns and values, its sets as members with their shares."""
-        self._start = len(self.actions)
-        self._cells: tuple[list[int], list[int], list[float]] = ([], [], [])
-        self._members: tuple[list[int], list[float]] = ([], [])
-
-    def add(self, row: Numbered) -> None:
-        """Take in the next row."""
-        lengths, columns, values = self._cells
-        lengths.append(len(row.columns))
-        columns += row.columns
-        values += row.values
-        members, shares = self._members
-        members += row.members
-        shares += row.shares
-        self.lengths.append(len(row.members))
-        self.actions.append(row.action)
-        self.rewards.append(row.reward)
-        self.propensities.append(row.propensity)
-        if row.context_id is not None:
-            self.ids.append(row.context_id)
-        known = self.vocabulary
-        width = len(known.labels) if members else 0
-        if len(self.actions) - self._start >= _step(max(len(known.columns), width)):
-            self._end()
-
-    def _end(self) -> None:
-        """Turn a part into arrays."""
-        known = self.vocabulary
-        sizes, columns = (np.array(part, dtype=np.int64) for part in self._cells[:2])
-        contexts = np.zeros((len(sizes), len(known.columns) + 1))
-        contexts[np.repeat(np.arange(len(sizes)), sizes), columns] = self._cells[2]
-        self._contexts.append(contexts[:, :-1])  # the last column is of those left out
-        lengths = np.array([length for length in self.lengths[self._start :] if length], dtype=np.int64)
-        members, shares = self._members
-        self._begin()
-        if not len(lengths):
-            return
-        known.check_count()
-        self._sets.widen(len(known.labels))
-        table = np.zeros((len(lengths), len(known.labels)))
-        np.add.at(table, (np.repeat(np.arange(len(lengths)), lengths), np.array(members)), shares)
-        if "probabilities" in known.missing:
-            self._sets.add(table > 0)
-        else:
-            self._sets.add_distribution(table)
-
-    def log(self, names: tuple[Hashable, ...], places: np.ndarray, first_row: int = 0) -> Log:
-        """The log of these rows, of which the first has this number; `places` are those of the labels among the names."""
-        self._end()
-        known = self.vocabulary
-        told = known.has("propensity") or known.has("probabilities")
-        contexts = stacked(self._contexts, len(known.columns))
-        return Log.from_indices(
-            contexts if known.columns else np.ones((len(contexts), 1)),
-            places[np.asarray(self.actions)],
-            np.array(self.rewards),
-            names,
-            propensities=np.array(self.propensities) if told else None,
-            support=self._support(places, len(names)),
-            context_ids=known.ids(self.ids) if known.has("context_id") else None,
-            feature_names=list(known.columns) or [CONSTANT],
-            first_row=first_row,
-        )
-
-    def _support(self, places: np.ndarray, n_actions: int) -> Support | None:
-        """The sets once more, now with every action in its place."""
-        if "eligible" not in self.vocabulary.first:
-            return None
-        found, whole = self._sets.build(), self.vocabulary.has("probabilities")
-        listed = np.asarray(self.lengths) > 0
-        of_row = np.cumsum(listed) - 1
-        builder = SupportBuilder(n_actions)
-        for rows in Blocks(0, len(listed), _step(n_actions)):
-            own = of_row[rows][listed[rows]]
-            shares = found.distribution(own) if whole else None
-            given = found.mask(own) if shares is None else shares
-            table = np.zeros((rows.stop - rows.start, n_actions), given.dtype)
-            table[~listed[rows]] = 1  # nothing was listed: it could have taken any
-            table[np.ix_(listed[rows], places[: found.n_actions])] = given
-            (builder.add if shares is None else builder.add_distribution)(table)
-        return replace(builder.build(), from_probabilities=whole)
-
-
-class EventRows(Rows):
-    """A log whose events are read anew in every walk; what they name is known from the first."""
+class EventScan(Rows):
+    """A log whose events are read again in every pass; the first pass has collected its vocabulary."""
 
     def __init__(
         self,
-        reader: Reader,
+        reader: EventReader,
         vocabulary: Vocabulary,
         names: tuple[Hashable, ...],
-        places: np.ndarray,
-        first: Numbered,
+        indices: np.ndarray,
+        first: EncodedEvent,
         progress: Progress | None,
     ) -> None:
-        self.reader, self.vocabulary = reader, vocabulary
-        self.names, self.places = names, places
+        self.reader, self.vocabulary, self.names, self.indices = reader, vocabulary, names, indices
         self.n_rows, self.progress = vocabulary.rows, progress
         self._extent = vocabulary.extent
-        gathered = Gathered(vocabulary)
-        gathered.add(first)
-        self.header = gathered.log(names, places).part(slice(0, 0))
+        builder = self._builder(1, 0)
+        builder.add(first)
+        self.header = builder.build().part(slice(0, 0))
+
+    def _builder(self, n_rows: int, first_row: int) -> LogBuilder:
+        return LogBuilder(self.vocabulary, self.names, self.indices, n_rows, first_row)
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read here, one after the other."""
-        first, step = 0, self.cut.block
-        gathered = Gathered(self.vocabulary)
+        """Read the events in this thread and yield each block with its first row."""
+        first, step, builder = 0, self.cut.block, None
         for event in self.reader.events():
-            gathered.add(self.vocabulary.numbered(event))
-            if len(gathered) == step:
-                yield first, self._log(gathered, first)
-                first, gathered = first + step, Gathered(self.vocabulary)
-        if first + len(gathered) != self.n_rows:
-            raise changed(self.reader.name)
-        if len(gathered):
-            yield first, self._log(gathered, first)
+            if builder is None:
+                size = min(step, self.n_rows - first)
+                if not size:
+                    raise file_changed_error(self.reader.name)
+                builder = self._builder(size, first)
+            encoded = self.vocabulary.encode(event)
+            if self.vocabulary.extent != self._extent:
+                raise file_changed_error(self.reader.name)
+            builder.add(encoded)
+            if builder.filled == len(builder.actions):
+                yield first, builder.build()
+                first, builder = first + builder.filled, None
+        if first != self.n_rows:
+            raise file_changed_error(self.reader.name)
 
-    def _log(self, gathered: Gathered, first: int) -> Log:
-        if self.vocabulary.extent != self._extent:
-            raise changed(self.reader.name)
-        return gathered.log(self.names, self.places, first)
+
+def file_changed_error(name: str) -> LogError:
+    return LogError(f"{name} has changed since it was opened. Leave it alone until it is read")
 
 
-def _step(width: int) -> int:
-    """Rows of so many cells that are held at a time."""
-    return max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
+def rechunk_arrays(
+    parts: Iterable[tuple[np.ndarray, ...]], n_rows: int, step: int, name: str
+) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+    """Yield arrays of `step` rows each (the last ones may have fewer) from arrays of any lengths.
+
+    There must be `n_rows` in all: otherwise the file has changed since they were counted.
+    """
+    held: tuple[np.ndarray, ...] = ()
+    first = filled = 0
+    for part in parts:
+        low, many = 0, len(part[0])
+        while low < many:
+            size = min(step, n_rows - first)
+            if not size:
+                raise file_changed_error(name)
+            held = held or tuple(np.empty((size, *each.shape[1:]), each.dtype) for each in part)
+            taken = min(size - filled, many - low)
+            for array, values in zip(held, part, strict=True):
+                array[filled : filled + taken] = values[low : low + taken]
+            low, filled = low + taken, filled + taken
+            if filled == size:
+                yield first, held
+                held, first, filled = (), first + size, 0
+    if first != n_rows:
+        raise file_changed_error(name)
+
+
+def raw_columns(log: Log) -> dict[str, Any]:
+    """Return the columns that features such as `user.country=NZ` and `user.age` were made from, by name.
+
+    A column of words holds a text or None for each row, any other column numbers, NaN where they are missing.
+    """
+    places = {name: place for place, name in enumerate(log.encoder.names)}
+    words: dict[str, dict[str, int]] = {}
+    for name, place in places.items():
+        column, equals, value = name.partition("=")
+        if equals and column not in places:
+            words.setdefault(column, {})[value] = place
+    columns: dict[str, Any] = {}
+    for name, place in places.items():
+        column = name.partition("=")[0]
+        if column in words:
+            if column not in columns:
+                columns.update(_words(log.contexts, column, words[column]))
+        elif not name.endswith(MISSING) or name.removesuffix(MISSING) not in {*places, *words}:
+            gap = places.get(f"{name}{MISSING}")
+            numbers = log.contexts[:, place]
+            columns[name] = numbers if gap is None else np.where(log.contexts[:, gap] > 0, np.nan, numbers)
+    return columns
+
+
+def _words(contexts: np.ndarray, column: str, values: Mapping[str, int]) -> dict[str, Any]:
+    # A row with two of the words, or half of one, is no category: then the features stay numbers.
+    block = contexts[:, list(values.values())]
+    if not np.isin(block, (0, 1)).all() or block.sum(axis=1).max(initial=0) > 1:
+        return {f"{column}={value}": contexts[:, place] for value, place in values.items()}
+    listed = np.array([*values, None], dtype=object)
+    return {column: listed[np.where(block.any(axis=1), block.argmax(axis=1), len(values))].tolist()}

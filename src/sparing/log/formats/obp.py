@@ -1,70 +1,39 @@
-"""Open Bandit Pipeline's `bandit_feedback`: a dict of arrays, in memory or as .npz (nothing pickled)."""
+"""Open Bandit Pipeline's `bandit_feedback`: a dict of arrays, in memory or as .npz (nothing is unpickled)."""
 
+import contextlib
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import IO, Any
 
 import numpy as np
 
-from sparing.archive import replacing
+from sparing.archive import replacing, unpacked
 from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
-from sparing.log.formats.obp_members import Member, Path, members_of, opened, rows_of_members, whole
+from sparing.log.formats.events import rechunk_arrays
 from sparing.log.formats.records import EXACT
-from sparing.log.formats.streams import cut_anew
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
-from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.rows import AnyLog, Rows
 from sparing.log.support import Support, SupportBuilder
-from sparing.log.text_files import is_path
+from sparing.log.text_files import first_line, is_path
 from sparing.log.writer import Passing, has_sets
 
-READ = ("n_rounds", "n_actions", "context", "action", "position", "reward", "pscore", "pi_b")
-COUNTS, ROUNDS = READ[:2], READ[2:]
+COUNTS = ("n_rounds", "n_actions")
+ROUNDS = ("context", "action", "position", "reward", "pscore", "pi_b")
+REQUIRED = ("context", "action", "reward")
 BATCH_ROWS = 65_536
 
+MAX_INFLATION = 1100
+"""Bytes that one compressed byte can become at most; an archive that claims more is damaged."""
 
-def read(
-    source: Any, *, position: int | None = None, actions: Sequence[Hashable] | None = None
-) -> tuple[Log, list[str]]:
-    """Read a feedback: context (n, d), action (n,) from 0, reward (n,), and where given pscore (n,), pi_b (n, K, L).
-
-    pi_b is the full distribution; pscore alone leaves the support unknown. Of a feedback with several
-    positions, `position` selects one. `actions` names the actions 0..K−1 in order.
-    """
-    fields = {name: value for name, value in _fields(source).items() if value is not None}
-    missing = [name for name in ("context", "action", "reward") if name not in fields]
-    if missing:
-        raise LogError(
-            f"the feedback has no {missing[0]!r}; expected context, action, reward and more of {READ}"
-        )
-    n, names = _names(fields, [(0, fields["action"])], actions)
-    slot, _, notes = _slot(fields, [(0, fields.get("position"))], n, position)
-    rows = slice(None) if slot is None else np.flatnonzero(_whole(fields["position"], "position") == slot)
-    log = Log.from_indices(
-        _rounds(fields, "context", n, axes=2)[rows],
-        _whole(fields["action"], "action")[rows].astype(np.int32),
-        _rounds(fields, "reward", n)[rows],
-        names,
-        propensities=_rounds(fields, "pscore", n)[rows] if "pscore" in fields else None,
-        support=_support(fields.get("pi_b"), (n, len(names)), rows, slot),
-    )
-    return log, [*notes, *_notes(fields, len(names))]
-
-
-def _notes(fields: Iterable[str], n_actions: int) -> list[str]:
-    notes, names = [], list(fields)
-    if "pi_b" not in names:
-        notes.append("No pi_b: pscore alone does not tell the support, which is unknown.")
-    if "n_actions" not in names:
-        notes.append(f"No n_actions: {n_actions} actions, as far as they were logged.")
-    if unread := [name for name in names if name not in READ]:
-        notes.append(f"Not kept: {', '.join(map(str, unread))}.")
-    return notes
+Path = str | os.PathLike[str]
 
 
 def scan(
@@ -74,97 +43,127 @@ def scan(
     actions: Sequence[Hashable] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Rows, list[str]]:
-    """The same log as one that is walked.
+    """Read a feedback: context (n, d), action (n,) from 0, reward (n,), and if given pscore (n,), pi_b (n, K, L).
 
-    The arrays of an .npz, packed or not, are read some rows at a time. A dict, or an .npz with arrays that are stored
-    column by column or do not fit each other, is read into memory.
+    pi_b is the full distribution; pscore alone leaves the support unknown. Of a feedback with several positions,
+    `position` selects one. `actions` names the actions 0..K−1 in order. The arrays of an .npz, compressed or not, are
+    read some rows at a time; those that are stored column by column are read into memory.
     """
-    members = members_of(source, ROUNDS) if is_path(source) else None
-    if members is not None and _are_columns(members):
-        fields = _fields(source, COUNTS)
-        n, names = _names(fields, _column(source, members, "action"), actions)
-        slot, rows, notes = _slot(fields, _column(source, members, "position"), n, position)
-        if _fit(members, n, len(names), slot):
-            found = Rounds(source, members, names, slot, rows, progress)
-            return found, [*notes, *_notes(fields, len(names))]
-    log, notes = read(source, position=position, actions=actions)
-    return rows_of(log), notes
+    feedback = _opened(source)
+    missing = [name for name in REQUIRED if name not in feedback.names]
+    if missing:
+        expected = f"context, action, reward and more of {(*COUNTS, *ROUNDS)}"
+        raise LogError(f"the feedback has no {missing[0]!r}; expected {expected}")
+    n, names = _action_names(feedback, actions)
+    slot, n_rows, notes = _slot(feedback, n, position)
+    _check_shapes(feedback.shapes, n, len(names), slot)
+    if "pi_b" not in feedback.names:
+        notes.append("No pi_b: pscore alone does not tell the support, which is unknown.")
+    if "n_actions" not in feedback.names:
+        notes.append(f"No n_actions: {len(names)} actions, as far as they were logged.")
+    if unread := [name for name in feedback.names if name not in (*COUNTS, *ROUNDS)]:
+        notes.append(f"Not kept: {', '.join(map(str, unread))}.")
+    return ObpScan(feedback, names, slot, n_rows, progress), notes
 
 
-def _are_columns(members: Mapping[str, Member]) -> bool:
-    """Whether all that must be there is, the logged actions and positions one a row."""
-    flat = all(len(members[name].shape) == 1 for name in ("action", "position") if name in members)
-    return flat and {"context", "action", "reward"} <= set(members)
+@dataclass(frozen=True)
+class _Feedback:
+    """Names of all arrays of a feedback, its counts, the shapes of those for each round, and a reader of their rows.
+
+    `read(names)` yields the rows of arrays of equal length, some at a time, with the first row's number.
+    """
+
+    names: list[str]
+    counts: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    read: Callable[[Sequence[str]], Iterator[tuple[int, dict[str, np.ndarray]]]]
+
+    @classmethod
+    def in_memory(cls, fields: Mapping[str, Any]) -> "_Feedback":
+        given = {name: value for name, value in fields.items() if value is not None}
+        arrays = {
+            name: floats(given[name], f"the values of {name}", copy=None) for name in ROUNDS if name in given
+        }
+
+        def read(names: Sequence[str]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+            widest = max(prod(arrays[name].shape[1:]) for name in names)
+            for rows in Blocks.of_table(len(arrays[names[0]]), widest):
+                yield rows.start, {name: arrays[name][rows] for name in names}
+
+        shapes = {name: array.shape for name, array in arrays.items()}
+        return cls(list(given), {name: given[name] for name in COUNTS if name in given}, shapes, read)
 
 
-def _column(source: Path, members: Mapping[str, Member], name: str) -> Iterator[tuple[int, np.ndarray]]:
-    """One array, some rows at a time, each time with the first of them; nothing where it is not there."""
-    if name in members:
-        for first, arrays in rows_of_members(source, {name: members[name]}):
-            yield first, arrays[name]
-
-
-def _fit(members: Mapping[str, Member], n: int, n_actions: int, slot: int | None) -> bool:
-    """Whether the arrays have the shapes that they must have."""
-    shares = members["pi_b"].shape if "pi_b" in members else (n, n_actions)
-    lists = shares[2:] in ((), (1,)) or (len(shares) == 3 and slot is not None and 0 <= slot < shares[2])
-    return (
-        all(member.shape[0] == n for member in members.values())
-        and len(members["context"].shape) == 2
-        and all(members[name].shape == (n,) for name in ("reward", "pscore") if name in members)
-        and shares[:2] == (n, n_actions)
-        and lists
+def _opened(source: Any) -> _Feedback:
+    if isinstance(source, Mapping):
+        return _Feedback.in_memory(source)
+    if not is_path(source):
+        raise LogError(
+            f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
+        )
+    with _archive(source) as (archive, infos):
+        members: dict[str, Member | None] = {}
+        for name in ROUNDS:
+            if name in infos:
+                with _member(archive, infos[name]) as file:
+                    members[name] = Member.of(file, infos[name].file_size)
+        rowwise = {name: member for name, member in members.items() if member is not None}
+        loaded = COUNTS if len(rowwise) == len(members) else (*COUNTS, *ROUNDS)
+        fields = {name: _whole_array(archive, infos[name]) for name in loaded if name in infos}
+    if loaded != COUNTS:
+        return _Feedback.in_memory({**dict.fromkeys(infos, ()), **fields})
+    shapes = {name: member.shape for name, member in rowwise.items()}
+    return _Feedback(
+        list(infos), fields, shapes, lambda names: _member_rows(source, {n: rowwise[n] for n in names})
     )
 
 
-class Rounds(Rows):
-    """The rounds of an .npz at one position, read some at a time."""
+class ObpScan(Rows):
+    """The rounds of a feedback at one position, read some at a time."""
 
     def __init__(
         self,
-        source: Path,
-        members: dict[str, Member],
+        feedback: _Feedback,
         names: tuple[Hashable, ...],
         slot: int | None,
-        rows: int,
+        n_rows: int,
         progress: Progress | None,
     ) -> None:
-        self.source, self.members, self.names, self.slot = source, members, names, slot
-        self.n_rows, self.progress = rows, progress
-        self.header = next(self._pieces(1))[1].part(slice(0, 0))
+        self.feedback, self.names, self.slot = feedback, names, slot
+        self.n_rows, self.progress = n_rows, progress
+        known, k = {"pscore", "pi_b"} & set(feedback.shapes), len(names)
+        chances = Support.from_distribution(np.full((1, k), 1 / k)) if "pi_b" in known else None
+        self.header = Log.from_indices(
+            np.empty((0, feedback.shapes["context"][1])),
+            np.empty(0, dtype=np.int32),
+            np.empty(0),
+            names,
+            propensities=np.empty(0) if known else None,
+            support=None if chances is None else chances.part(slice(0, 0)),
+        )
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read here, one after the other."""
-        return self._pieces(self.cut.block)
-
-    def _pieces(self, step: int) -> Iterator[tuple[int, Log]]:
-        order = (
-            "context",
-            "action",
-            "reward",
-            *(name for name in ("pscore", "pi_b") if name in self.members),
-        )
-        for first, arrays in cut_anew(self._parts(order), self.n_rows, step, str(self.source)):
+        """Read the rounds in this thread and yield each block with its first row."""
+        order = [name for name in ROUNDS if name in self.feedback.shapes and name != "position"]
+        for first, arrays in rechunk_arrays(self._parts(order), self.n_rows, self.cut.block, "the feedback"):
             found = dict(zip(order, arrays, strict=True))
             support = SupportBuilder(len(self.names), first_row=first)
             if "pi_b" in found:
                 support.add_distribution(found["pi_b"])
-            yield (
-                first,
-                Log.from_indices(
-                    found["context"],
-                    found["action"].astype(np.int32),
-                    found["reward"],
-                    self.names,
-                    propensities=found.get("pscore"),
-                    support=support.build() if "pi_b" in found else None,
-                    first_row=first,
-                ),
+            log = Log.from_indices(
+                found["context"],
+                found["action"].astype(np.int32),
+                found["reward"],
+                self.names,
+                propensities=found.get("pscore"),
+                support=support.build() if "pi_b" in found else None,
+                first_row=first,
             )
+            yield first, log
 
     def _parts(self, order: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
-        """The arrays as floats, of rounds at the position alone."""
-        for _, arrays in rows_of_members(self.source, self.members):
+        """Yield the arrays as floats, of rounds at the position only."""
+        for _, arrays in self.feedback.read([*order, *(["position"] if self.slot is not None else [])]):
             rows = slice(None) if self.slot is None else arrays["position"] == self.slot
             table = arrays.get("pi_b")
             if table is not None and table.ndim == 3:
@@ -172,65 +171,68 @@ class Rounds(Rows):
             yield tuple(arrays[name][rows].astype(np.float64) for name in order)
 
 
-def _fields(source: Any, read: Sequence[str] = READ) -> dict[str, Any]:
-    """What a feedback holds; of an .npz, arrays that are not to be read are named, but empty."""
-    if isinstance(source, Mapping):
-        return dict(source)
-    if not is_path(source):
+def _check_shapes(shapes: Mapping[str, tuple[int, ...]], n: int, n_actions: int, slot: int | None) -> None:
+    for name in ("context", "reward", "pscore"):
+        axes, found = (2 if name == "context" else 1), shapes.get(name)
+        if found is not None and (len(found) != axes or found[0] != n):
+            expected = f"({n},)" if axes == 1 else f"({n}, features)"
+            raise LogError(f"{name} has shape {found}; expected {expected}, for each of the {n} actions one")
+    if not shapes["context"][1]:
         raise LogError(
-            f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
+            f"contexts of shape {shapes['context']}; expected (rows, features) with a feature or more"
         )
-    with opened(source) as (archive, members):
-        return {name: whole(archive, info) if name in read else () for name, info in members.items()}
+    table = shapes.get("pi_b", (n, n_actions))
+    table = (*table, 1) if len(table) == 2 else table
+    if len(table) != 3 or table[:2] != (n, n_actions) or (table[2] > 1 and slot is None):
+        raise LogError(
+            f"pi_b of shape {table}; expected {(n, n_actions, 1)}, or a position to choose its last axis by"
+        )
+    if table[2] > 1 and not 0 <= (slot or 0) < table[2]:
+        raise LogError(f"position {slot} is outside pi_b, which has {table[2]}")
 
 
-def _rounds(fields: Mapping[str, Any], name: str, n: int, *, axes: int = 1) -> np.ndarray:
-    """A field with a value, or a row of values, for each of the n rounds."""
-    values = floats(fields[name], f"the values of {name}")
-    if values.ndim != axes or len(values) != n:
-        expected = f"({n},)" if axes == 1 else f"({n}, features)"
-        raise LogError(
-            f"{name} has shape {values.shape}; expected {expected}, for each of the {n} actions one"
-        )
-    return values
+def _whole_numbers(feedback: _Feedback, name: str) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield a column of whole numbers, some rows at a time, with the first row's number."""
+    if len(feedback.shapes[name]) != 1:
+        raise LogError(f"{name} has shape {feedback.shapes[name]}; expected one whole number a row")
+    for first, arrays in feedback.read([name]):
+        yield first, _whole(arrays[name], name, first)
 
 
 def _whole(values: Any, what: str, first_row: int = 0) -> np.ndarray:
-    numbers = floats(values, f"the values of {what}")
-    bad = np.flatnonzero(~(np.abs(numbers) <= EXACT) | (numbers % 1 != 0)) if numbers.ndim == 1 else None
-    if bad is None or len(bad):
-        got = (
-            f"has shape {numbers.shape}"
-            if bad is None
-            else f"is {numbers[bad[0]]} at row {first_row + bad[0]}"
+    numbers = floats(values, f"the values of {what}", copy=None)
+    bad = np.flatnonzero(~(np.abs(numbers) <= EXACT) | (numbers % 1 != 0))
+    if len(bad):
+        raise LogError(
+            f"{what} is {numbers[bad[0]]} at row {first_row + bad[0]}; expected one whole number a row"
         )
-        raise LogError(f"{what} {got}; expected one whole number a row")
     return numbers.astype(np.int64)
 
 
-def _count(fields: Mapping[str, Any], name: str, otherwise: int) -> int:
-    value = _whole(np.atleast_1d(fields.get(name, otherwise)), name)
-    if len(value) != 1:
-        raise LogError(f"{name} has {len(value)} values; expected one number")
-    return int(value[0])
+def _count(feedback: _Feedback, name: str) -> int:
+    values = np.atleast_1d(feedback.counts[name])
+    if values.ndim != 1:
+        raise LogError(f"{name} has shape {values.shape}; expected one whole number a row")
+    if len(numbers := _whole(values, name)) != 1:
+        raise LogError(f"{name} has {len(numbers)} values; expected one number")
+    return int(numbers[0])
 
 
-def _names(
-    fields: Mapping[str, Any], parts: Iterable[tuple[int, Any]], actions: Sequence[Hashable] | None
+def _action_names(
+    feedback: _Feedback, actions: Sequence[Hashable] | None
 ) -> tuple[int, tuple[Hashable, ...]]:
-    """How many rounds there are, and the actions' names, from the logged ones: some rows at a time, with their first."""
+    """Return the number of rounds, and the actions' names."""
     n, top, outside = 0, -1, ""
-    limit = _count(fields, "n_actions", 0) if "n_actions" in fields else None
-    for first, part in parts:
-        chosen = _whole(part, "action", first)
+    limit = _count(feedback, "n_actions") if "n_actions" in feedback.counts else None
+    for first, chosen in _whole_numbers(feedback, "action"):
         n, top = n + len(chosen), max(top, int(chosen.max(initial=-1)))
         odd = np.flatnonzero((chosen < 0) | (chosen >= (top + 1 if limit is None else limit)))
         if len(odd) and not outside:
             outside = f"action {chosen[odd[0]]} at row {first + odd[0]}"
     n_actions = top + 1 if limit is None else limit
-    if _count(fields, "n_rounds", n) != n:
-        raise LogError(f"n_rounds is {fields['n_rounds']}, but there are {n} actions")
-    check_action_count(n_actions, "n_actions" if "n_actions" in fields else "the largest action")
+    if "n_rounds" in feedback.counts and _count(feedback, "n_rounds") != n:
+        raise LogError(f"n_rounds is {feedback.counts['n_rounds']}, but there are {n} actions")
+    check_action_count(n_actions, "n_actions" if limit is not None else "the largest action")
     if outside:
         raise LogError(f"{outside}; expected 0 to {n_actions - 1}")
     names = labels.action_names(range(n_actions) if actions is None else actions)
@@ -239,17 +241,15 @@ def _names(
     return n, names
 
 
-def _slot(
-    fields: Mapping[str, Any], parts: Iterable[tuple[int, Any]], n: int, position: int | None
-) -> tuple[int | None, int, list[str]]:
-    """The position to read, None where there are none, and how many rounds have it; `parts` as those of `_names`."""
-    if "position" not in fields:
+def _slot(feedback: _Feedback, n: int, position: int | None) -> tuple[int | None, int, list[str]]:
+    """Return the position to read (None: there are none), the number of its rounds, and notes."""
+    if "position" not in feedback.shapes:
         if position is not None:
             raise LogError(f"position={position}, but the feedback has no positions; leave it out")
         return None, n, []
     counts: Counter[int] = Counter()
-    for first, part in parts:
-        counts.update(_whole(part, "position", first).tolist())
+    for _, part in _whole_numbers(feedback, "position"):
+        counts.update(part.tolist())
     if counts.total() != n:
         raise LogError(f"{counts.total()} positions for {n} actions; expected one a row")
     there = sorted(counts)
@@ -265,22 +265,72 @@ def _slot(
     return wanted, many, [f"Only position {wanted} was read: {many} of {n} rows."] if many < n else []
 
 
-def _support(pi_b: Any, shape: tuple[int, int], rows: slice | np.ndarray, slot: int | None) -> Support | None:
-    if pi_b is None:
-        return None
-    table = floats(pi_b, "the values of pi_b")
-    table = table[:, :, None] if table.ndim == 2 else table
-    if table.ndim != 3 or table.shape[:2] != shape or (table.shape[2] > 1 and slot is None):
+@contextlib.contextmanager
+def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    """Open an .npz and its members by their arrays' names; any damage becomes one error."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            if len(members) < len(archive.infolist()):
+                raise ValueError("an array stands in it twice")  # noqa: TRY301 (reported like any damage)
+            yield archive, members
+    except FileNotFoundError:
+        raise LogError(f"{path} does not exist") from None
+    except Exception as error:  # a damaged archive or header fails in a dozen ways
         raise LogError(
-            f"pi_b of shape {table.shape}; expected {(*shape, 1)}, or a position to choose its last axis by"
-        )
-    if table.shape[2] > 1 and not 0 <= (slot or 0) < table.shape[2]:
-        raise LogError(f"position {slot} is outside pi_b, which has {table.shape[2]}")
-    table = table[rows, :, (slot or 0) if table.shape[2] > 1 else 0]
-    builder = SupportBuilder(shape[1])
-    for part in Blocks(0, len(table), BATCH_ROWS):
-        builder.add_distribution(table[part])
-    return builder.build()
+            f"{path} is no .npz of plain arrays, or it is damaged: {first_line(error)}. Save it with "
+            "np.savez(path, **{k: v for k, v in feedback.items() if v is not None})"
+        ) from None
+
+
+def _whole_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    with _member(archive, info) as file:
+        return unpacked(file.read(info.file_size + 1), info.filename)
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{info.filename} is packed in a way that NumPy does not write")
+    if info.file_size > MAX_INFLATION * (info.compress_size + 1):
+        raise ValueError(f"{info.filename} claims {info.file_size} bytes, more than it can have")
+    return archive.open(info)
+
+
+@dataclass(frozen=True)
+class Member:
+    """An array of an .npz whose rows can be read one after the other."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, file: IO[bytes], size: int) -> "Member | None":
+        """Read the header of a file of `size` bytes; None if its rows cannot be read one after the other."""
+        first = np.lib.format.read_magic(file) == (1, 0)
+        parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = parse(file)
+        simple = dtype.kind in "fiub" and shape and min(shape) > 0 and (not by_columns or len(shape) == 1)
+        fits = simple and size - file.tell() == prod(shape) * dtype.itemsize
+        return cls(shape, dtype) if fits else None
+
+    def rows(self, file: IO[bytes], many: int) -> np.ndarray:
+        needed = many * prod(self.shape[1:]) * self.dtype.itemsize
+        content = file.read(needed)
+        if len(content) < needed:
+            raise ValueError("it ends too early")
+        return np.frombuffer(content, self.dtype).reshape(many, *self.shape[1:])
+
+
+def _member_rows(path: Path, members: dict[str, Member]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    n = next(iter(members.values())).shape[0]
+    widest = max(prod(member.shape[1:]) for member in members.values())
+    with _archive(path) as (archive, infos), contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(_member(archive, infos[name])) for name in members}
+        if any(Member.of(files[name], infos[name].file_size) != members[name] for name in members):
+            raise ValueError("it has changed since it was opened")
+        for rows in Blocks.of_table(n, widest):
+            many = rows.stop - rows.start
+            yield rows.start, {name: member.rows(files[name], many) for name, member in members.items()}
 
 
 ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
@@ -291,7 +341,7 @@ ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
     "pscore": lambda log: None if log.propensities is None else np.array(log.propensities),
     "pi_b": lambda log: _distributions(log),
 }
-"""What a feedback has for each round, and how a log says it."""
+"""The arrays of a feedback, and how a log gives them."""
 
 
 def _distributions(log: Log) -> np.ndarray | None:
@@ -300,7 +350,7 @@ def _distributions(log: Log) -> np.ndarray | None:
 
 
 def to_feedback(log: Log) -> tuple[dict[str, Any], list[str]]:
-    """A log as a `bandit_feedback`, with pi_b where it has full distributions, and what it cannot carry."""
+    """Return a log as a `bandit_feedback`, with pi_b if it has full distributions, and what it cannot carry."""
     arrays = {name: of(log) for name, of in ARRAYS.items()}
     if arrays["pi_b"] is None:
         del arrays["pi_b"]
@@ -322,11 +372,8 @@ def _lost(log: Log) -> list[str]:
     return notes
 
 
-def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
-    """Write a feedback as .npz, one array after the other, each in a walk of its own; what is None is left out.
-
-    Says what the format could not carry.
-    """
+def write(log: AnyLog, path: Path) -> list[str]:
+    """Write a feedback as .npz, each array in a pass of its own, and return what the format could not carry."""
     passing = Passing(log)
     n, format = passing.rows.n_rows, np.lib.format
     with replacing(path) as part, zipfile.ZipFile(part, "w") as archive:

@@ -1,4 +1,4 @@
-"""What text and JSON files hold: lines, records, contexts of any shape as named numbers, and actions' labels."""
+"""Lines and JSON records of files, contexts of any shape as named numbers, and labels of actions."""
 
 import math
 import os
@@ -17,30 +17,26 @@ from sparing.log.limits import DEEPEST_LABEL, LARGEST
 from sparing.log.text_files import existing, is_path, readable, unpacked
 
 LONGEST_LINE = 2**26
-"""Bytes that a line may have: one event must fit in memory many times over."""
+"""Bytes of a line, at most: one event must fit in memory many times over."""
 
 EXACT = 2.0**53
-"""Whole numbers up to here are told apart by floats."""
+"""Floats represent whole numbers exactly up to here."""
 
 COUNTED = 10_000
-"""Up to this number, all actions below the largest number are there, though most may be missing from the file."""
+"""Up to this number, every number below the largest one is an action, even if most do not occur in the file."""
 
 SPARSE = 10
-"""Beyond it, as long as at least one in so many occurs."""
+"""Above it, only if at least one in so many occurs."""
 
 LISTED = "A file that is one list is turned by: jq -c '.[]' OLD > NEW"
-"""What to do about JSON that is not in lines."""
 
 Named = tuple[tuple[Hashable, ...], Mapping[Hashable, int]]
 Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
-"""From the labels that a file shows, and those that the caller gives: names, and the index of each label."""
+"""From the labels that occur and those that the caller gives: action names, and the index of each label."""
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
-    """Each line of a UTF-8 file without its end, with its place: («log.vw, line 3», «1:0:0.5 | a»).
-
-    A file packed by gzip is unpacked on the way.
-    """
+    """Yield each line of a UTF-8 file, gzipped or not, with its place: ("log.vw, line 3", "1:0:0.5 | a")."""
     target = existing(path)
     with readable(target), unpacked(target) as file:
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
@@ -63,8 +59,8 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
             yield where, line
 
 
-class Records:
-    """JSON values, one a line of a file, or the items of a sequence; can be walked more than once.
+class JsonRecords:
+    """JSON values, one on each line of a file, or the items of a sequence; each iteration starts again.
 
     With `skipped`, lines that do not begin with a brace are skipped and counted in it, as Vowpal Wabbit does.
     """
@@ -104,12 +100,10 @@ class Records:
 class Flattener:
     """Turns nested values into features of one level.
 
-    A number keeps its dotted name (`user.age`); a text or a truth value becomes the feature
-    `user.country=CH` with value 1, and nothing (null) the feature `user.age is missing`, for it is not 0. The
-    parts of a list are numbered
-    (`user.scores.0`), except that objects in a list share their parent's name. A context that is itself
-    a list or one value has the names x_0, x_1, …. With `hidden`, keys that begin with an underscore
-    are left out.
+    A number keeps its dotted name (`user.age`). A text or a truth value becomes the feature `user.country=CH` with
+    value 1, and null the feature `user.age is missing`, for it is not 0. The items of a list are numbered
+    (`user.scores.0`), except that objects in a list share their parent's name. A context that is itself a list or one
+    value has the names x_0, x_1, …. With `hidden`, keys that begin with an underscore are left out.
     """
 
     def __init__(self, *, ignore: Iterable[str] = (), hidden: bool = False) -> None:
@@ -120,7 +114,6 @@ class Flattener:
         self._length: tuple[int, str] | None = None
 
     def __call__(self, value: Any, where: str) -> dict[str, float]:
-        """The features of one context."""
         features: dict[str, float] = {}
         if not isinstance(value, Mapping | Sequence | np.ndarray) or isinstance(value, str):
             value = [] if value is None else [value]
@@ -172,8 +165,9 @@ class Flattener:
             )
 
     def _put_all(self, features: dict[str, float], parts: Iterable[tuple[str, Any]], where: str) -> None:
-        """Most values by far are floats seen before, spared the other checks."""
-        numbers = self._numbers
+        numbers = (
+            self._numbers
+        )  # most values are floats under names that were seen before: skip the other checks
         for name, part in parts:
             if type(part) is float and name in numbers and name not in features and abs(part) <= LARGEST:
                 features[name] = part
@@ -190,12 +184,10 @@ class Flattener:
 
 
 def add_feature(features: dict[str, float], name: str, value: float) -> None:
-    """Set a feature, or add to it where the context names it twice."""
     features[name] = features[name] + value if name in features else value
 
 
 def finite(value: Any, where: str, what: str, name: str | None = None) -> float:
-    """A number as a float; anything else, NaN, an infinity or one too large is refused with its place."""
     if type(value) is float and abs(value) <= LARGEST:
         return value
     if not isinstance(value, bool | np.bool_) and isinstance(value, Real):
@@ -209,12 +201,10 @@ def finite(value: Any, where: str, what: str, name: str | None = None) -> float:
 
 
 def reward_of(value: Any, where: str) -> float:
-    """A reward; a truth value counts as 1 or 0."""
     return float(value) if isinstance(value, bool | np.bool_) else finite(value, where, "the reward")
 
 
-def parsed(text: str, where: str, what: str, name: str | None = None) -> float:
-    """A number written in a text file."""
+def parse_number(text: str, where: str, what: str, name: str | None = None) -> float:
     try:
         number = labels.number(text)
     except ValueError:
@@ -233,19 +223,19 @@ def _not_finite(value: Any, where: str, what: str, name: str | None) -> LogError
 
 
 def by_label(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
-    """Labels are what they are; sorted where the caller gives no order."""
+    """Labels are names as they are; sorted unless the caller gives an order."""
     names = labels.in_order(seen) if given is None else labels.action_names(given)
     return names, {name: i for i, name in enumerate(names)}
 
 
 def by_text(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
-    """Labels are texts; where all of them are whole numbers, they mean those numbers."""
+    """Labels are texts; if all of them are whole numbers, they mean those numbers."""
     names = labels.in_order(whole_numbers(map(str, seen))) if given is None else labels.action_names(given)
     return names, {text: i for text, i in labels.by_text(names).items()}
 
 
 def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
-    """Labels are the numbers 1..K, or ids where they are sparse; names that the caller gives stand for 1..K."""
+    """Labels are the numbers 1..K, or ids if they are sparse; the caller's names stand for 1..K."""
     if given is not None:
         names = labels.action_names(given)
         return names, {i + 1: i for i in range(len(names))}
@@ -254,18 +244,14 @@ def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
 
 
 def numbered(seen: set[int], *, first: int) -> tuple[Hashable, ...]:
-    """Names for numbers that count from `first`: all up to the largest, or, where most are missing, those seen.
-
-    One large number among few is an id; it must not make as many actions.
-    """
-    top = max(seen)
+    """Names for numbers that count from `first`: all up to the largest, or, if most are missing, those seen."""
+    top = max(seen)  # one large number among few is an id: it must not make as many actions
     if top - first < max(COUNTED, SPARSE * len(seen)):
         return labels.action_names(range(first, top + 1))
     return labels.in_order(seen)
 
 
 def numbered_note(names: Sequence[Hashable], *, first: int) -> str:
-    """Says which of the two it was."""
     last = first + len(names) - 1
     if names[-1] == last:
         return f"Actions are named {first} to {last}, the largest number in the file."
@@ -276,7 +262,7 @@ def numbered_note(names: Sequence[Hashable], *, first: int) -> str:
 
 
 def from_json(value: Any, where: str, depth: int = 0) -> Hashable:
-    """A label out of JSON: a list is a tuple, an object (features of an action) its text."""
+    """Return a label from JSON: a list becomes a tuple, an object (features of an action) its text."""
     if type(value) is str and value.isascii():
         return value
     if type(value) is int and abs(value) < labels.LARGEST_NUMBER:
@@ -294,7 +280,6 @@ def from_json(value: Any, where: str, depth: int = 0) -> Hashable:
 
 
 def set_from_json(values: Any, where: str) -> list[Hashable]:
-    """The labels that an event could have taken."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise LogError(f"{where}: the available actions are {brief(values)}; expected a list of labels")
     return [from_json(value, where) for value in values]

@@ -1,29 +1,35 @@
-"""Vowpal Wabbit's `--json` lines: an object that is itself the context, with `_multi` for `--cb_adf`, or without."""
+"""Vowpal Wabbit's JSON lines: `--json`, where an object is the context, and `--dsjson`, where it contains one."""
 
+import json
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.formats.events import Reader, readers
+from sparing.log.columns import keywords_of
+from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Flattener,
-    Records,
+    JsonRecords,
     by_label,
     by_number,
     by_text,
     finite,
     numbered_note,
 )
-from sparing.log.formats.vocabulary import Event
-from sparing.log.formats.vw_text import label as label_in_text
+from sparing.log.formats.vw_text import parse_label
 from sparing.log.labels import brief
 from sparing.log.log import Log
-from sparing.log.rows import AnyLog
+from sparing.log.rows import AnyLog, Rows
+from sparing.validation import one_of
 
 EXPECTED = "an object with features and a label, and _multi for the actions' own"
+EXPECTED_EVENT = "an object with _label_cost, a, p and c"
 AUTOMATIC, FEATURES, POSITION = "auto", "features", "position"
+CONTEXT_ID = "ContextId"
+REFUSE, IGNORE = "refuse", "ignore"
 UNLABELLED = "lines without a label"
 LABEL = {
     "_label_cost": "cost",
@@ -33,35 +39,55 @@ LABEL = {
 }
 
 
-def opened(source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = ()) -> Reader:
+@keywords_of(EventReader.scan)
+def scan_json(
+    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **options: Any
+) -> tuple[Rows, list[str]]:
     """Read `--json` lines, or a list of such objects: reward = −cost.
 
-    With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or
-    else `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the
-    numbers 1..K, as in `--cb` text.
+    With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or else
+    `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the numbers 1..K,
+    as in `--cb` text.
     """
-    return _Events(source, action_id, ignore)
+    return _VwJsonReader(source, EXPECTED, action_id, ignore).scan(**options)
 
 
-read, scan = readers(opened)
+@keywords_of(EventReader.scan)
+def scan_dsjson(
+    source: Any,
+    *,
+    action_id: str = AUTOMATIC,
+    ignore: Iterable[str] = (),
+    context_id: str | None = CONTEXT_ID,
+    pdrop: str = REFUSE,
+    **options: Any,
+) -> tuple[Rows, list[str]]:
+    """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
+
+    Contexts are the fields of `c` in one level (`Flattener`), without those that begin with an underscore, as Vowpal
+    Wabbit does. `action_id` says what identifies an action: a field such as "i.id", "features" (all of them),
+    "position", or "auto": the first field called id or else `_tag` that the first event's actions have, else their
+    features. `context_id` names a field of the event ("c.user.id", "EventId"). Events whose `pdrop` differs represent
+    different numbers of events, 1/(1 − pdrop), and a log has no weights: they are refused, unless `pdrop` is "ignore".
+    """
+    return _DsjsonReader(source, action_id, ignore, context_id, DropRate(pdrop)).scan(**options)
 
 
-class Events(Reader):
-    """The events of a file of JSON lines with Vowpal Wabbit's labels; of use to whichever format they are in."""
+class _LabelledReader(EventReader):
+    """Reads JSON lines with Vowpal Wabbit's labels, `--json` or `--dsjson`."""
 
     def __init__(self, source: Any, expected: str, action_id: str, ignore: Iterable[str]) -> None:
         super().__init__("", by_label if action_id == POSITION else by_text)
-        self.records = Records(source, expected, skipped=self.skipped)
+        self.records = JsonRecords(source, expected, skipped=self.skipped)
         self.name = self.records.name
-        self.identity, self.flatten = Identity(action_id), Flattener(ignore=ignore, hidden=True)
+        self.identity, self.flatten = ActionIdentity(action_id), Flattener(ignore=ignore, hidden=True)
 
     def labelled(self) -> Iterator[tuple[str, Any, dict[str, Any] | None]]:
-        """Each record with its place and its label."""
+        """Yield each record with its place and its label."""
         for where, record in self.records:
             yield where, record, label_of(record, where, self.records.expected)
 
     def eligible(self, multi: Any, where: str) -> list[Hashable]:
-        """The labels of the actions that an event lists."""
         if not isinstance(multi, list | tuple) or not multi:
             raise LogError(
                 f"{where}: no list of actions, _multi is {str(multi)[:40]!r}; expected an object for each action"
@@ -71,7 +97,6 @@ class Events(Reader):
     def event(
         self, where: str, context: Any, label: Mapping[str, Any], action: Hashable, **more: Any
     ) -> Event:
-        """An event of this label: reward = −cost."""
         share = label.get("probability")
         return Event(
             where,
@@ -83,15 +108,12 @@ class Events(Reader):
         )
 
 
-class _Events(Events):
-    """All events have a list of actions, or all have none."""
+class _VwJsonReader(_LabelledReader):
+    """All events have a list of actions, or none has."""
 
-    def __init__(self, source: Any, action_id: str, ignore: Iterable[str]) -> None:
-        super().__init__(source, EXPECTED, action_id, ignore)
-        self.listed: bool | None = None
+    listed: bool | None = None
 
     def events(self) -> Iterator[Event]:
-        """One event for each labelled line."""
         for where, record, label in self.labelled():
             if self.listed is None:
                 self.listed = "_multi" in record
@@ -125,11 +147,10 @@ class _Events(Events):
             )
         if label is None and not own:
             return None
-        chosen, label = own[0] if own else (chosen_place(label or {}, len(multi), where), label or {})
+        chosen, label = own[0] if own else (chosen_index(label or {}, len(multi), where), label or {})
         return self.event(where, record, label, eligible[chosen], eligible=eligible)
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
-        """What was assumed."""
         notes = ["Rewards are minus the costs."]
         if self.listed:
             notes.append(self.identity.note)
@@ -138,25 +159,181 @@ class _Events(Events):
         return notes
 
 
+class _DsjsonReader(_LabelledReader):
+    """Action numbers are assumed to begin at 1; if that fails, the whole file is checked for numbers from 0."""
+
+    def __init__(
+        self, source: Any, action_id: str, ignore: Iterable[str], context_id: str | None, drops: "DropRate"
+    ) -> None:
+        super().__init__(source, EXPECTED_EVENT, action_id, ignore)
+        self.context_id, self.drops = context_id, drops
+        self.a, self.label = IndexBase("a"), IndexBase("_label_Action")
+
+    def scan(self, **options: Any) -> tuple[Rows, list[str]]:
+        try:
+            return super().scan(**options)
+        except LogError as error:
+            found = error
+        for where, record, label in self._learnt():
+            count = len(self.eligible(get_path(record.get("c"), "_multi"), where))
+            self.a.add(record.get("a"), count, where)
+            self.label.add([label.get("action")], count, where)
+        if self.a.base == self.label.base == 1:
+            raise found
+        self.skipped.clear()
+        self.seen.clear()
+        return super().scan(**options)
+
+    def events(self) -> Iterator[Event]:
+        for where, record, label in self._learnt():
+            yield self._event(where, record, label)
+
+    def _learnt(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+        for where, record, label in self.labelled():
+            if label is None:
+                self.skipped[UNLABELLED] += 1
+            elif record.get("_skipLearn"):
+                self.skipped["events marked _skipLearn"] += 1
+            else:
+                yield where, record, label
+
+    def _event(self, where: str, record: dict[str, Any], label: dict[str, Any]) -> Event:
+        context = record.get("c")
+        eligible = self.eligible(get_path(context, "_multi"), where)
+        ranking = self._ranking(record, len(eligible), where)
+        first = ranking[0] if ranking else None
+        chosen = chosen_index(label, len(eligible), where, base=self.label.base, otherwise=first)
+        self.drops.add(finite(record.get("pdrop") or 0, where, "pdrop"), where)
+        ids = get_path(record, self.context_id) if self.context_id else None
+        self.seen["ids"] += ids is not None
+        shares = _probabilities(record, ranking, len(eligible), where)
+        return self.event(
+            where, context, label, eligible[chosen], eligible=eligible, probabilities=shares, context_id=ids
+        )
+
+    def _ranking(self, record: dict[str, Any], count: int, where: str) -> list[int] | None:
+        """Return the positions in `_multi` that `a` names."""
+        numbers = record.get("a")
+        if numbers is None:
+            return None
+        if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+            raise LogError(f"{where}: a is {brief(numbers)}; expected a list of action numbers")
+        if len(set(numbers)) < len(numbers):
+            raise LogError(f"{where}: a names an action twice: {brief(numbers)}")
+        base = self.a.base
+        bad = [number for number in numbers if not base <= number < base + count]
+        if bad:
+            raise LogError(
+                f"{where}: a names action {bad[0]}; expected {base} to {base + count - 1}, one of the {count} actions "
+                "of _multi"
+            )
+        return [number - base for number in numbers]
+
+    def notes(self, log: Log, *, named: bool) -> list[str]:
+        notes = ["Rewards are minus the costs. Timestamps are not kept.", self.identity.note]
+        notes += [*self.a.notes(), *self.label.notes()]
+        if self.context_id == CONTEXT_ID and not self.seen["ids"]:
+            notes.append("EventId names an event, not a context: context_id='EventId' would keep it.")
+        return [*notes, *self.drops.notes()]
+
+
+def _probabilities(
+    record: dict[str, Any], ranking: list[int] | None, count: int, where: str
+) -> list[float] | None:
+    """Return the probability of each action of `_multi`, 0 for those that `a` does not name."""
+    shares = record.get("p")
+    if shares is None or ranking is None:
+        return None
+    if not isinstance(shares, list) or len(shares) != len(ranking):
+        raise LogError(
+            f"{where}: p does not fit a; expected one probability for each of {len(ranking)} actions"
+        )
+    table = [0.0] * count
+    for position, share in zip(ranking, shares, strict=True):
+        table[position] = finite(share, where, "a probability in p")
+    return table
+
+
+class DropRate:
+    """The share of events that was dropped from the log (`pdrop`), which must be the same for all."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule = one_of("pdrop", rule, (REFUSE, IGNORE))
+        self.rates: dict[float, str] = {}
+
+    def add(self, share: float, where: str) -> None:
+        if not 0 <= share < 1:
+            raise LogError(
+                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
+            )
+        self.rates.setdefault(share, where)
+        if len(self.rates) > 1 and self.rule == REFUSE:
+            known, place = next(iter(self.rates.items()))
+            raise LogError(
+                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
+                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
+                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
+                "(sparing convert --option pdrop=ignore)"
+            )
+
+    def notes(self) -> list[str]:
+        top = max(self.rates)
+        if len(self.rates) > 1:
+            return [
+                f"Events were dropped at rates up to {top:g} (pdrop) that differ, and the log has no weights: "
+                "averages over it are not averages over the traffic."
+            ]
+        alike = f"Of all events alike, {top:g} were dropped (pdrop): counts are smaller, averages the same."
+        return [alike] if top else []
+
+
+class IndexBase:
+    """Whether action numbers begin at 0 or 1, by the evidence of the whole file; 1 without evidence."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.zero = self.last = ""
+
+    def add(self, numbers: Any, count: int, where: str) -> None:
+        """Add the numbers of an event with `count` actions."""
+        listed = numbers if isinstance(numbers, list) else []
+        if 0 in listed:
+            self.zero = self.zero or where
+        if count in listed:
+            self.last = self.last or where
+
+    @property
+    def base(self) -> int:
+        """The first action's number."""
+        if self.zero and self.last:
+            raise LogError(
+                f"{self.what} is numbered from 0 at {self.zero} (it has 0) but from 1 at {self.last} (it has "
+                "the number of actions). Split the file, or renumber one part"
+            )
+        return 0 if self.zero else 1
+
+    def notes(self) -> list[str]:
+        return [f"{self.what} is numbered from 0 ({self.zero} has a 0)."] if self.zero else []
+
+
 def _own_label(action: Any, where: str) -> dict[str, Any] | None:
-    """The label of an action in `_multi`, as an object or as text."""
+    """Return the label of an action in `_multi`, an object or a text."""
     if not isinstance(action, Mapping):
         return None
     return _text_label(action.get("_label"), where) or label_of(action, where, EXPECTED)
 
 
 def _text_label(text: Any, where: str) -> dict[str, Any] | None:
-    """A label `action:cost:probability`."""
     if not isinstance(text, str):
         return None
-    taken = label_in_text(text, where)
-    return None if taken.cost is None else taken._asdict()
+    label = parse_label(text, where)
+    return None if label.cost is None else label._asdict()
 
 
-def chosen_place(
+def chosen_index(
     label: Mapping[str, Any], count: int, where: str, *, base: int = 1, otherwise: int | None = None
 ) -> int:
-    """The place in `_multi` of the action taken: `_labelIndex`, else `_label_Action` from `base`, else `otherwise`."""
+    """Return the index in `_multi` of the action taken: `_labelIndex`, else `_label_Action` from `base`, else `otherwise`."""
     index, number = label.get("index"), label.get("action")
     for name, value in (("_labelIndex", index), ("_label_Action", number)):
         if value is not None and type(value) is not int:
@@ -174,10 +351,10 @@ def chosen_place(
 
 
 def label_of(record: Any, where: str, expected: str) -> dict[str, Any] | None:
-    """A label's cost, probability, action and index, in either style, or None where there is no cost.
+    """Return a label's cost, probability, action and index, or None if there is no cost.
 
-    The fields stand in the event (`_label_cost`, …, in any case of letters) or in an object `_label`. An event
-    that is no single choice among listed actions is refused.
+    The fields are in the event (`_label_cost`, …, in any case of letters) or in an object `_label`. An event that is
+    not a single choice among listed actions is refused.
     """
     if not isinstance(record, dict | Mapping):
         raise LogError(f"{where}: {type(record).__name__} {str(record)[:40]!r}; expected {expected}")
@@ -195,8 +372,8 @@ def label_of(record: Any, where: str, expected: str) -> dict[str, Any] | None:
     return label if label.get("cost") is not None else None
 
 
-def at(record: Any, path: str) -> Any:
-    """The value at a dotted path, or None."""
+def get_path(record: Any, path: str) -> Any:
+    """Return the value at a dotted path, or None."""
     for key in path.split("."):
         if not isinstance(record, dict | Mapping):
             return None
@@ -204,8 +381,8 @@ def at(record: Any, path: str) -> Any:
     return record
 
 
-class Identity:
-    """What tells one action of `_multi` from another; `auto` is settled by the first event."""
+class ActionIdentity:
+    """Labels the actions of `_multi` by a rule; the first event decides which rule `auto` is."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
@@ -214,12 +391,11 @@ class Identity:
     @property
     def note(self) -> str:
         """The rule, in words."""
-        said = {FEATURES: "their features", POSITION: "their position in _multi"}
-        by = said.get(self.rule, f"the field {self.rule}")
+        known = {FEATURES: "their features", POSITION: "their position in _multi"}
+        by = known.get(self.rule, f"the field {self.rule}")
         return f"Actions are told by {by}; any other features of theirs are left out."
 
     def __call__(self, action: Any, position: int, where: str) -> Hashable:
-        """An action's label."""
         if not isinstance(action, dict | Mapping):
             raise LogError(f"{where}: action {position + 1} of _multi is {brief(action)}; expected an object")
         if self.rule == AUTOMATIC:
@@ -236,7 +412,7 @@ class Identity:
             return ", ".join(
                 name if value == 1 else f"{name}:{value!r}" for name, value in sorted(features.items())
             )
-        value = at(action, self.rule)
+        value = get_path(action, self.rule)
         if type(value) is str:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -248,7 +424,7 @@ class Identity:
 
 
 def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
-    """The dotted path of a field called id, at any depth."""
+    """Return the dotted path of a field called id, at any depth."""
     for key, part in value.items():
         if key.lower() == "id" and isinstance(part, str | int):
             return f"{prefix}{key}"
@@ -257,41 +433,34 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
     return None
 
 
-def write(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
-    """Write lines for `--cb_adf --json`: actions as `{"a": {"id": name}}`. Says what could not be carried."""
-    title = "Vowpal Wabbit's --json format"
-    return write_labelled(log, path, lambda _, label, context: label | context, title=title, whole=False)
-
-
-def write_labelled(
-    log: AnyLog,
-    path: str | os.PathLike[str],
-    record: Callable[[writer.Row, dict[str, Any], dict[str, Any]], dict[str, Any]],
-    *,
-    title: str,
-    whole: bool,
-) -> list[str]:
-    """Write `record(row, label, context)` of each row, the context with its list of actions. Says what is lost.
-
-    `whole`: whether records also hold ids and distributions.
-    """
+def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
+    """Write dsjson lines, actions as `{"a": {"id": name}}`, and return what the format could not carry."""
     passing = writer.Passing(log)
     header = passing.header
-    writer.need_propensities(header, title)
+    writer.need_propensities(header, "dsjson")
     names, notes = writer.feature_names(header, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.as_text(name)}} for name in header.action_names]
 
-    def written(row: writer.Row) -> dict[str, Any]:
-        place = row.available.index(row.action)
-        label = {"_label_cost": -row.reward, "_label_probability": row.propensity}
-        context = {**dict(row.features), "_multi": [actions[action] for action in row.available]}
-        return record(row, {**label, "_label_Action": place + 1, "_labelIndex": place}, context)
+    def record(row: writer.Row) -> dict[str, Any]:
+        first = row.available.index(row.action)
+        order = [first, *(place for place in range(len(row.available)) if place != first)]
+        event: dict[str, Any] = {
+            "_label_cost": -row.reward,
+            "_label_probability": row.propensity,
+            "_label_Action": first + 1,
+            "_labelIndex": first,
+            "Version": "1",
+            "EventId": str(row.number),
+            "a": [place + 1 for place in order],
+            "c": {**dict(row.features), "_multi": [actions[action] for action in row.available]},
+        }
+        if row.probabilities is not None:
+            event["p"] = [row.probabilities[place] for place in order]
+        if row.context_id is not None:
+            event[CONTEXT_ID] = row.context_id
+        return event
 
-    writer.write_json(path, map(written, writer.rows(passing, names)), compact=True)
-    if header.context_ids is not None and not whole:
-        notes.append("Context ids are lost.")
-    return [
-        *notes,
-        *writer.text_notes(header.action_names),
-        *writer.lost(passing, kept="" if whole else writer.KEPT),
-    ]
+    events = map(record, writer.rows(passing, names))
+    encode = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+    writer.write_lines(path, map(encode, events))
+    return [*notes, *writer.text_notes(header.action_names), *writer.lost(passing, keeps_distributions=True)]

@@ -4,15 +4,16 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.types import Scope
 
+from sparing.errors import LogError
 from sparing.log.labels import brief
-from sparing.service import beside, erasure, events, exporting
+from sparing.service import erasure, events
+from sparing.service import export as exports
 from sparing.service.errors import ServiceError, not_found, unprocessable
 from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
 from sparing.service.messages import (
@@ -180,17 +181,21 @@ def recorded(experiment: Experiment, found: StoredDecision) -> Record:
     "GET",
     EXPERIMENT + "/export",
     role="read",
-    query={"format": f"One of {', '.join(beside.FORMS)}; parquet by default."},
+    query={"format": f"One of {', '.join(exports.FORMATS)}; parquet by default."},
 )
 async def export(service: Service, call: Call) -> Reply:
-    """The decisions that have a reward and a context, as a log in any format, with both probabilities; where a format needs two files, a zip."""
+    """The decisions that have a reward and a context, as a log in a table, with both probabilities."""
     name, form = call.path["experiment"], call.query.get("format", "parquet")
     service.registry.get(name)
-    if form not in beside.FORMS:
-        raise unprocessable(f"format={form!r}; must be one of {', '.join(beside.FORMS)}", "format")
+    try:
+        ending = exports.check_format(form)
+    except LogError as error:
+        raise unprocessable(str(error), "format") from None
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="sparing-")
     try:
-        path = await asyncio.to_thread(_exported, service, name, form, Path(folder))
+        path = Path(folder) / f"{name}{ending}"
+        address = service.settings.address
+        await asyncio.to_thread(exports.export, service.store.folder, name, form, path, address=address)
     except BaseException:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         raise
@@ -199,18 +204,6 @@ async def export(service: Service, call: Call) -> Reply:
         (b"content-disposition", f'attachment; filename="{path.name}"'.encode()),
     )
     return Reply(200, headers=headers, file=path)
-
-
-def _exported(service: Service, name: str, form: str, folder: Path) -> Path:
-    target = folder / f"{name}{beside.ending(form)}"
-    done = exporting.export(service.store.folder, name, form, target, address=service.settings.address)
-    if done.beside is None:
-        return done.path
-    whole = folder / f"{name}.zip"
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as both:
-        both.write(done.path, done.path.name)
-        both.write(done.beside, done.beside.name)
-    return whole
 
 
 @endpoint("POST", EXPERIMENT + "/erase", role="admin")

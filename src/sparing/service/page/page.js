@@ -12,10 +12,6 @@ const FORMATS = [
   ["parquet", "Parquet"],
   ["csv", "CSV"],
   ["arrow", "Arrow"],
-  ["dsjson", "Vowpal Wabbit dsjson"],
-  ["vw", "Vowpal Wabbit text"],
-  ["obp", "Open Bandit Pipeline"],
-  ["coba", "coba"],
 ];
 const MODES = { live: ["live", "good"], shadow: ["shadow (fallback served)", "warning"], fallback: ["stopped (fallback served)", "alarm"], paused: ["paused", "alarm"] };
 

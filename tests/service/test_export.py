@@ -1,10 +1,12 @@
-"""Exports: what reads back is what was decided, with both probabilities in every format, and support only where it is known."""
+"""Exports: what reads back is what was decided, with both probabilities, and support only where it is known."""
 
 import asyncio
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,14 +14,13 @@ import sparing
 from service import raw_columns
 from service.building import NAME, contexts, decide, live, ran, reward, trial
 from sparing.errors import LogError
-from sparing.log.conversion import read_any
-from sparing.service import beside, erasure, events, exporting
+from sparing.service import erasure, events
+from sparing.service import export as exports
 from sparing.service.errors import ServiceError
-from sparing.service.exporting import export
+from sparing.service.export import export
+from sparing.service.http import decisions as records
 from sparing.service.messages import DecideRequest, Options
 from sparing.service.transactions import ChangeSettings, Decide
-
-TOLD = ("call_probability", "reason", "arm", "outcome", "time", "decision_id")
 
 
 async def stored(writer):
@@ -50,77 +51,44 @@ def shop(tmp_path_factory):
     return folder / "store", log, ran(run())
 
 
-def read_back(form, path, log):
-    """The log in a file, read with what its notes ask for."""
-    options = {
-        "vw": {"context_id": "tag", "actions": log.action_names},
-        "vw-adf": {"context_id": "tag"},
-        "obp": {"actions": log.action_names},
-        "open-bandit": {"actions": log.action_names},
-    }
-    return read_any(path, None if form in beside.TABLES else form, **options.get(form, {}))[0]
+def columns_of(path):
+    """The columns of an exported file by name."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pydict()
+    if path.suffix == ".arrow":
+        return pa.ipc.open_file(path).read_all().to_pydict()
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def told_in(form, done):
-    """What a file says beside its log, by name."""
-    if form == "parquet":
-        found = pq.read_table(done.path).to_pydict()
-    elif form == "arrow":
-        import pyarrow as pa
-
-        found = pa.ipc.open_file(done.path).read_all().to_pydict()
-    elif form in ("csv", "open-bandit"):
-        rows = list(csv.DictReader(done.path.read_text().splitlines()))
-        found = {name: [row[name] for row in rows] for name in rows[0]}
-    elif form == "obp":
-        found = {name: array.tolist() for name, array in np.load(done.path).items() if array.ndim}
-    elif form in beside.JSON_LINES:
-        lines = [json.loads(line) for line in done.path.read_text().splitlines()]
-        found = {name: [line[beside.JSON_LINES[form] + name] for line in lines] for name in TOLD}
-    else:
-        rows = list(csv.DictReader(done.beside.read_text().splitlines()))
-        found = {name: [row[name] for row in rows] for name in rows[0]}
-    found["call_probability"] = [float(value) for value in found["call_probability"]]
-    return found
-
-
-@pytest.mark.parametrize("form", beside.FORMS)
-def test_every_format_carries_both_probabilities(shop, tmp_path, monkeypatch, form):
+@pytest.mark.parametrize("form", exports.FORMATS)
+def test_every_format_carries_both_probabilities_and_the_extra_columns(shop, tmp_path, monkeypatch, form):
     folder, first, rows = shop
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 7)
-    done = export(folder, NAME, form, tmp_path / f"export{beside.ending(form)}")
+    done = export(folder, NAME, form, tmp_path / f"export{exports.ENDINGS[form]}")
     assert done.rows == len(rows) > 0
-    log = read_back(form, done.path, first)
+    log = sparing.read_log(done.path)
+    decisions = [one.decision for one in rows]
     np.testing.assert_array_equal(log.rewards, [one.closed.value for one in rows])
-    labels = [str(first.action_names[one.decision.action]) for one in rows]
-    assert [str(log.action_names[action]) for action in log.actions] == labels
-    plays = [one.decision.play_probability for one in rows]
-    expected = np.array([first.encoder.encode(events.unpack_context(one.decision.context)) for one in rows])
+    labels = [first.action_names[one.action] for one in decisions]
+    assert [log.action_names[action] for action in log.actions] == labels
+    expected = np.array([first.encoder.encode(events.unpack_context(one.context)) for one in decisions])
     np.testing.assert_allclose(log.contexts, expected, rtol=1e-15)
-    told = told_in(form, done)
-    if form == "river":
-        np.testing.assert_array_equal([float(value) for value in told["play_probability"]], plays)
-        assert any("Propensities are lost" in note for note in done.notes)
-    else:
-        np.testing.assert_array_equal(log.propensities, plays)
-    assert told["call_probability"] == [one.decision.call_probability for one in rows]
-    assert list(told["reason"]) == [one.decision.reason for one in rows]
-    assert list(told["arm"]) == [one.decision.arm for one in rows]
-    assert list(told["decision_id"]) == [events.id_text(one.decision.decision_id) for one in rows]
-    assert list(told["time"]) == [events.time_text(one.decision.ts) for one in rows]
-    assert set(told["outcome"]) == {"reward"}
-    assert (done.beside is not None) == (form in ("river", "vw", "vw-adf"))
-    if done.beside is not None:
-        assert any(done.beside.name in note for note in done.notes)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        path.name for path in (done.path, done.beside) if path is not None
-    }
+    np.testing.assert_array_equal(log.propensities, [one.play_probability for one in decisions])
+    extra = columns_of(done.path)
+    assert list(map(float, extra["call_probability"])) == [one.call_probability for one in decisions]
+    assert extra["reason"] == [one.reason for one in decisions]
+    assert extra["arm"] == [one.arm for one in decisions]
+    assert extra["decision_id"] == [events.id_text(one.decision_id) for one in decisions]
+    assert extra["time"] == [events.time_text(one.ts) for one in decisions]
+    assert set(extra["outcome"]) == {"reward"}
+    assert list(tmp_path.iterdir()) == [done.path]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_a_table_reads_back_whole_without_any_option(shop, tmp_path, ending):
     folder, first, rows = shop
-    done = export(folder, NAME, "table", tmp_path / f"export.{ending}")
+    done = export(folder, NAME, ending, tmp_path / f"export.{ending}")
     log = sparing.read_log(done.path)
     assert log.encoder.digest == first.encoder.digest
     assert log.action_names == first.action_names
@@ -131,30 +99,6 @@ def test_a_table_reads_back_whole_without_any_option(shop, tmp_path, ending):
     np.testing.assert_array_equal(log.support.sizes, np.where(narrow, 2, 3))
     assert not any("support is unknown" in note for note in done.notes)
     sparing.economical(log, call_cost=0.1, horizon=100)
-
-
-def test_vowpal_wabbit_passes_over_what_stands_beside(shop, tmp_path):
-    """Its own parser learns the same from a file with and without the fields."""
-    vowpal = pytest.importorskip("vowpalwabbit")
-    folder, _, _ = shop
-    for form, words in (("dsjson", "--cb_adf --dsjson"), ("vw-json", "--cb_adf --json")):
-        done = export(folder, NAME, form, tmp_path / f"{form}.jsonl")
-        mark = beside.JSON_LINES[form]
-        seen = []
-        for strip in (False, True):
-            model = vowpal.Workspace(f"{words} --quiet")
-            for line in done.path.read_text().splitlines():
-                record = json.loads(line)
-                if strip:
-                    record = {
-                        name: value for name, value in record.items() if name.removeprefix(mark) not in TOLD
-                    }
-                examples = model.parse(json.dumps(record))
-                seen.append((strip, sum(example.get_feature_number() for example in examples)))
-                model.learn(examples)
-                model.finish_example(examples)
-            model.finish()
-        assert [count for strip, count in seen if strip] == [count for strip, count in seen if not strip]
 
 
 def test_a_single_chance_is_the_whole_support_and_an_untold_one_leaves_it_unknown(tmp_path):
@@ -240,13 +184,20 @@ def test_it_runs_in_a_thread_while_the_service_goes_on(tmp_path):
 
 def test_what_cannot_be_exported_is_refused(shop, tmp_path, monkeypatch):
     folder, _, _ = shop
-    with pytest.raises(LogError, match="unknown format 'magic'; known are parquet, csv, arrow, obp"):
-        export(folder, NAME, "magic", tmp_path / "x.csv")
+    call = SimpleNamespace(path={"experiment": NAME}, query={"format": "obp"})
+    with pytest.raises(ServiceError, match="`sparing convert`") as refused:
+        asyncio.run(records.export(SimpleNamespace(book=SimpleNamespace(get=str)), call))
+    assert (refused.value.status, refused.value.field) == (422, "format")
+    for form in ("magic", "dsjson"):
+        with pytest.raises(
+            LogError, match=f"format='{form}'; must be one of parquet, csv, arrow.*`sparing convert`"
+        ):
+            export(folder, NAME, form, tmp_path / "x.csv")
     with pytest.raises(LogError, match=r"must end in \.csv"):
         export(folder, NAME, "csv", tmp_path / "x.parquet")
     with pytest.raises(ServiceError, match="there is no experiment 'nobody'"):
         export(folder, "nobody", "csv", tmp_path / "x.csv")
-    monkeypatch.setattr(exporting, "MOST", 3)
+    monkeypatch.setattr(exports, "MAX_ROWS", 3)
     with pytest.raises(LogError, match="an export has at most 3 rows"):
         export(folder, NAME, "csv", tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []

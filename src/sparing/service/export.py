@@ -1,13 +1,13 @@
-"""Decisions as a log: those that have a reward and a context, with the probability that they were played, in any format.
+"""Decisions that have a reward and a context, exported as a log in a table.
 
-`play_probability` is the log's propensity; `call_probability` and what else is known of a decision stand beside it. Whoever
-exports opens the store by itself: it can run in a thread, or in another process, while the service goes on.
+`play_probability` is the log's propensity; `call_probability` and the other facts of a decision are extra columns. An
+export opens the store by itself: it can run in a thread, or in another process, while the service runs.
 """
 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ from sparing.errors import LogError, SparingError
 from sparing.log.labels import as_text, brief, identifiers, plain
 from sparing.log.log import Log
 from sparing.log.support import SupportBuilder
-from sparing.log.text_files import KINDS
-from sparing.service import beside, events, experiment
+from sparing.log.text_files import KINDS, WRITTEN
+from sparing.log.writer import write
+from sparing.service import events, experiment
 from sparing.service import store as stores
 from sparing.service.errors import not_found
 from sparing.service.events import ChangeEvent
@@ -28,10 +29,18 @@ from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import Store
 
-MOST = 5_000_000
-"""Rows of an export; it is put together in memory."""
+MAX_ROWS = 5_000_000
+"""Rows of an export; it is built in memory."""
 
-CHUNK = 5000
+CHUNK_ROWS = 5000
+
+ENDINGS = {KINDS[ending]: ending for ending in reversed(WRITTEN)}
+FORMATS = tuple(reversed(ENDINGS))
+"""The kinds of tables that decisions are exported as."""
+
+ExtraColumns = Mapping[str, Sequence[Any]]
+"""Columns (n,) by their names: numbers or texts, some of them None."""
+
 REWARDED = "d.experiment = $1 and o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt') and d.context is not null"
 JOINED = "from decisions d join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
 ROWS = (
@@ -40,7 +49,7 @@ ROWS = (
 )
 
 
-class Row(NamedTuple):
+class ExportRow(NamedTuple):
     """A decision and its reward, as they are stored."""
 
     seq: int
@@ -60,12 +69,21 @@ class Row(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """A file, a second one where the format has no place for everything, its rows, and what is to be known of it."""
+    """A file, its number of rows, and notes on them."""
 
     path: Path
-    beside: Path | None
     rows: int
     notes: list[str]
+
+
+def check_format(format: str) -> str:
+    """Return the ending of files of this format, or refuse one that is not exported."""
+    if format not in ENDINGS:
+        raise LogError(
+            f"format={brief(format)}; must be one of {', '.join(FORMATS)}. For another format export a table and "
+            "use `sparing convert`"
+        )
+    return ENDINGS[format]
 
 
 def export(
@@ -76,18 +94,16 @@ def export(
     *,
     address: str | None = None,
 ) -> Exported:
-    """Write an experiment's rewarded decisions as a log; `format` is one of `beside.FORMS`, or "table" for the path's ending."""
-    if format not in (*beside.FORMS, "table"):
-        raise LogError(f"unknown format {brief(format)}; known are {', '.join(beside.FORMS)}")
-    target = Path(path)
-    if format in beside.TABLES and KINDS.get(target.suffix.lower()) != format:
-        raise LogError(f"{target}: the name of a {format} file must end in {beside.ending(format)}")
-    log, more, notes = asyncio.run(_read(stores.open_store(Path(folder), address), experiment))
-    lost, second = beside.write(log, target, format, more)
-    return Exported(target, second, log.n_rows, [*notes, *lost])
+    """Write an experiment's rewarded decisions as a log; `format` is one of `FORMATS`."""
+    target, ending = Path(path), check_format(format)
+    if KINDS.get(target.suffix.lower()) != format:
+        raise LogError(f"{target}: the name of a {format} file must end in {ending}")
+    log, columns, notes = asyncio.run(_read(stores.open_store(Path(folder), address), experiment))
+    lost = write(log, target, beside=columns)
+    return Exported(target, log.n_rows, [*notes, *lost])
 
 
-async def _read(store: Store, name: str) -> tuple[Log, beside.Beside, list[str]]:
+async def _read(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
     await store.look()
     try:
         return await rewarded(store, name)
@@ -95,36 +111,36 @@ async def _read(store: Store, name: str) -> tuple[Log, beside.Beside, list[str]]
         await store.close()
 
 
-async def rewarded(store: Store, name: str) -> tuple[Log, beside.Beside, list[str]]:
-    """An experiment's decisions with a reward and a context as a log, what stands beside it, and notes."""
+async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
+    """Return an experiment's decisions with a reward and a context as a log, its extra columns, and notes."""
     upto = await store.last_seq()
     found = [(number, config) for number, known, config, _ in await store.experiments() if known == name]
     if not found:
         raise not_found(f"there is no experiment {name!r}", "unknown_experiment")
     ((number, config),) = found
     ((count,),) = await store.driver.read(f"select count(*) {JOINED} {REWARDED}", number, upto)
-    if count > MOST:
+    if count > MAX_ROWS:
         raise LogError(
-            f"{count:,} rewarded decisions; an export has at most {MOST:,} rows. Read the store's tables"
+            f"{count:,} rewarded decisions; an export has at most {MAX_ROWS:,} rows. Read the store's tables"
         )
     model, since = await ExperimentRegistry(store).start(number, upto)
     began = msgspec.convert(config["options"], Options)
     history = await _history(store, model, began, since, upto)
     rows, after = _Rows(model, history, count), 0
-    while some := await store.driver.read(ROWS, number, upto, after, CHUNK):
+    while some := await store.driver.read(ROWS, number, upto, after, CHUNK_ROWS):
         for values in some:
-            rows.add(Row(*values))
+            rows.add(ExportRow(*values))
         after = some[-1][0]
         rows.end_chunk()
     if not rows.kept:
         raise LogError(
             f"experiment {name} has no decision with a reward and a context yet; there is nothing to export"
         )
-    return rows.log(), rows.beside(), rows.notes()
+    return rows.log(), rows.extra_columns(), rows.notes()
 
 
 class _History:
-    """The actions, and who could be served with which options, at one event after another."""
+    """The actions and options of an experiment at one event after another."""
 
     def __init__(
         self, names: Sequence[Hashable], first: int, options: Options, changes: list[ChangeEvent]
@@ -135,12 +151,12 @@ class _History:
         self.active = np.arange(len(self.names)) < first
 
     def go_to(self, seq: int) -> None:
-        """Take in the changes before an event; events come in their order."""
+        """Apply the changes before an event; events come in their order."""
         while self._next < len(self._changes) and self._changes[self._next].seq < seq:
-            self._take(self._changes[self._next])
+            self._apply(self._changes[self._next])
             self._next += 1
 
-    def _take(self, change: ChangeEvent) -> None:
+    def _apply(self, change: ChangeEvent) -> None:
         body = change.read()
         if change.kind == events.OPTIONS:
             self.options = msgspec.convert(body, Options)
@@ -152,14 +168,14 @@ class _History:
             self._known += more
 
     def allowed(self, eligible: bytes | None) -> np.ndarray:
-        """The actions that a decision could choose from, (K,)."""
+        """Return which actions a decision could choose from, (K,)."""
         if eligible is None:
             return self.active.copy()
         bits = np.unpackbits(np.frombuffer(eligible, dtype=np.uint8))[: len(self.names)].astype(bool)
         return np.append(bits, np.zeros(len(self.names) - len(bits), dtype=bool))
 
-    def could_be_anyone(self, row: Row) -> bool:
-        """Whether every action that was allowed had a chance."""
+    def all_possible(self, row: ExportRow) -> bool:
+        """Whether every allowed action had a positive probability."""
         options = self.options
         if row.arm in ("shadow", "fallback"):
             return options.fallback == experiment.UNIFORM
@@ -168,7 +184,7 @@ class _History:
 
 
 def added(change: ChangeEvent) -> int:
-    """How many actions a change brought."""
+    """Return how many actions a change added."""
     return 1 if change.kind == events.ACTION else int(change.read().get("new", 0))
 
 
@@ -186,8 +202,6 @@ async def _history(store: Store, model: ExperimentState, options: Options, since
 
 
 class _Rows:
-    """The rows so far."""
-
     def __init__(self, model: ExperimentState, history: _History, count: int) -> None:
         self.model, self.history, self.kept = model, history, 0
         self.contexts = np.empty((count, model.learner.n_features))
@@ -197,8 +211,8 @@ class _Rows:
         self.masks: list[np.ndarray] = []
         self.left_out: Counter[str] = Counter()
 
-    def add(self, row: Row) -> None:
-        """Take in a decision, or count why it is left out."""
+    def add(self, row: ExportRow) -> None:
+        """Add a decision, or count why it is left out."""
         self.history.go_to(row.seq)
         if row.played is not None:
             self.left_out[
@@ -214,11 +228,11 @@ class _Rows:
             self.left_out["contexts do not fit the experiment's present features"] += 1
             return
         allowed = self.history.allowed(row.eligible)
-        self._see_support(row, allowed)
+        self._add_support(row, allowed)
         narrow = None if row.eligible is None else self._labels(allowed)
-        told = (row.call, row.reason, row.arm, row.outcome, events.time_text(row.ts))
+        extra = (row.call, row.reason, row.arm, row.outcome, events.time_text(row.ts))
         self.rows.append(
-            (row.action, row.reward, min(row.play, 1.0), *told, events.id_text(row.decision_id), narrow)
+            (row.action, row.reward, min(row.play, 1.0), *extra, events.id_text(row.decision_id), narrow)
         )
         self.ids.append(None if row.context_id is None else msgspec.json.decode(row.context_id))
         self.kept += 1
@@ -227,9 +241,9 @@ class _Rows:
         names = [as_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
         return msgspec.json.encode(names).decode()
 
-    def _see_support(self, row: Row, allowed: np.ndarray) -> None:
-        """The actions that could have been played, where the options of the time tell."""
-        if self.history.could_be_anyone(row):
+    def _add_support(self, row: ExportRow, allowed: np.ndarray) -> None:
+        # Other actions' probabilities are not stored: the support is known only if all or one were possible.
+        if self.history.all_possible(row):
             self.masks.append(allowed)
         elif row.play >= 1:
             self.masks.append(np.arange(len(allowed)) == row.action)
@@ -237,13 +251,11 @@ class _Rows:
             self.sets = None
 
     def end_chunk(self) -> None:
-        """Pack the sets."""
         if self.sets is not None and self.masks:
             self.sets.add(np.array(self.masks))
         self.masks = []
 
     def log(self) -> Log:
-        """All rows as a log."""
         columns = list(zip(*self.rows, strict=True))
         return Log.from_indices(
             self.contexts[: self.kept],
@@ -256,8 +268,8 @@ class _Rows:
             encoder=self.model.learner.encoder,
         )
 
-    def beside(self) -> beside.Beside:
-        """What else is known of each row; the actions it was restricted to, as JSON, where one was."""
+    def extra_columns(self) -> ExtraColumns:
+        """Return what else is known of each row; with the actions it was restricted to, as JSON, if one was."""
         names = ("call_probability", "reason", "arm", "outcome", "time", "decision_id", "allowed")
         found = dict(zip(names, list(zip(*self.rows, strict=True))[3:], strict=True))
         if not any(found["allowed"]):
@@ -265,7 +277,6 @@ class _Rows:
         return found
 
     def notes(self) -> list[str]:
-        """What is to be known of the rows."""
         notes = [
             "Rows are decisions whose reward is known. One is among them with its call_probability where rewards come only when "
             "asked for: weigh by that to speak of all decisions."
