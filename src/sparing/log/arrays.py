@@ -112,7 +112,6 @@ def find_columns(
 
 
 def _check_written(source: TableSource, columns: Columns) -> None:
-    """Refuse a file that has lost a column which its notes list and which would be read by its default name."""
     there, features = set(source.schema.names), source.stored_metadata.get("features", {})
     for name in source.stored_metadata.get("columns", ()):
         plain = name.removeprefix(ESTIMATED_PREFIX)
@@ -127,7 +126,7 @@ def _check_written(source: TableSource, columns: Columns) -> None:
 
 
 def _optional(source: TableSource, role: str, name: str | None) -> str | None:
-    """A column that need not be there by its default name; but one that is alike would be taken for a feature."""
+    # It need not be there by its default name, but one whose name is alike would be taken for a feature.
     if name is None or name in source.schema.names:
         return name
     alike = [other for other in source.schema.names if labels.plainly(other) == labels.plainly(name)]
@@ -139,16 +138,11 @@ def _optional(source: TableSource, role: str, name: str | None) -> str | None:
 
 
 def _guess(source: TableSource, role: str, name: str) -> str:
-    """Which column may play a role, if the one that was named is not there."""
     near = labels.meant(name, source.schema.names)
     if near is not None:
         return f". Did you mean {brief(near)}? Pass {role}={near!r}"
-    head = (
-        ". The first line must name the columns, and delimiter='…' says what parts them"
-        if source.text
-        else ""
-    )
-    return f". Pass {role}=NAME{head}"
+    head = ". The first line must name the columns, and delimiter='…' says what parts them"
+    return f". Pass {role}=NAME{head if source.text else ''}"
 
 
 def _support_columns(
@@ -178,7 +172,6 @@ def _support_columns(
 
 
 def _named_columns(source: TableSource, contexts: str | Sequence[str]) -> tuple[str, ...]:
-    """The context columns that the caller names."""
     chosen = (contexts,) if isinstance(contexts, str) else tuple(contexts)
     if not chosen:
         raise _column_error(source, "no context column ()")
@@ -214,7 +207,6 @@ def _default_columns(source: TableSource, others: set[str]) -> tuple[str, ...]:
 
 
 def _column_error(source: TableSource, what: str, hint: str = "") -> LogError:
-    """The error for a table that has too few columns, or too many, and which it has."""
     names = source.schema.names
     shown = ", ".join(map(brief, names[:12])) + (", …" if len(names) > 12 else "")
     return LogError(f"{source.name} has {what}; it has {shown or 'no columns'}{hint}")
@@ -382,7 +374,6 @@ def _parse_json_lists(column: pa.Array, name: str, *, first_row: int) -> tuple[l
 
 
 def _json_list(text: Any) -> list[Any] | None:
-    """The labels of a list written as JSON; None where it is none."""
     try:
         value = load_json(text, constants=True)
         members = [labels.from_json(label) for label in value]
