@@ -447,7 +447,7 @@ FAULTS = (
     Fault(
         "digest: without order",
         OPENING,
-        "digest = mixed(digest ^ word)",
+        "digest = splitmix64(digest ^ word)",
         "digest = digest ^ word",
         first=(CORE,),
     ),

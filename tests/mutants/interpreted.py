@@ -50,7 +50,7 @@ def interpret():
         from sparing.online.engine import entries, opening  # noqa: F401
     finally:
         compiling.compiled, compiling.Entry = kept
-    opening.mixed = lambda word: np.uint64(luck.mixed(np.uint64(word)))
+    opening.splitmix64 = lambda word: np.uint64(luck.splitmix64(np.uint64(word)))
 
 
 warnings.simplefilter("ignore")

@@ -173,3 +173,24 @@ def test_learners_outlive_their_models_growth_and_collections(name, monkeypatch)
         assert live(start()) == expected
     finally:
         gc.set_threshold(*threshold)
+
+
+def test_machine_code_is_tied_to_the_modules_that_kernels_import(tmp_path):
+    """A function or constant of another package is built into a kernel: its file's text must count."""
+    from sparing.native import compiling
+
+    engine = compiling.PACKAGE / "online" / "engine"
+    imported = {
+        path.relative_to(compiling.PACKAGE).as_posix()
+        for file in engine.glob("*.py")
+        for path in compiling._imports(file.read_text(encoding="utf-8"))
+    }
+    elsewhere = {name for name in imported if not name.startswith(("online/engine/", "native/"))}
+    assert elsewhere == {"hashing.py", "log/limits.py", "model/assumptions.py", "model/ellipsoids.py"}
+    before = compiling.text_hash(tmp_path)
+    (tmp_path / "kernel.py").write_text("from sparing import hashing\n")
+    compiling.text_hash.cache_clear()
+    with_hashing = compiling.text_hash(tmp_path)
+    (tmp_path / "kernel.py").write_text("from sparing import hashing \n")
+    compiling.text_hash.cache_clear()
+    assert len({before, with_hashing, compiling.text_hash(tmp_path)}) == 3

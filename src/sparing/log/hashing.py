@@ -2,12 +2,10 @@
 
 import numpy as np
 
+from sparing.hashing import GAMMA, fold_word, mix64
 from sparing.log.log import Log
 
-MULTIPLIER, _ONE, _TWO = (
-    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
-"""The first is odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""
+MULTIPLIER, folded, mixed = GAMMA, fold_word, mix64
 
 _ROWS = 4096
 
@@ -44,16 +42,3 @@ def group_hashes(log: Log, *, many: bool = False) -> np.ndarray:
     """Of what makes rows one context, (n,): its id where the log has ids, else its bytes; every bit is mixed."""
     ids = log.context_ids
     return mixed(context_hashes(log.contexts, many=many) if ids is None else id_hashes(ids))
-
-
-def folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """One more word of 64 bits in each hash."""
-    state = (state ^ words) * MULTIPLIER
-    return state ^ (state >> np.uint64(32))
-
-
-def mixed(state: np.ndarray) -> np.ndarray:
-    """Every bit moves about half of the others (the end of splitmix64)."""
-    state = (state ^ (state >> np.uint64(30))) * _ONE
-    state = (state ^ (state >> np.uint64(27))) * _TWO
-    return state ^ (state >> np.uint64(31))

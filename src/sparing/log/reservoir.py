@@ -8,6 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sparing.hashing import row_keys
+
+keys_of = row_keys
+
 SIZE = 128
 """Contexts in a reservoir: the mean of a bounded gain over them is within a tenth of its deviation of the mean over all."""
 
@@ -53,12 +57,3 @@ def sampled(contexts: np.ndarray) -> np.ndarray:
     found = Reservoir(contexts.shape[1])
     found.offer(0, len(contexts), lambda places: contexts[places])
     return found.contexts
-
-
-def keys_of(rows: np.ndarray) -> np.ndarray:
-    """Numbers that look random, one for each row: splitmix64."""
-    with np.errstate(over="ignore"):
-        z = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))

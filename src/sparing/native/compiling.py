@@ -3,12 +3,13 @@
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-SHARED = ("log/limits.py", "model/ellipsoids.py")
-"""What kernels of other folders have compiled in, besides this folder."""
+PACKAGE = Path(__file__).parents[1]
+_IMPORT = re.compile(r"^from sparing([.\w]*) import ([\w, ]*)", re.MULTILINE)
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -80,13 +81,23 @@ def _stamp(fast: Any, folder: Path) -> None:
 
 @functools.cache
 def text_hash(folder: Path) -> str:
-    """Tells one text of the kernels in a folder, and of what they stand on, from another."""
-    digest = hashlib.sha256()
-    own = Path(__file__).parent
-    shared = (own.parent / name for name in SHARED)
-    for path in (*sorted(folder.glob("*.py")), *sorted(own.glob("*.py")), *shared):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    """Hash of the source of the kernels in a folder, of `native`, and of the modules that these files import.
+
+    Compiled code has the imported functions and constants built in.
+    """
+    files = [*sorted(folder.glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
+    texts = {path: path.read_bytes() for path in files}
+    imported = {path for text in texts.values() for path in _imports(text.decode())}
+    texts |= {path: path.read_bytes() for path in sorted(imported - texts.keys())}
+    return hashlib.sha256(b"".join(texts.values())).hexdigest()
+
+
+def _imports(text: str) -> Iterator[Path]:
+    """The files of this package that a module's source imports at its top level."""
+    for module, names in _IMPORT.findall(text):
+        place = PACKAGE.joinpath(*module.split(".")[1:])
+        found = (place.with_suffix(".py"), *(place / f"{name.strip()}.py" for name in names.split(",")))
+        yield from (path for path in found if path.is_file())
 
 
 def _forgive_full_disks(fast: Any) -> None:

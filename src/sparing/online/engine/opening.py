@@ -18,7 +18,7 @@ from sparing.online.engine.learning import (
     predict,
     set_radius,
 )
-from sparing.online.engine.luck import mixed
+from sparing.online.engine.luck import splitmix64
 from sparing.online.engine.memory import AHEAD, SETTLED, Table
 
 REFUSED, FULL = -1, -2
@@ -109,7 +109,7 @@ def absorb(t: Table, action: int, x: np.ndarray, reward: float) -> int:
     add_row(t, slot, x, reward)
     digest = np.uint64(t.digest)
     for word in t.theta[slot].view(np.uint64):
-        digest = mixed(digest ^ word)
+        digest = splitmix64(digest ^ word)
     t.digest = np.int64(digest)
     return slot
 
