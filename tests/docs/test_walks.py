@@ -58,7 +58,7 @@ def decision():
                 learner.update(made, 0.5)
 
     learner.warm_up()  # what is compiled is compiled
-    kernels = (choosing.by_doubt, luck.unchecked, luck.key_of, opening.absorb)
+    kernels = (choosing.by_doubt, luck.checks, luck.key_of, opening.absorb)
     visited = walk(rounds)
     assert learner.calls
     return sorted({*visited, *compiled_from(kernels)})

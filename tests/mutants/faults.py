@@ -496,8 +496,8 @@ FAULTS = (
     Fault(
         "fresh call: counted twice",
         "learner.py",
-        "if number != self._fresh:\n                self._settle_fresh()\n            self._finish",
-        "self._settle_fresh()\n            self._finish",
+        "if call != self._deferred:\n                self._impute_deferred()\n            self._observe",
+        "self._impute_deferred()\n            self._observe",
         first=(CORE, "online/test_contract.py"),
     ),
     # What a call is worth.

@@ -29,10 +29,10 @@ def play(learner, rng, theta, noise, steps, *, eligible=0.0, delay=0):
         mask = mask if rng.random() < eligible and (mask & learner.active()).any() else None
         allowed = None if mask is None else mask & learner.active()
         names = None if allowed is None else [learner.action_names[a] for a in np.flatnonzero(allowed)]
-        learner._settle_fresh()  # as `decide` would
+        learner._impute_deferred()  # as `decide` would
         action, called, most = expected(learner, x, allowed)
         pending = False
-        if called and learner._waiting:
+        if called and learner._imputed:
             action, called, most = expected(learner, x, allowed, ahead=True)
             pending = not called
         decision = learner.decide(x, eligible=names)

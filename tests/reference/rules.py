@@ -131,7 +131,7 @@ def take_over(learner):
             known = learner._beats.find(x, context_id, allowed, key)
         normals = np.array(Luck.of_key(key, learner.n_actions))
         sets = learner.sets
-        for ahead in (False, True) if learner._waiting else (False,):
+        for ahead in (False, True) if learner._imputed else (False,):
             mean, spread = sets.evaluate(x, ahead=ahead)
             bold = optimism(learner.rules, learner.explore, learner.optimism, eligible)
             seen = Round(mean, spread, bold, eligible, learner.priority, sets.frozen, known[0], known[1])

@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,19 +18,44 @@ from sparing.online.engine import choosing, entries, luck
 from sparing.online.engine.memory import Table
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, SkipRule, View
-from sparing.online.sets import ConfidenceSets, OpenCall
+from sparing.online.sets import ConfidenceSets
 from sparing.online.turns import Turns
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
     REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING, choosing.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
+CERTAIN = Chances(1.0, 0.0)
 DOUBLE = np.dtype(np.float64)
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
 Choice = tuple[int, str, float, float, Chances | Drawn, float | None]
 """Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
+
+
+@dataclass(slots=True)
+class PendingCall:
+    """A reward call whose reward has not arrived.
+
+    Attributes
+    ----------
+    action : int
+        Index of the action that was played.
+    x : ndarray of shape (d,)
+        The context.
+    predicted : float or None
+        The prediction that stands for the reward in the pending view; None while the call is not imputed.
+    """
+
+    action: int
+    x: np.ndarray
+    predicted: float | None = None
+
+    @property
+    def imputed(self) -> bool:
+        """Whether the pending view contains the call."""
+        return self.predicted is not None
 
 
 class Planned(NamedTuple):
@@ -45,8 +71,11 @@ class Planned(NamedTuple):
 
 
 class Core:
-    """`propose` says what to do and changes nothing; `begin` counts a call as open, `finish` learns from its reward,
-    `cancel` takes it out again. What is learnt is a function of the rewards and their order alone.
+    """Confidence sets, skip rules and an explorer; actions are indices, and every pending call has a number.
+
+    `propose` chooses and changes nothing. `open_call` starts a reward call, `observe` learns from its reward, and
+    `cancel_call` withdraws it. `begin`, `finish` and `cancel` do the same for callers that keep the prediction
+    instead of the call's number. What is learnt is a function of the rewards and their order alone.
     """
 
     def __init__(
@@ -66,14 +95,15 @@ class Core:
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
-        self._waiting: dict[int, list[OpenCall]] = {}
+        self._pending: dict[int, PendingCall] = {}
+        self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
+        self._next_call = 0
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.plan(rules, explore, optimism, spot_check)
         self.weighs = self.plan.first == choosing.NOT_WORTH
-        self._random = explore == "sampled" or spot_check > 0
-        self._lucky = self._random or bool(self._own) or self._beats is not None  # these may draw
         self._plain = explore != "sampled" and not self._own and self._beats is None
+        self._lucky = not self._plain or spot_check > 0  # these may draw
         self.rename(action_names)
         self._make_own()
 
@@ -82,8 +112,10 @@ class Core:
         self.action_names = tuple(action_names)
         self.sets.follow(self.plan)
         self._everyone = self.sets.arrays.everyone
-        many = self.active().sum() > 1
-        self._usual = tuple(self._planned_chances(called, many, self.spot_check) for called in (True, False))
+        self._many = bool(self.active().sum() > 1)
+        self._usual = tuple(
+            self._planned_chances(called, self._many, self.spot_check) for called in (True, False)
+        )
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""
@@ -161,7 +193,7 @@ class Core:
         """How likely a draw of a learner that samples favours an action (by its index) in context x (d,), where it asks."""
         mask = self._mask(allowed)
         with self._turns.looking():
-            table = self.sets.desk.ahead if self._waiting else self.sets.desk.settled
+            table = self.sets.desk.ahead if self._imputed else self.sets.desk.settled
             mean, spread = entries.VALUE.call(table, x, action)
             return self._drawn(table, x, mask, action, mean, spread).play
 
@@ -185,83 +217,202 @@ class Core:
         called = reason in CALLS
         return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances, worth)
 
-    def begin(self, action: int, x: Context) -> float:
-        """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
-        context, number = self.context(x), as_index(action, self.n_actions)
-        check_sizes(context)
+    def open_call(self, action: int, x: Context, *, deferred: bool = False) -> int:
+        """Start a reward call, and return its number.
+
+        Until its reward arrives, the call counts with its prediction; a `deferred` one only after `impute`.
+        """
+        context, index = self.context(x), as_index(action, self.n_actions)
+        if not deferred:
+            check_sizes(context)
         with self._turns.door:
             self._turns.wait()
-            return self._begin(number, context)
+            return self._open(index, context, impute=not deferred)
 
-    def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
-        """The reward of a call that `begin` opened and `predicted` has come: learn from it."""
-        context, number = self.context(x), as_index(action, self.n_actions)
+    def impute(self, call: int) -> float:
+        """Let a deferred call count with its prediction, which is returned."""
+        with self._turns.door:
+            self._turns.wait()
+            check_sizes(self.pending_call(call).x)
+            return self._impute(call)
+
+    def observe(self, call: int, reward: float) -> None:
+        """Learn from the reward of a pending call."""
         value = as_reward(reward, self.reward_range)
         with self._turns.door:
             self._turns.wait()
-            self._must_wait(number, context, predicted)
-            self._finish(number, context, value, float(predicted))
+            self.pending_call(call)
+            self._observe(call, value)
 
-    def cancel(self, action: int, x: Context, predicted: float) -> None:
-        """A call that `begin` opened will never have its reward: take it out again."""
-        context, number = self.context(x), as_index(action, self.n_actions)
+    def cancel_call(self, call: int) -> None:
+        """Withdraw a pending call: nothing is learnt from it."""
         with self._turns.door:
             self._turns.wait()
-            self._must_wait(number, context, predicted)
-            self._cancel(number, context, float(predicted))
+            self.pending_call(call)
+            self._cancel(call)
+
+    def pending_call(self, call: int) -> PendingCall:
+        """The pending call of this number."""
+        if call not in self._pending:
+            raise DecisionError(f"call {call!r} is not pending: it is closed, or was never opened")
+        return self._pending[call]
+
+    def pending_calls(self) -> list[tuple[int, np.ndarray, float]]:
+        """Action (by its index), context and prediction of every imputed call.
+
+        They come action after action, each in the order of imputation: a pending view that is rebuilt from them,
+        after a refresh or from a file, has the same bits.
+        """
+        of_action: dict[int, list[tuple[int, np.ndarray, float]]] = {action: [] for action in self._imputed}
+        for pending in self._pending.values():
+            if pending.predicted is not None:
+                of_action[pending.action].append((pending.action, pending.x, pending.predicted))
+        return [call for calls in of_action.values() for call in calls]
+
+    def begin(self, action: int, x: Context) -> float:
+        """Start a reward call on an action (by its index), and return its prediction."""
+        prediction = self._pending[self.open_call(action, x)].predicted
+        assert prediction is not None
+        return prediction
+
+    def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
+        """Learn from the reward of a call that `begin` started; a search among all pending ones, unlike `observe`."""
+        context, index = self.context(x), as_index(action, self.n_actions)
+        value = as_reward(reward, self.reward_range)
+        with self._turns.door:
+            self._turns.wait()
+            self._observe(self._find(index, context, predicted), value)
+
+    def cancel(self, action: int, x: Context, predicted: float) -> None:
+        """Withdraw a call that `begin` started; a search among all pending ones, unlike `cancel_call`."""
+        context, index = self.context(x), as_index(action, self.n_actions)
+        with self._turns.door:
+            self._turns.wait()
+            self._cancel(self._find(index, context, predicted))
+
+    def _find(self, action: int, x: np.ndarray, predicted: float) -> int:
+        for call, pending in self._pending.items():
+            if (pending.action, pending.predicted) == (action, predicted) and np.array_equal(pending.x, x):
+                return call
+        raise DecisionError(
+            f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
+            "one, and returns what it predicts. Nothing was changed"
+        )
 
     def digest(self) -> str:
         """Sixteen hexadecimal digits that depend on every reward learnt since the start, and on their order."""
         return f"{self.sets.digest & (2**64 - 1):016x}"
 
-    def _begin(self, action: int, x: np.ndarray) -> float:
-        predicted = self.sets.begin(action, x)
+    def _open(self, action: int, x: np.ndarray, *, impute: bool) -> int:
+        call = self._next_call
+        self._pending[call] = PendingCall(action, x)
+        if impute:
+            try:
+                self._impute(call)
+            except DecisionError:
+                del self._pending[call]
+                raise
+        self._next_call = call + 1
+        return call
+
+    def _impute(self, call: int) -> float:
+        pending = self._pending[call]
+        predicted = self.sets.begin(pending.action, pending.x)
         if math.isnan(predicted):
-            raise self._inexact(x, action)
-        self._waiting.setdefault(action, []).append((x, predicted))
+            raise self._inexact(pending.x, pending.action)
+        pending.predicted = predicted
+        self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
+        # An action's pending copy may be rebuilt from its calls: they stand in the order of imputation.
+        self._pending[call] = self._pending.pop(call)
         return predicted
 
-    def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
+    def _observe(self, call: int, reward: float) -> None:
+        pending = self._pending[call]
+        action, x, predicted = pending.action, pending.x, pending.predicted
         if not self.sets.absorb(action, x, reward):
             raise self._inexact(x, action)
+        del self._pending[call]
         if predicted is not None:
-            self.sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
+            self._count_out(action)
+            self.sets.settle(action, x, reward, predicted, self._imputed_of(action))
 
-    def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
-        self.sets.take_back(action, x, predicted, self._closed(action, x, predicted))
+    def _cancel(self, call: int) -> None:
+        pending = self._pending.pop(call)
+        if pending.predicted is not None:
+            self._count_out(pending.action)
+            left = self._imputed_of(pending.action)
+            self.sets.take_back(pending.action, pending.x, pending.predicted, left)
 
-    def _closed(self, action: int, x: np.ndarray, predicted: float) -> list[OpenCall]:
-        """Strike a call off the open ones of its action; those that are left."""
-        calls = self._waiting[action]
-        del calls[self._place(action, x, predicted)]
-        if not calls:
-            del self._waiting[action]
-        return calls
+    def _count_out(self, action: int) -> None:
+        self._imputed[action] -= 1
+        if not self._imputed[action]:
+            del self._imputed[action]
 
-    def reopen(self, calls: Iterable[tuple[int, np.ndarray, float]]) -> None:
-        """Take over the open calls (action, x, predicted) of a saved learner, whose sets know of them."""
-        for action, x, predicted in calls:
-            self._waiting.setdefault(action, []).append((x, predicted))
-        found = np.array([len(self._waiting.get(action, ())) for action in range(self.n_actions)])
+    def _imputed_of(self, action: int) -> Iterator[tuple[np.ndarray, float]]:
+        """Context and prediction of an action's imputed calls; nothing is searched before the first is needed."""
+        for pending in self._pending.values():
+            if pending.action == action and pending.predicted is not None:
+                yield pending.x, pending.predicted
+
+    def reopen(self, calls: Iterable[PendingCall]) -> None:
+        """Take over the imputed calls of a saved learner, whose sets contain them."""
+        for pending in calls:
+            self._pending[self._next_call] = pending
+            self._next_call += 1
+            self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
+        found = np.array([self._imputed.get(action, 0) for action in range(self.n_actions)])
         if not np.array_equal(np.where(self.sets.frozen, 0, found), self.sets.waiting):
             raise ValueError("the open calls are not those that the sets know of")
 
-    def open_calls(self) -> list[tuple[int, np.ndarray, float]]:
-        """Every call that waits for its reward: its action by index, its context, what was predicted."""
-        return [(action, x, predicted) for action, calls in self._waiting.items() for x, predicted in calls]
+    def match_calls(self, calls: Iterable[PendingCall]) -> list[int]:
+        """The numbers of saved calls: the imputed ones are among those of `reopen`, the others are added."""
+        numbers: dict[tuple[int, bytes, float | None], list[int]] = {}
+        for call, pending in self._pending.items():
+            numbers.setdefault((pending.action, pending.x.tobytes(), pending.predicted), []).append(call)
+        found = []
+        for pending in calls:
+            if pending.imputed:
+                key = pending.action, pending.x.tobytes(), pending.predicted
+                if not numbers.get(key):
+                    raise ValueError("an open decision that is not among the open calls")
+                found.append(numbers[key].pop(0))
+            else:
+                found.append(self._open(pending.action, pending.x, impute=False))
+        return found
 
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Choice:
         """What to do now. The settled sets may skip; where they do not, those with the open calls say what to ask
         about, or that what is open will tell (`pending`)."""
-        desk, drawn = self.sets.desk, 1.0
+        sets = self.sets
+        if (
+            self._plain
+            and not self._imputed
+            and allowed is self._everyone
+            and spot_check == self.spot_check
+            and (not spot_check or luck.checks(key, spot_check, self._many) == luck.AS_PLANNED)
+        ):  # nearly every round: one compiled call, and chances that are known beforehand
+            bounds, worth = sets.bounds, None
+            decide = self._entry[bounds].call
+            if self.weighs:
+                action, code, mean, spread, worth = decide(sets.desk.settled, x, allowed, bounds)
+            else:
+                action, code, mean, spread = decide(sets.desk.settled, x, allowed, bounds)
+            if action < 0:
+                raise unfit(x, -1 - action)
+            if code == choosing.UNSURE:
+                self._must_fit(x, action)
+                code = choosing.EXPLORE
+            chances = self._usual[code > 0] if code != choosing.SPENT else CERTAIN
+            return action, REASONS[code], mean, spread, chances, worth
+        desk, drawn = sets.desk, 1.0
         if self._beats is not None:
             found = self._beats.find(x, context_id, allowed, key)
             desk.scratch.threshold, desk.scratch.answer, drawn = found
         seen, table = (x, allowed, context_id, key, drawn), desk.settled
         action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
-        if self._waiting and reason == EXPLORE:
+        if self._imputed and reason == EXPLORE:
             table = desk.ahead
             action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
@@ -376,17 +527,3 @@ class Core:
             f"{largest} = {x[largest]:g} makes the matrix of action {self.action_names[action]!r} singular in double precision. Scale the features to "
             "sizes around 1, or pass a larger ridge"
         )
-
-    def _place(self, action: int, x: np.ndarray, predicted: float) -> int:
-        """Where a call stands among the open ones of its action; −1 if it does not."""
-        for place, (other, value) in enumerate(self._waiting.get(action, ())):
-            if value == predicted and (other.tobytes() == x.tobytes() or np.array_equal(other, x)):
-                return place
-        return -1
-
-    def _must_wait(self, action: int, x: np.ndarray, predicted: float) -> None:
-        if self._place(action, x, predicted) < 0:
-            raise DecisionError(
-                f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
-                "one, and returns what it predicts. Nothing was changed"
-            )

@@ -137,13 +137,8 @@ class Decision(NamedTuple):
         return self.chances.call
 
 
-class OpenDecision(NamedTuple):
-    """A decision that waits for its reward: the action's index, the context, and what was predicted.
-
-    predicted is None while nothing has happened since the decision: it then counts nowhere yet.
-    """
+class PendingDecision(NamedTuple):
+    """A decision whose reward has not arrived, and the number of its pending call."""
 
     decision: Decision
-    action: int
-    x: np.ndarray
-    predicted: float | None
+    call: int

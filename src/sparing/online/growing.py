@@ -98,7 +98,7 @@ def take_over(sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, 
         a.common = before.common
     for gone in np.flatnonzero(~before.everyone).tolist():
         sets.retire(gone)
-    for action, x, predicted in learner.open_calls():
+    for action, x, predicted in learner.pending_calls():
         sets.make_room()
         opening.reopen(sets.desk.ahead, action, x, predicted)
         sets.keep_bounds(int(sets.arrays.ahead[action]))

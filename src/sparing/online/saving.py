@@ -16,7 +16,8 @@ from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import RADII, SMALLEST, Assumptions
 from sparing.online import remembering
-from sparing.online.decision import Chances, Decision, OpenDecision
+from sparing.online.core import PendingCall
+from sparing.online.decision import Chances, Decision
 from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
@@ -52,7 +53,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """All that a learner is: a header that JSON can hold, and arrays."""
     sets = learner.sets
-    waiting = list(learner.open.values())
+    pending = [learner.pending_call(one.call) for one in learner.open.values()]
     header = {
         "algorithm": learner.algorithm,
         "guarantee": learner.promise,
@@ -71,13 +72,13 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "rounds": learner.rounds,
         "calls": learner.calls,
         "key": learner.key,
-        "open": [_opened(one) for one in waiting],
+        "open": [_opened(one.decision, learner.pending_call(one.call)) for one in learner.open.values()],
         "prior": remembering.header(learner.prior),
         "retired": np.flatnonzero(~learner.active()).tolist(),
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
-    arrays["open"] = np.array([one.x for one in waiting]).reshape(len(waiting), learner.n_features)
+    arrays["open"] = np.array([one.x for one in pending]).reshape(len(pending), learner.n_features)
     arrays |= _calls(learner) | remembering.arrays(learner.prior, sets.origins)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
@@ -100,7 +101,7 @@ def whole(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
 
 def _calls(learner: Learner) -> dict[str, np.ndarray]:
     """The open calls as arrays: actions (m,), contexts (m, d), predictions (m,)."""
-    calls = learner.open_calls()
+    calls = learner.pending_calls()
     return {
         "calls/actions": np.array([action for action, _, _ in calls], dtype=np.int64),
         "calls/contexts": np.array([x for _, x, _ in calls]).reshape(len(calls), learner.n_features),
@@ -108,7 +109,7 @@ def _calls(learner: Learner) -> dict[str, np.ndarray]:
     }
 
 
-def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, np.ndarray, float]]:
+def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[PendingCall]:
     """The open calls from arrays."""
     actions, contexts, predicted = (arrays[name] for name in ("actions", "contexts", "predicted"))
     m = len(actions)
@@ -120,14 +121,20 @@ def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, 
         raise ValueError("open calls on actions that there are none of")
     if not ((np.abs(contexts) <= LARGEST).all() and np.isfinite(predicted).all()):
         raise ValueError("open calls with numbers that are not finite")
-    return [(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)]
+    return [
+        PendingCall(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)
+    ]
 
 
-def _opened(waiting: OpenDecision) -> dict[str, Any]:
+def _opened(decision: Decision, call: PendingCall) -> dict[str, Any]:
     """An open decision as JSON: its action by index, its chances as numbers."""
-    decision, action, _, predicted = waiting
     chances = [decision.play_probability, decision.call_probability]
-    return {**decision._asdict(), "action": int(action), "chances": chances, "predicted": predicted}
+    return {
+        **decision._asdict(),
+        "action": int(call.action),
+        "chances": chances,
+        "predicted": call.predicted,
+    }
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
@@ -218,7 +225,7 @@ def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:
     return NoiseMonitor(noise, misfit, calls, total, sets.constant)
 
 
-def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDecision:
+def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[Decision, PendingCall]:
     """An open decision from JSON, and its context (d,)."""
     if x.shape != (learner.n_features,) or x.dtype != np.float64 or not (np.abs(x) <= LARGEST).all():
         raise ValueError(f"an open decision's context of shape {x.shape} and type {x.dtype}")
@@ -231,7 +238,7 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDec
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _whole(made["id"], learner.rounds)
     predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)
-    return OpenDecision(Decision(**made), action, x.copy(), predicted)
+    return Decision(**made), PendingCall(action, x.copy(), predicted)
 
 
 def _pair(values: Any) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Every action's confidence set, side by side, updated in place by compiled code."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,6 @@ STATE = tuple(
     ]
 )
 """The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
-
-
-OpenCall = tuple[np.ndarray, float]
-"""The context of a call that waits for its reward, and what was predicted."""
 
 
 def _of_actions(name: str, meaning: str) -> Any:
@@ -327,20 +323,27 @@ class ConfidenceSets:
         return float(predicted)
 
     def settle(
-        self, action: int, x: np.ndarray, reward: float, predicted: float, left: Sequence[OpenCall]
+        self,
+        action: int,
+        x: np.ndarray,
+        reward: float,
+        predicted: float,
+        left: Iterable[tuple[np.ndarray, float]],
     ) -> None:
         """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
         if not entries.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
             self._open_anew(action, left)
         self.keep_bounds(int(self.arrays.ahead[action]))
 
-    def _open_anew(self, action: int, calls: Sequence[OpenCall]) -> None:
+    def _open_anew(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
         """Make an action's twin anew, from its settled set and the calls that are open."""
         opening.drop(self.desk.ahead, action)
         for x, predicted in calls:
             opening.reopen(self.desk.ahead, action, x, predicted)
 
-    def take_back(self, action: int, x: np.ndarray, predicted: float, left: Sequence[OpenCall]) -> None:
+    def take_back(
+        self, action: int, x: np.ndarray, predicted: float, left: Iterable[tuple[np.ndarray, float]]
+    ) -> None:
         """Take an open call out of the view ahead again, where the action has these others `left`."""
         if not entries.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
             self._open_anew(action, left)

@@ -48,7 +48,6 @@ def warm_up(learner: "Learner") -> None:
     twin.decide_many(contexts)
     table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
     if twin.spot_check:
-        luck.unchecked(twin.key, 0, twin.spot_check)
         luck.checks(luck.key_of(twin.key, 0), twin.spot_check, True)
         entries.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
         entries.VALUE.call(table, x, 0)

@@ -68,7 +68,7 @@ class Relearnt:
             return
         try:
             x = self.learner.context(events.unpacked(context))
-            self.learner.finish(action, x, value, self.learner.begin(action, x))
+            self.learner.observe(self.learner.open_call(action, x), value)
             self.learnt += 1
         except SparingError as error:
             self.refuse(decision_id, error)
@@ -209,8 +209,9 @@ async def _taken_over(store: Store, made: Relearnt, old: Model) -> Model:
         assert decision.context is not None, "an erasure withdraws what is open first"
         try:
             x = model.context(decision.context)
-            predicted = None if waiting.predicted is None else learner.begin(waiting.action, x)
-            model.wait(seq, waiting._replace(x=x, predicted=predicted))
+            action = old.learner.pending_call(waiting.call).action
+            call = learner.open_call(action, x, deferred=old.deferred(waiting))
+            model.wait(seq, waiting._replace(call=call))
         except SparingError as error:
             made.refuse(decision.decision_id, error)
     return model

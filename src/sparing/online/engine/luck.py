@@ -53,12 +53,6 @@ def normals(key: int, out: np.ndarray) -> None:
 
 
 @compiled
-def unchecked(seed: int, number: int, share: float) -> bool:
-    """Whether a learner's round goes as planned, of which `share` are spot-checked."""
-    return not uniform(key_of(seed, number), CHECKED) < share
-
-
-@compiled
 def checks(key: int, share: float, others: bool) -> int:
     """Whether a round is spot-checked, as `share` of them are, and how."""
     if not uniform(key, CHECKED) < share:
