@@ -7,7 +7,6 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters, saved_bytes
 from reference.factories import FACTORIES, build
 from sparing.errors import DecisionError
-from sparing.online.decision import Chances
 
 THETA = parameters(6)
 LOG = make_log(6, THETA, rows=24, distinct=20)
@@ -81,7 +80,7 @@ def test_the_ledger_is_the_core(name):
     learner, core = build(name, LOG, seed=5), build(name, LOG, seed=5)
     for twin in (learner, core):
         twin.spot_check = 0.0
-        twin._usual = Chances(1.0, 1.0), Chances(1.0, 0.0)
+        twin.rename(twin.action_names)
     if learner.explore == "sampled" or "policy" in name:
         return  # a learner's own luck is another one than that of the caller's bytes
     made = {}

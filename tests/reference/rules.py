@@ -160,4 +160,4 @@ def take_over(learner):
         choice = action, reason, float(mean[action]), float(spread[action]), chances, None
         return learner._checked(x, choice)
 
-    learner._choose, learner._plain, learner._lucky = choose, False, True
+    learner._choose, learner._plain = choose, False

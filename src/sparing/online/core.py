@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,9 @@ EXPLORE, SPOT_CHECK, PENDING, SPENT = (
 CALLS = (EXPLORE, SPOT_CHECK)
 CERTAIN = Chances(1.0, 0.0)
 DOUBLE = np.dtype(np.float64)
+new: Any = tuple.__new__
+"""A named tuple's own constructor costs twice as much."""
+
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
@@ -34,8 +36,7 @@ Choice = tuple[int, str, float, float, Chances | Drawn, float | None]
 """Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
 
 
-@dataclass(slots=True)
-class PendingCall:
+class PendingCall(NamedTuple):
     """A reward call whose reward has not arrived.
 
     Attributes
@@ -102,8 +103,9 @@ class Core:
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.plan(rules, explore, optimism, spot_check)
         self.weighs = self.plan.first == choosing.NOT_WORTH
-        self._plain = explore != "sampled" and not self._own and self._beats is None
-        self._lucky = not self._plain or spot_check > 0  # these may draw
+        self._plain = (
+            explore != "sampled" and not self._own and self._beats is None
+        )  # random in spot checks only
         self.rename(action_names)
         self._make_own()
 
@@ -112,10 +114,13 @@ class Core:
         self.action_names = tuple(action_names)
         self.sets.follow(self.plan)
         self._everyone = self.sets.arrays.everyone
-        self._many = bool(self.active().sum() > 1)
-        self._usual = tuple(
-            self._planned_chances(called, self._many, self.spot_check) for called in (True, False)
-        )
+        many = bool(self.active().sum() > 1)
+        self._fast = (
+            self._everyone if self._plain else None
+        )  # the mask of rounds that one compiled call decides
+        called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
+        self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
+        self._outcomes += ((SPENT, CERTAIN),)
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""
@@ -227,7 +232,7 @@ class Core:
             check_sizes(context)
         with self._turns.door:
             self._turns.wait()
-            return self._open(index, context, impute=not deferred)
+            return self._open(index, context, not deferred)
 
     def impute(self, call: int) -> float:
         """Let a deferred call count with its prediction, which is returned."""
@@ -303,16 +308,16 @@ class Core:
         """Sixteen hexadecimal digits that depend on every reward learnt since the start, and on their order."""
         return f"{self.sets.digest & (2**64 - 1):016x}"
 
-    def _open(self, action: int, x: np.ndarray, *, impute: bool) -> int:
+    def _open(self, action: int, x: np.ndarray, impute: bool) -> int:
         call = self._next_call
-        self._pending[call] = PendingCall(action, x)
+        self._next_call = call + 1
+        self._pending[call] = new(PendingCall, (action, x, None))
         if impute:
             try:
                 self._impute(call)
             except DecisionError:
                 del self._pending[call]
                 raise
-        self._next_call = call + 1
         return call
 
     def _impute(self, call: int) -> float:
@@ -320,15 +325,14 @@ class Core:
         predicted = self.sets.begin(pending.action, pending.x)
         if math.isnan(predicted):
             raise self._inexact(pending.x, pending.action)
-        pending.predicted = predicted
         self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
-        # An action's pending copy may be rebuilt from its calls: they stand in the order of imputation.
-        self._pending[call] = self._pending.pop(call)
+        # At the end: an action's pending copy may be rebuilt from its calls, in the order of imputation.
+        del self._pending[call]
+        self._pending[call] = pending._replace(predicted=predicted)
         return predicted
 
     def _observe(self, call: int, reward: float) -> None:
-        pending = self._pending[call]
-        action, x, predicted = pending.action, pending.x, pending.predicted
+        action, x, predicted = self._pending[call]
         if not self.sets.absorb(action, x, reward):
             raise self._inexact(x, action)
         del self._pending[call]
@@ -337,11 +341,10 @@ class Core:
             self.sets.settle(action, x, reward, predicted, self._imputed_of(action))
 
     def _cancel(self, call: int) -> None:
-        pending = self._pending.pop(call)
-        if pending.predicted is not None:
-            self._count_out(pending.action)
-            left = self._imputed_of(pending.action)
-            self.sets.take_back(pending.action, pending.x, pending.predicted, left)
+        action, x, predicted = self._pending.pop(call)
+        if predicted is not None:
+            self._count_out(action)
+            self.sets.take_back(action, x, predicted, self._imputed_of(action))
 
     def _count_out(self, action: int) -> None:
         self._imputed[action] -= 1
@@ -377,22 +380,24 @@ class Core:
                     raise ValueError("an open decision that is not among the open calls")
                 found.append(numbers[key].pop(0))
             else:
-                found.append(self._open(pending.action, pending.x, impute=False))
+                found.append(self._open(pending.action, pending.x, False))
         return found
 
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Choice:
-        """What to do now. The settled sets may skip; where they do not, those with the open calls say what to ask
-        about, or that what is open will tell (`pending`)."""
+        """What to do now. The observed view may skip; where it does not, the pending view says what to ask about, or
+        that pending rewards will decide (`pending`).
+
+        `key` is that of the round's random stream; −1 where no spot check is due, and nothing else is random.
+        """
         sets = self.sets
         if (
-            self._plain
+            allowed is self._fast
             and not self._imputed
-            and allowed is self._everyone
             and spot_check == self.spot_check
-            and (not spot_check or luck.checks(key, spot_check, self._many) == luck.AS_PLANNED)
-        ):  # nearly every round: one compiled call, and chances that are known beforehand
+            and (not spot_check or key < 0 or entries.CHECKS.call(key, spot_check, True) == luck.AS_PLANNED)
+        ):  # nearly every round: one compiled call, and probabilities that are known beforehand
             bounds, worth = sets.bounds, None
             decide = self._entry[bounds].call
             if self.weighs:
@@ -403,9 +408,8 @@ class Core:
                 raise unfit(x, -1 - action)
             if code == choosing.UNSURE:
                 self._must_fit(x, action)
-                code = choosing.EXPLORE
-            chances = self._usual[code > 0] if code != choosing.SPENT else CERTAIN
-            return action, REASONS[code], mean, spread, chances, worth
+            reason, chances = self._outcomes[code]
+            return action, reason, mean, spread, chances, worth
         desk, drawn = sets.desk, 1.0
         if self._beats is not None:
             found = self._beats.find(x, context_id, allowed, key)
@@ -424,7 +428,9 @@ class Core:
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
             chances = Chances(chance, 0.0)
-        luck_says = luck.checks(key, spot_check, others) if spot_check else luck.AS_PLANNED
+        luck_says = luck.AS_PLANNED
+        if spot_check and key >= 0:
+            luck_says = entries.CHECKS.call(key, spot_check, others)
         if luck_says == luck.AS_PLANNED:
             choice = action, reason, mean, spread, chances, worth
             return self._checked(x, choice) if unsure else choice

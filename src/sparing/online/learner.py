@@ -16,16 +16,14 @@ from sparing.model.assumptions import Assumptions
 from sparing.model.prior import Prior
 from sparing.online.batch import Decisions, decide_many
 from sparing.online.checking import EVERYONE, as_reward
-from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall
+from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall, new
 from sparing.online.decision import Decision, PendingDecision
-from sparing.online.engine import luck
+from sparing.online.engine import entries, luck
 from sparing.online.engine.memory import NoiseMonitor
 from sparing.online.rules import SkipRule
 from sparing.online.sets import UNLIMITED, ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 from sparing.report.notebook import card
-
-_new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much
 
 
 class Learner(Core):
@@ -177,13 +175,17 @@ class Learner(Core):
             if self._deferred is not None:
                 self._impute_deferred()
             number = self.rounds
-            key = luck.key_of(self.key, number) if self._lucky else 0
-            choice = self._choose(context, allowed, context_id, key, self.spot_check)
+            share = self.spot_check
+            if not self._plain:
+                key = entries.KEY_OF.call(self.key, number)
+            else:
+                key = entries.CHECK_KEY.call(self.key, number, share) if share else -1
+            choice = self._choose(context, allowed, context_id, key, share)
             action, reason, mean, spread, chances, worth = choice
             called = reason is EXPLORE or reason is SPOT_CHECK
             name, low, high = self.action_names[action], mean - spread, mean + spread
             answer = number, name, called, reason, mean, low, high, chances, worth
-            decision: Decision = _new(Decision, answer)
+            decision: Decision = new(Decision, answer)
             self.rounds = number + 1
             if called:
                 self.calls += 1
@@ -192,8 +194,8 @@ class Learner(Core):
             if called:
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
                 impute = action in self._imputed
-                call = self._open(action, context, impute=impute)
-                self.open[number] = _new(PendingDecision, (decision, call))
+                call = self._open(action, context, impute)
+                self.open[number] = new(PendingDecision, (decision, call))
                 self._deferred = None if impute else call
             return decision
 

@@ -48,12 +48,13 @@ def warm_up(learner: "Learner") -> None:
     twin.decide_many(contexts)
     table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
     if twin.spot_check:
-        luck.checks(luck.key_of(twin.key, 0), twin.spot_check, True)
+        entries.CHECK_KEY.call(twin.key, 0, twin.spot_check)
+        entries.CHECKS.call(entries.KEY_OF.call(twin.key, 0), twin.spot_check, True)
         entries.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
         entries.VALUE.call(table, x, 0)
     if twin.explore == "sampled":
         normals = np.zeros(twin.n_actions)
-        luck.normals(luck.key_of(twin.key, 0), normals)
+        luck.normals(entries.KEY_OF.call(twin.key, 0), normals)
         entries.SAMPLED[bounds].call(table, x, normals, everyone, bounds)
         twin.chance(0, x, everyone)
 

@@ -5,7 +5,7 @@ from typing import Any
 from numba.core import types
 
 from sparing.native.compiling import Entry
-from sparing.online.engine import bounding, choosing, opening, running, sampling
+from sparing.online.engine import bounding, choosing, luck, opening, running, sampling
 from sparing.online.engine.memory import Table
 from sparing.online.engine.search import Bounds
 
@@ -37,6 +37,9 @@ ABSORB = Entry(opening.absorb, TABLE, WHOLE, VECTOR, DOUBLE)
 BEGIN = Entry(opening.begin, TABLE, WHOLE, VECTOR)
 SETTLE = Entry(opening.settle, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
 TAKE_BACK = Entry(opening.take_back, TABLE, WHOLE, VECTOR, DOUBLE)
+KEY_OF = Entry(luck.key_of, WHOLE, WHOLE)
+CHECK_KEY = Entry(luck.check_key, WHOLE, WHOLE, DOUBLE)
+CHECKS = Entry(luck.checks, WHOLE, DOUBLE, types.boolean)
 KEEP_BOUNDS = Entry(bounding.keep_bounds, TABLE, WHOLE)
 
 

@@ -53,6 +53,13 @@ def normals(key: int, out: np.ndarray) -> None:
 
 
 @compiled
+def check_key(seed: int, number: int, share: float) -> int:
+    """The key of a round that is spot-checked, as `share` of them are; −1 for all others."""
+    key = key_of(seed, number)
+    return np.int64(key) if uniform(key, CHECKED) < share else np.int64(-1)
+
+
+@compiled
 def checks(key: int, share: float, others: bool) -> int:
     """Whether a round is spot-checked, as `share` of them are, and how."""
     if not uniform(key, CHECKED) < share:
