@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparing import hashing
-from sparing.online.engine import luck
+from sparing.online.engine import random_stream
 
 RECORDED = np.load(Path(__file__).with_name("hashing.npz"))
 WORDS = RECORDED["words"]
@@ -22,8 +22,12 @@ def test_folded_words_are_those_recorded():
 
 
 def test_the_engine_compiles_the_same_function():
-    assert [luck.mix64(word) for word in WORDS] == RECORDED["mix64"].tolist()
-    assert [luck.splitmix64(word) for word in WORDS] == RECORDED["splitmix64"].tolist()
+    assert [random_stream.mix64(word) for word in WORDS] == RECORDED["mix64"].tolist()
+    assert [random_stream.splitmix64(word) for word in WORDS] == RECORDED["splitmix64"].tolist()
     keys = (WORDS >> np.uint64(1)).astype(np.int64).tolist()
-    assert [luck.key_of(key, place) for place, key in enumerate(keys)] == RECORDED["round_key"].tolist()
-    assert [luck.uniform(key, place % 40) for place, key in enumerate(keys)] == RECORDED["uniform"].tolist()
+    assert [random_stream.key_of(key, place) for place, key in enumerate(keys)] == RECORDED[
+        "round_key"
+    ].tolist()
+    assert [random_stream.uniform(key, place % 40) for place, key in enumerate(keys)] == RECORDED[
+        "uniform"
+    ].tolist()

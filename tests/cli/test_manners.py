@@ -93,14 +93,14 @@ def test_every_help_begins_with_one_plain_sentence(words, command):
 @pytest.fixture
 def quickly(monkeypatch, folder):
     """Nothing is served, compiled or simulated for long."""
-    from sparing.online import warming
+    from sparing.online import warm_up
     from sparing.planning import planning
     from sparing.service import launching
 
     whole = planning.plan
     monkeypatch.chdir(folder)
     monkeypatch.setattr(launching, "run", lambda *_, **__: None)
-    monkeypatch.setattr(warming, "warm_up_all", lambda _: 0)
+    monkeypatch.setattr(warm_up, "warm_up_all", lambda _: 0)
     monkeypatch.setattr(
         planning,
         "plan",

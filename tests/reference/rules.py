@@ -122,7 +122,7 @@ def take_over(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
     def choose(x, allowed, context_id, key, spot_check):
-        from sparing.online.checking import check_sizes
+        from sparing.online.decision import check_sizes
 
         check_sizes(x)
         eligible = allowed if len(allowed) else np.ones(learner.n_actions, dtype=bool)

@@ -76,7 +76,7 @@ async def replayed(writer):
 
 def same(one, other):
     """Whether two states are equal bit for bit."""
-    from sparing.online.saving import parts
+    from sparing.online.files import parts
 
     header, arrays = parts(one.learner)
     twin_header, twin_arrays = parts(other.learner)

@@ -22,7 +22,7 @@ from service.building import (
     trial,
 )
 from sparing.errors import LogError, SettingError
-from sparing.online.saving import parts
+from sparing.online.files import parts
 from sparing.service import creating, erasing, events, importing, states, verifying
 from sparing.service.importing import import_log, rebase
 from sparing.service.ledger import Alter, Decide

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 PIECE, TILE = 1024, 256
 """Rows of columns, and rows of contexts, that are counted at a time."""

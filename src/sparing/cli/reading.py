@@ -331,8 +331,8 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
 
     What encoded the policy's features encodes the log's.
     """
-    from sparing.online.saving import KIND as LEARNER
-    from sparing.online.saving import load
+    from sparing.online.files import KIND as LEARNER
+    from sparing.online.files import load
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
     from sparing.policies.saving import load_policy
 

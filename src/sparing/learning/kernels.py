@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 
 @compiled

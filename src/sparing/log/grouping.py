@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparing.log.hashing import MULTIPLIER
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 _START, _AHEAD, _FEW = 1024, 64, 2**16
 _FOLD = np.uint64(32)

@@ -1,7 +1,8 @@
-"""The core of a learner: what to do in a context, and what a reward teaches; by indices, without bookkeeping."""
+"""The core of a learner: chooses actions, keeps pending calls and learns from rewards, by action index; many may read at once, one may write."""
 
 import hashlib
 import math
+import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,17 +12,71 @@ from sparing.errors import DecisionError
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import feature_names
 from sparing.online import rules as ruling
-from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
-from sparing.online.decision import REACH, Chances, Decision, Drawn, Rival
-from sparing.online.engine import choosing, entries, luck
-from sparing.online.engine.memory import Table
+from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.decision import (
+    REACH,
+    Chances,
+    Decision,
+    Drawn,
+    Rival,
+    as_context,
+    as_index,
+    as_mask,
+    as_reward,
+    check_sizes,
+    unfit,
+)
+from sparing.online.engine import choice, random_stream, runs
+from sparing.online.engine.state import Table
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, SkipRule, View
-from sparing.online.sets import ConfidenceSets
-from sparing.online.turns import Turns
+
+
+class Turns:
+    """`with turns.door` and `turns.wait()` to change something, `with turns.looking()` to look.
+
+    A change waits until everybody who looks is done, and nobody begins to look meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.door = threading.Lock()
+        self.inside = 0
+        self.left = threading.Condition()
+
+    def wait(self) -> None:
+        """Behind the door: wait until nobody looks."""
+        if self.inside:
+            with self.left:
+                self.left.wait_for(lambda: not self.inside)
+
+    def looking(self) -> "Looking":
+        """Look, side by side with others who only look."""
+        return Looking(self)
+
+
+class Looking:
+    """Someone who looks; a class of its own, because a generator costs twice as much."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        turns = self._turns
+        with turns.door, turns.left:
+            turns.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        turns = self._turns
+        with turns.left:
+            turns.inside -= 1
+            if not turns.inside:
+                turns.left.notify_all()
+
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
-    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING, choosing.SPENT)
+    REASONS[code] for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
 CERTAIN = Chances(1.0, 0.0)
@@ -102,7 +157,7 @@ class Core:
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.plan(rules, explore, optimism, spot_check)
-        self.weighs = self.plan.first == choosing.NOT_WORTH
+        self.weighs = self.plan.first == choice.NOT_WORTH
         self._plain = (
             explore != "sampled" and not self._own and self._beats is None
         )  # random in spot checks only
@@ -128,7 +183,7 @@ class Core:
 
     def _make_own(self) -> None:
         """What belongs to this object alone, and to no copy."""
-        self._entry = entries.deciding(self.plan)
+        self._entry = runs.deciding(self.plan)
         self._turns = Turns()
 
     @property
@@ -191,7 +246,7 @@ class Core:
     def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
         """The mean and half-width of an action (by its index) in context x (d,)."""
         with self._turns.looking():
-            mean, spread = entries.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
+            mean, spread = runs.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
         return float(mean), float(spread)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
@@ -199,7 +254,7 @@ class Core:
         mask = self._mask(allowed)
         with self._turns.looking():
             table = self.sets.desk.ahead if self._imputed else self.sets.desk.settled
-            mean, spread = entries.VALUE.call(table, x, action)
+            mean, spread = runs.VALUE.call(table, x, action)
             return self._drawn(table, x, mask, action, mean, spread).play
 
     def must_learn(self, action: int, x: np.ndarray) -> None:
@@ -217,8 +272,8 @@ class Core:
         return mask
 
     @staticmethod
-    def _proposal(choice: Choice) -> Decision:
-        action, reason, mean, spread, chances, worth = choice
+    def _proposal(chosen: Choice) -> Decision:
+        action, reason, mean, spread, chances, worth = chosen
         called = reason in CALLS
         return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances, worth)
 
@@ -396,7 +451,11 @@ class Core:
             allowed is self._fast
             and not self._imputed
             and spot_check == self.spot_check
-            and (not spot_check or key < 0 or entries.CHECKS.call(key, spot_check, True) == luck.AS_PLANNED)
+            and (
+                not spot_check
+                or key < 0
+                or runs.CHECKS.call(key, spot_check, True) == random_stream.AS_PLANNED
+            )
         ):  # nearly every round: one compiled call, and probabilities that are known beforehand
             bounds, worth = sets.bounds, None
             decide = self._entry[bounds].call
@@ -406,7 +465,7 @@ class Core:
                 action, code, mean, spread = decide(sets.desk.settled, x, allowed, bounds)
             if action < 0:
                 raise unfit(x, -1 - action)
-            if code == choosing.UNSURE:
+            if code == choice.UNSURE:
                 self._must_fit(x, action)
             reason, chances = self._outcomes[code]
             return action, reason, mean, spread, chances, worth
@@ -428,17 +487,17 @@ class Core:
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
             chances = Chances(chance, 0.0)
-        luck_says = luck.AS_PLANNED
+        luck_says = random_stream.AS_PLANNED
         if spot_check and key >= 0:
-            luck_says = entries.CHECKS.call(key, spot_check, others)
-        if luck_says == luck.AS_PLANNED:
-            choice = action, reason, mean, spread, chances, worth
-            return self._checked(x, choice) if unsure else choice
-        if luck_says == luck.ELSEWHERE:
-            other = entries.OTHER_THAN[self.sets.bounds].call
+            luck_says = runs.CHECKS.call(key, spot_check, others)
+        if luck_says == random_stream.AS_PLANNED:
+            chosen = action, reason, mean, spread, chances, worth
+            return self._checked(x, chosen) if unsure else chosen
+        if luck_says == random_stream.ELSEWHERE:
+            other = runs.OTHER_THAN[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
-            mean, spread = entries.VALUE.call(table, x, action)
-            chances = Chances(*2 * (spot_check * luck.APART * share,))
+            mean, spread = runs.VALUE.call(table, x, action)
+            chances = Chances(*2 * (spot_check * random_stream.APART * share,))
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances, worth))
 
     def _planned(
@@ -464,8 +523,8 @@ class Core:
         action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
-        chance = drawn if code == choosing.LOG_BEATS else 1.0
-        return Planned(action, REASONS[code], mean, spread, chance, code == choosing.UNSURE, *worth)
+        chance = drawn if code == choice.LOG_BEATS else 1.0
+        return Planned(action, REASONS[code], mean, spread, chance, code == choice.UNSURE, *worth)
 
     def _view(
         self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
@@ -479,15 +538,15 @@ class Core:
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
         """Of the planned action: a spot check repeats it but for a fixed part, so they cost nothing to know."""
-        apart = luck.APART if others else 0.0
+        apart = random_stream.APART if others else 0.0
         kept = 1 - spot_check * apart
         return Chances(kept, kept if called else spot_check * (1 - apart))
 
-    def _checked(self, x: np.ndarray, choice: Choice) -> Choice:
+    def _checked(self, x: np.ndarray, chosen: Choice) -> Choice:
         """The choice, unless it is a call that could not be learnt from exactly."""
-        if choice[1] in CALLS:
-            self._must_fit(x, choice[0])
-        return choice
+        if chosen[1] in CALLS:
+            self._must_fit(x, chosen[0])
+        return chosen
 
     def _must_fit(self, x: np.ndarray, action: int) -> None:
         if not self.sets.learnable(action, x):
@@ -496,10 +555,10 @@ class Core:
     def _sample(self, table: Table, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
         """The action that one draw from the posterior favours."""
         normals = np.empty(self.n_actions)
-        luck.normals(key, normals)
+        random_stream.normals(key, normals)
         bounds = self.sets.bounds
-        action = entries.SAMPLED[bounds].call(table, x, normals, allowed, bounds)
-        mean, spread = entries.VALUE.call(table, x, action)
+        action = runs.SAMPLE[bounds].call(table, x, normals, allowed, bounds)
+        mean, spread = runs.VALUE.call(table, x, action)
         return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread), None
 
     def _drawn(
@@ -509,12 +568,12 @@ class Core:
         room = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
         bounds = self.sets.bounds
-        found, _, blanks, first = entries.RIVALS[bounds].call(
+        found, _, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
         )
         own, alike = Rival(mean, spread, int(self.priority[action])), None
         if blanks:
-            other_mean, other_spread = entries.VALUE.call(table, x, first)
+            other_mean, other_spread = runs.VALUE.call(table, x, first)
             alike = blanks, Rival(other_mean, other_spread, int(self.priority[first]))
         return Drawn(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
 

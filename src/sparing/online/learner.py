@@ -14,14 +14,12 @@ from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.model.assumptions import Assumptions
 from sparing.model.prior import Prior
-from sparing.online.batch import Decisions, decide_many
-from sparing.online.checking import EVERYONE, as_reward
+from sparing.online.confidence_sets import UNLIMITED, ConfidenceSets
 from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall, new
-from sparing.online.decision import Decision, PendingDecision
-from sparing.online.engine import entries, luck
-from sparing.online.engine.memory import NoiseMonitor
+from sparing.online.decision import EVERYONE, Decision, Decisions, PendingDecision, as_reward, decide_many
+from sparing.online.engine import random_stream, runs
+from sparing.online.engine.state import NoiseMonitor
 from sparing.online.rules import SkipRule
-from sparing.online.sets import UNLIMITED, ConfidenceSets
 from sparing.policies.policy import GreedyPolicy
 from sparing.report.notebook import card
 
@@ -120,29 +118,29 @@ class Learner(Core):
         It starts where the prior expects it: at Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its
         own share of δ (`certified`, `warm_started`, made with growing=True). It is the last in ties.
         """
-        from sparing.online import growing
+        from sparing.online import action_changes
 
         known = self.item_encoder
         numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
         with self._turns.door:
             self._turns.wait()
-            growing.add(self, name, numbers)
+            action_changes.add(self, name, numbers)
 
     def retire(self, name: Hashable) -> None:
         """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""
-        from sparing.online import growing
+        from sparing.online import action_changes
 
         with self._turns.door:
             self._turns.wait()
-            growing.retire(self, name)
+            action_changes.retire(self, name)
 
     def refresh(self) -> None:
         """Relearn the prior, and so where every action starts, from all rows so far, logged and live."""
-        from sparing.online import growing
+        from sparing.online import action_changes
 
         with self._turns.door:
             self._turns.wait()
-            growing.refresh(self)
+            action_changes.refresh(self)
 
     @property
     def monitor(self) -> NoiseMonitor | None:
@@ -177,9 +175,9 @@ class Learner(Core):
             number = self.rounds
             share = self.spot_check
             if not self._plain:
-                key = entries.KEY_OF.call(self.key, number)
+                key = runs.KEY_OF.call(self.key, number)
             else:
-                key = entries.CHECK_KEY.call(self.key, number, share) if share else -1
+                key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
             choice = self._choose(context, allowed, context_id, key, share)
             action, reason, mean, spread, chances, worth = choice
             called = reason is EXPLORE or reason is SPOT_CHECK
@@ -225,7 +223,9 @@ class Learner(Core):
 
     def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
-        return self._proposal(self._choose(x, self._everyone, context_id, luck.key_of(self.key, number), 0.0))
+        return self._proposal(
+            self._choose(x, self._everyone, context_id, random_stream.key_of(self.key, number), 0.0)
+        )
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
@@ -267,7 +267,7 @@ class Learner(Core):
             return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
         names = [None] * len(contexts) if ids is None else ids.tolist()
         found = [
-            self._beats.find(x, name, EVERYONE, luck.key_of(self.key, self.rounds + i))
+            self._beats.find(x, name, EVERYONE, random_stream.key_of(self.key, self.rounds + i))
             for i, (x, name) in enumerate(zip(contexts, names, strict=True))
         ]
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
@@ -278,7 +278,7 @@ class Learner(Core):
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw luck as another seed would."""
-        priority, self.key = luck.seeded(seed, self.n_actions)
+        priority, self.key = random_stream.seeded(seed, self.n_actions)
         self.sets.prioritise(priority)
 
     def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
@@ -294,7 +294,7 @@ class Learner(Core):
 
     def warm_up(self) -> None:
         """Compile everything that a round can need, so that none has to wait for it."""
-        from sparing.online.warming import warm_up
+        from sparing.online.warm_up import warm_up
 
         warm_up(self)
 
@@ -311,7 +311,7 @@ class Learner(Core):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner as arrays and JSON; `sparing.load` goes on from it bit for bit."""
-        from sparing.online.saving import save
+        from sparing.online.files import save
 
         with self._turns.looking():
             save(self, path)

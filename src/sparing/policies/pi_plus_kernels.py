@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 from sparing.policies.pi_plus import UNLOGGED
 
 _ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.int64)

@@ -11,9 +11,9 @@ from sparing.errors import SettingError, SparingError
 from sparing.log.log import Log
 from sparing.model import supported
 from sparing.online import algorithms
-from sparing.online.checking import as_reward
+from sparing.online.decision import as_reward
 from sparing.online.learner import Learner
-from sparing.online.warming import LEARNERS
+from sparing.online.warm_up import LEARNERS
 from sparing.service import arms, events
 from sparing.service.book import Experiment, keep
 from sparing.service.events import Change

@@ -14,8 +14,7 @@ import numpy as np
 
 from sparing.errors import DecisionError
 from sparing.log.labels import as_text, brief
-from sparing.online.checking import as_reward
-from sparing.online.decision import Chances, Decision
+from sparing.online.decision import Chances, Decision, as_reward
 from sparing.online.learner import Learner
 from sparing.service import arms, events
 from sparing.service.events import Change, Decided, Event, Outcome

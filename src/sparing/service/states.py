@@ -11,8 +11,8 @@ import numpy as np
 
 from sparing import archive
 from sparing.online.core import PendingCall
+from sparing.online.files import parts, under, whole
 from sparing.online.learner import Learner
-from sparing.online.saving import parts, under, whole
 from sparing.service.messages import Options
 from sparing.service.model import Model, Waiting
 
@@ -26,7 +26,7 @@ def engine() -> str:
     """Tells the compiled code, and what it is compiled by, from any other: equal bits are promised within one."""
     import numba
 
-    from sparing.native.compiling import text_hash
+    from sparing.native.compile import text_hash
     from sparing.online import engine as kernels
 
     text = text_hash(Path(next(iter(kernels.__path__))))

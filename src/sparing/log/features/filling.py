@@ -10,7 +10,7 @@ import numpy as np
 
 from sparing.log.features.kinds import Category, Column, Number
 from sparing.log.limits import LARGEST
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Luck that is a function of a key, so that equal rounds draw alike wherever and whenever they are played."""
+"""Counter-based random numbers: functions of a key and an index, so that equal rounds draw the same numbers."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparing import hashing
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
 """Places in a round's sequence: whether it is spot-checked, whether with another action than planned, with which;
@@ -53,7 +53,7 @@ def normals(key: int, out: np.ndarray) -> None:
 
 
 @compiled
-def check_key(seed: int, number: int, share: float) -> int:
+def check_key(seed: int, number: int, share: float) -> np.int64:
     """The key of a round that is spot-checked, as `share` of them are; −1 for all others."""
     key = key_of(seed, number)
     return np.int64(key) if uniform(key, CHECKED) < share else np.int64(-1)
