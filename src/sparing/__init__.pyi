@@ -45,8 +45,8 @@ from sparing.online.algorithms import linucb as linucb
 from sparing.online.algorithms import moful as moful
 from sparing.online.algorithms import warm_started as warm_started
 from sparing.online.decision import Decision as Decision
+from sparing.online.files import load as load
 from sparing.online.learner import Learner as Learner
-from sparing.online.saving import load as load
 from sparing.planning.plan import plan as plan
 from sparing.planning.result import Plan as Plan
 from sparing.policies.files import load_policy as load_policy

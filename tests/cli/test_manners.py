@@ -93,14 +93,14 @@ def test_every_help_begins_with_one_plain_sentence(words, command):
 @pytest.fixture
 def quickly(monkeypatch, folder):
     """Nothing is served, compiled or simulated for long."""
-    from sparing.online import warming
+    from sparing.online import warm_up
     from sparing.planning import plan
     from sparing.service import server
 
     whole = plan.plan
     monkeypatch.chdir(folder)
     monkeypatch.setattr(server, "run", lambda *_, **__: None)
-    monkeypatch.setattr(warming, "warm_up_all", lambda _: 0)
+    monkeypatch.setattr(warm_up, "warm_up_all", lambda _: 0)
     monkeypatch.setattr(
         plan,
         "plan",

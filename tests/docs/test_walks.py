@@ -45,7 +45,7 @@ def command(monkeypatch, *words):
 
 def decision():
     """One round of the recommended learner: what Python does, and the kernels it calls."""
-    from sparing.online.engine import choosing, luck, opening
+    from sparing.online.engine import choice, random_stream, updates
 
     log = draw_log(LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=0), rows=300, seed=1)
     learner = sparing.confident(log, tolerance=0.01, seed=0)
@@ -58,7 +58,7 @@ def decision():
                 learner.update(made, 0.5)
 
     learner.warm_up()  # what is compiled is compiled
-    kernels = (choosing.by_doubt, luck.unchecked, luck.key_of, opening.absorb)
+    kernels = (choice.by_doubt, random_stream.checks, random_stream.key_of, updates.absorb)
     visited = walk(rounds)
     assert learner.calls
     return sorted({*visited, *compiled_from(kernels)})

@@ -8,24 +8,24 @@ from importlib import import_module
 import numpy as np
 
 PLACES = {
-    "finaliser": ("sparing.log.hashing", "mixed"),
-    "fold_word": ("sparing.log.hashing", "folded"),
-    "row_keys": ("sparing.log.reservoir", "keys_of"),
-    "stream_word": ("sparing.online.engine.luck", "mixed"),
-    "round_key": ("sparing.online.engine.luck", "key_of"),
-    "uniform": ("sparing.online.engine.luck", "uniform"),
-    "normals": ("sparing.online.engine.luck", "normals"),
-    "logging_word": ("sparing.simulation.logging", "_mixed"),
-    "logging_hashes": ("sparing.simulation.logging", "_hashed"),
+    "finaliser": ("sparing.hashing", "mix64"),
+    "fold_word": ("sparing.hashing", "fold_word"),
+    "row_keys": ("sparing.hashing", "row_keys"),
+    "stream_word": ("sparing.online.engine.random_stream", "splitmix64"),
+    "round_key": ("sparing.online.engine.random_stream", "key_of"),
+    "uniform": ("sparing.online.engine.random_stream", "uniform"),
+    "normals": ("sparing.online.engine.random_stream", "normals"),
+    "logging_word": ("sparing.hashing", "splitmix64"),
+    "logging_hashes": ("sparing.simulation.logging_policies", "_hashed"),
     "context_hashes": ("sparing.log.hashing", "context_hashes"),
     "id_hashes": ("sparing.log.hashing", "id_hashes"),
     "group_hashes": ("sparing.log.hashing", "group_hashes"),
-    "Fingerprint": ("sparing.policies.fingerprint", "Fingerprint"),
+    "Fingerprint": ("sparing.policies.fingerprint", "TrainingFingerprint"),
     "Split": ("sparing.policies.fingerprint", "Split"),
 }
 """What a name of ours is called in the package: module and attribute."""
 
-ENGINE_STAMP = ("sparing.service.states", "engine")
+ENGINE_STAMP = ("sparing.service.state_files", "engine")
 """Recording only: what stamps a store with its engine, to record one that an earlier engine began."""
 
 SPLIT_BY = ("context", "context_id", "row", "place")

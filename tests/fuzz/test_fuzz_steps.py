@@ -60,7 +60,6 @@ def test_a_life(name, tmp_path):
         log = log_of(rng, life)
         fast, plain = build(name, log), build(name, log)
         take_over(plain)
-        fast._lucky = True
         waiting = []
         for step in range(ROUNDS):
             x = odd_context(rng, log.n_features, TAME if fast.weighs else SIZES)
@@ -87,7 +86,6 @@ def test_a_life(name, tmp_path):
             if step % 20 == 19:
                 fast.save(tmp_path / "fast")
                 fast = sparing.load(tmp_path / "fast")
-                fast._lucky = True
                 waiting = [(fast.open[made.id].decision, twin) for made, twin in waiting]
         assert fast.digest() == plain.digest()
         assert not fast.sets.contradiction()

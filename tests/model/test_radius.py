@@ -8,7 +8,7 @@ import pytest
 from sparing.model import ellipsoids as formulas
 from sparing.model.assumptions import RADII, Assumptions
 from sparing.model.ellipsoids import radii
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 BOUNDS = SimpleNamespace(noise=2.0, ridge=4.0, delta=0.05, theta_bound=3.0, context_bound=1.5)
 SETTING = {"d": 2, "total": 10, "learnt": 5, "bounds": BOUNDS}

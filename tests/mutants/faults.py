@@ -33,9 +33,13 @@ class Fault:
     equivalent: str = ""
 
 
-CHOOSING, SEARCH, DOUBTING = "engine/choosing.py", "engine/search.py", "engine/doubting.py"
-FORESEEING, WORTH, RUNNING = "engine/foreseeing.py", "engine/worth.py", "engine/running.py"
-SAMPLING, LEARNING, OPENING = "engine/sampling.py", "engine/learning.py", "engine/opening.py"
+CHOOSING, SEARCH, DOUBTING = "engine/choice.py", "engine/search.py", "engine/choice.py"
+FORESEEING, WORTH, RUNNING = (
+    "engine/value_of_information.py",
+    "engine/value_of_information.py",
+    "engine/runs.py",
+)
+SAMPLING, LEARNING, OPENING = "engine/choice.py", "engine/updates.py", "engine/updates.py"
 
 FAULTS = (
     # Every rule and every explorer, inverted or without a part of its condition.
@@ -166,28 +170,28 @@ FAULTS = (
     Fault("strict: forgotten", DOUBTING, "return caution * math", "return math"),
     Fault(
         "added: δ as for the first",
-        "sets.py",
+        "confidence_sets.py",
         "np.where(self.added[actions] > 0, later, first)",
         "np.where(self.added[actions] < 0, later, first)",
         first=(GROWING,),
     ),
     Fault(
         "growing: all of δ for the first",
-        "sets.py",
+        "confidence_sets.py",
         "self.learnt * (2 if self.growing else 1)",
         "self.learnt",
         first=(GROWING,),
     ),
     Fault(
         "added: at the common mean",
-        "growing.py",
+        "action_changes.py",
         "prior.place(as_features(features, many))",
         "prior.place(prior.standard[0])",
         first=(GROWING,),
     ),
     Fault(
         "retired: played in compiled runs",
-        "engine/running.py",
+        "engine/runs.py",
         """everyone = t.everyone
     capacity""",
         """everyone = t.everyone[:0]
@@ -196,7 +200,7 @@ FAULTS = (
     ),
     Fault(
         "refresh: what the sets began with counts as rows",
-        "sets.py",
+        "confidence_sets.py",
         "(a.gram[a.settled, : triangles.shape[1]] - triangles)",
         "a.gram[a.settled, : triangles.shape[1]]",
         first=(GROWING,),
@@ -210,7 +214,7 @@ FAULTS = (
     ),
     Fault(
         "centre: not weighed by the ridge",
-        "origins.py",
+        "confidence_sets.py",
         "pull = ridge * (np",
         "pull = 2 * ridge * (np",
     ),
@@ -255,23 +259,23 @@ FAULTS = (
     ),
     Fault(
         "spot check: always",
-        "engine/luck.py",
+        "engine/random_stream.py",
         "if not uniform(key, CHECKED) < share:",
         "if uniform(key, CHECKED) < share:",
         first=(RANDOM,),
     ),
     Fault(
         "spot check: never elsewhere",
-        "engine/luck.py",
+        "engine/random_stream.py",
         "return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN",
         "return AGAIN",
         first=(RANDOM,),
     ),
     Fault(
         "spot check: in the fast path",
-        "engine/luck.py",
-        "return not uniform(key_of(seed, number), CHECKED) < share",
-        "return uniform(key_of(seed, number), CHECKED) < share",
+        "engine/random_stream.py",
+        "return np.int64(key) if uniform(key, CHECKED) < share else",
+        "return np.int64(key) if not uniform(key, CHECKED) < share else",
         first=(RANDOM,),
     ),
     # The search: ties, the leader, the rival, what is passed over.
@@ -447,7 +451,7 @@ FAULTS = (
     Fault(
         "digest: without order",
         OPENING,
-        "digest = mixed(digest ^ word)",
+        "digest = splitmix64(digest ^ word)",
         "digest = digest ^ word",
         first=(CORE,),
     ),
@@ -496,8 +500,8 @@ FAULTS = (
     Fault(
         "fresh call: counted twice",
         "learner.py",
-        "if number != self._fresh:\n                self._settle_fresh()\n            self._finish",
-        "self._settle_fresh()\n            self._finish",
+        "if call != self._deferred:\n                self._impute_deferred()\n            self._observe",
+        "self._impute_deferred()\n            self._observe",
         first=(CORE, "online/test_contract.py"),
     ),
     # What a call is worth.

@@ -8,7 +8,7 @@ import warnings
 import numba
 import numpy as np
 
-from sparing.native import compiling, table
+from sparing.native import compile, struct
 
 
 class Direct:
@@ -38,19 +38,19 @@ def put(self, name, value):
 def interpret():
     """Import the engine with nothing compiled but what takes no table."""
     # A fault elsewhere in the folder changes nothing in what stays compiled.
-    compiling.text_hash = lambda folder: "unchanged"
+    compile.text_hash = lambda folder: "unchanged"
     from sparing.native import vectors
-    from sparing.online.engine import algebra, luck  # noqa: F401
+    from sparing.online.engine import packed, random_stream  # noqa: F401
 
-    kept, in_order = (compiling.compiled, compiling.Entry), vectors.dot
+    kept, in_order = (compile.compiled, compile.Entry), vectors.dot
     vectors.dot = numba.njit(lambda a, b: in_order(a, b))
-    table.Table.__getattr__, table.Table.__setattr__ = get, put
-    compiling.compiled, compiling.Entry = lambda function: function, Direct
+    struct.Table.__getattr__, struct.Table.__setattr__ = get, put
+    compile.compiled, compile.Entry = lambda function: function, Direct
     try:
-        from sparing.online.engine import entries, opening  # noqa: F401
+        from sparing.online.engine import runs, updates  # noqa: F401
     finally:
-        compiling.compiled, compiling.Entry = kept
-    opening.mixed = lambda word: np.uint64(luck.mixed(np.uint64(word)))
+        compile.compiled, compile.Entry = kept
+    updates.splitmix64 = lambda word: np.uint64(random_stream.splitmix64(np.uint64(word)))
 
 
 warnings.simplefilter("ignore")

@@ -13,9 +13,9 @@ import sparing
 SOURCE = Path(sparing.__file__).parent
 COMPILE = """
 import numpy as np
-from sparing.native import announcing
-from sparing.online.engine.luck import uniform
-announcing.EVERY = 0.0
+from sparing.native import compile
+from sparing.online.engine.random_stream import uniform
+compile.EVERY = 0.0
 uniform(1, 2)
 print("done")
 """

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.native.compiling import Entry, compiled
-from sparing.native.table import Memory, Table
+from sparing.native.compile import Entry, compiled
+from sparing.native.struct import Memory, Table
 from sparing.simulation import LinearWorld, draw_log
 
 FIELDS = {
@@ -140,7 +140,7 @@ def test_an_entry_compiles_at_its_first_call_and_does_not_look_again():
 @pytest.mark.parametrize("name", ["linucb", "certified", "confident"])
 def test_learners_outlive_their_models_growth_and_collections(name, monkeypatch):
     """Copies by every way, growth of the slots, and a collection at every turn leave the answers as they are."""
-    monkeypatch.setattr("sparing.online.sets.FREELY", 0)
+    monkeypatch.setattr("sparing.online.confidence_sets.FREELY", 0)
     world = LinearWorld(n_actions=150, n_features=3, noise=0.5, seed=0)
     log = draw_log(world, rows=300, never=range(30, 150), seed=0)
     contexts = np.random.default_rng(0).random((120, 3))
@@ -173,3 +173,39 @@ def test_learners_outlive_their_models_growth_and_collections(name, monkeypatch)
         assert live(start()) == expected
     finally:
         gc.set_threshold(*threshold)
+
+
+def test_machine_code_is_tied_to_the_modules_that_kernels_import(tmp_path):
+    """A function or constant of another package is built into a kernel: its file's text must count."""
+    from sparing.native import compile
+
+    engine = compile.PACKAGE / "online" / "engine"
+    imported = {
+        path.relative_to(compile.PACKAGE).as_posix()
+        for file in engine.glob("*.py")
+        for path in compile._imports(file.read_text(encoding="utf-8"))
+    }
+    elsewhere = {name for name in imported if not name.startswith(("online/engine/", "native/"))}
+    assert elsewhere == {"hashing.py", "log/limits.py", "model/assumptions.py", "model/ellipsoids.py"}
+    before = compile.text_hash(tmp_path)
+    (tmp_path / "kernel.py").write_text("from sparing import hashing\n")
+    compile.text_hash.cache_clear()
+    with_hashing = compile.text_hash(tmp_path)
+    (tmp_path / "kernel.py").write_text("from sparing import hashing \n")
+    compile.text_hash.cache_clear()
+    assert len({before, with_hashing, compile.text_hash(tmp_path)}) == 3
+
+
+def test_an_index_of_another_release_is_compiled_anew(tmp_path, monkeypatch):
+    """Its machine code names types by modules that are gone."""
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+
+    def twice(number):
+        return 2 * number
+
+    kept = compiled(twice)
+    assert kept(2) == 4
+    index = next(tmp_path.glob("**/*.nbi"))
+    broken = pickle.dumps((None, {})).replace(b"N", b"csparing.native.gone\nType\n", 1)
+    index.write_bytes(pickle.dumps(__import__("numba").__version__) + broken)
+    assert compiled(twice)(3) == 6

@@ -25,7 +25,7 @@ LEARNERS = {
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_answers_are_those_of_decide(name, monkeypatch):
     """Also in parts, by several threads."""
-    monkeypatch.setattr("sparing.online.batch.PART", 50)
+    monkeypatch.setattr("sparing.online.decision.PART", 50)
     learner, twin = LEARNERS[name](), LEARNERS[name]()
     sparing.simulate(learner, WORLD, rounds=100, seed=3)
     sparing.simulate(twin, WORLD, rounds=100, seed=3)

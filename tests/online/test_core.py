@@ -7,7 +7,6 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters, saved_bytes
 from reference.factories import FACTORIES, build
 from sparing.errors import DecisionError
-from sparing.online.decision import Chances
 
 THETA = parameters(6)
 LOG = make_log(6, THETA, rows=24, distinct=20)
@@ -81,9 +80,8 @@ def test_the_ledger_is_the_core(name):
     learner, core = build(name, LOG, seed=5), build(name, LOG, seed=5)
     for twin in (learner, core):
         twin.spot_check = 0.0
-        twin._random = twin.explore == "sampled"
-        twin._usual = Chances(1.0, 1.0), Chances(1.0, 0.0)
-    if learner._random or "policy" in name:
+        twin.rename(twin.action_names)
+    if learner.explore == "sampled" or "policy" in name:
         return  # a learner's own luck is another one than that of the caller's bytes
     made = {}
     for t, x in enumerate(ROUNDS.contexts):
@@ -286,3 +284,48 @@ def test_the_digest_tells_the_order_of_rewards_of_different_actions():
             core.finish(action, x, 1.0, core.begin(action, x))
         digests.append(core.digest())
     assert digests[0] != digests[1]
+
+
+def test_a_call_is_found_by_its_number_however_many_are_pending(monkeypatch):
+    """No search: the other calls of the action are looked at only where its pending copy must be rebuilt."""
+    core, twin = build("linucb", LOG), build("linucb", LOG)
+    xs = np.tile(ROUNDS.contexts[:40], (25, 1))
+    calls = [core.open_call(0, x) for x in xs]
+    predicted = [twin.begin(0, x) for x in xs]
+
+    def searched(self, action):
+        raise AssertionError("the pending calls were searched")
+        yield
+
+    monkeypatch.setattr(type(core), "_imputed_of", searched)
+    for number in np.random.default_rng(0).permutation(len(xs))[:500]:
+        if number % 3:
+            core.observe(calls[number], float(number % 5))
+        else:
+            core.cancel_call(calls[number])
+    monkeypatch.undo()
+    for number in np.random.default_rng(0).permutation(len(xs))[:500]:
+        if number % 3:
+            twin.finish(0, xs[number], float(number % 5), predicted[number])
+        else:
+            twin.cancel(0, xs[number], predicted[number])
+    assert settled(core) == settled(twin)
+    assert len(core.pending_calls()) == 500
+    for close in (core.cancel_call, core.impute, lambda call: core.observe(call, 1.0)):
+        with pytest.raises(DecisionError, match="not pending"):
+            close(len(xs))
+
+
+def test_a_deferred_call_counts_once_it_is_imputed(tmp_path):
+    core = build("linucb", LOG)
+    x = ROUNDS.contexts[0]
+    before = core.sets.evaluate(x, ahead=True)
+    call = core.open_call(2, x, deferred=True)
+    assert np.array_equal(core.sets.evaluate(x, ahead=True), before)
+    assert core.pending_calls() == []
+    assert core.impute(call) == core.pending_call(call).predicted == before[0][2]
+    assert core.sets.evaluate(x, ahead=True)[1][2] < before[1][2]
+    dropped = core.open_call(2, x, deferred=True)
+    core.cancel_call(dropped)
+    core.observe(call, 1.0)
+    assert core.sets.live[2] == 1

@@ -11,7 +11,7 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters
 from reference.worth import expected, psi
 from sparing.errors import SettingError
-from sparing.online.engine import worth
+from sparing.online.engine import value_of_information
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 STEPS = int(os.environ.get("SPARING_STEPS", "9000"))
@@ -27,10 +27,10 @@ def play(learner, rng, theta, noise, steps, *, eligible=0.0, delay=0):
         mask = mask if rng.random() < eligible and (mask & learner.active()).any() else None
         allowed = None if mask is None else mask & learner.active()
         names = None if allowed is None else [learner.action_names[a] for a in np.flatnonzero(allowed)]
-        learner._settle_fresh()  # as `decide` would
+        learner._impute_deferred()  # as `decide` would
         action, called, most = expected(learner, x, allowed)
         pending = False
-        if called and learner._waiting:
+        if called and learner._imputed:
             action, called, most = expected(learner, x, allowed, ahead=True)
             pending = not called
         decision = learner.decide(x, eligible=names)
@@ -76,8 +76,8 @@ CASES = [
 
 @pytest.mark.parametrize("bounds", ["none", "shared", "quick"])
 def test_compiled_is_the_definition(bounds, monkeypatch):
-    monkeypatch.setattr("sparing.online.sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
-    monkeypatch.setattr("sparing.online.sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
+    monkeypatch.setattr("sparing.online.confidence_sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
+    monkeypatch.setattr("sparing.online.confidence_sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
     each = STEPS // (3 * len(CASES) * 2)
     called = skipped = 0
     for number, (k, d, rows, price, never, more) in enumerate(CASES):
@@ -98,10 +98,10 @@ def test_psi_is_an_expectation_and_stays_below_its_bound():
     z = np.linspace(-12, 12, 200_001)
     for gap, s in itertools.product((0.0, 1e-3, 0.3, 2.0), (1e-3, 0.2, 1.5)):
         exact = np.trapezoid(np.maximum(s * z - gap, 0) * np.exp(-z * z / 2) / math.sqrt(2 * math.pi), z)
-        assert worth.psi(gap, s) == pytest.approx(exact, abs=1e-9)
-        assert worth.psi(gap, s) == pytest.approx(float(psi(gap, s)), rel=1e-9, abs=1e-15)
-        assert worth.psi(gap, s) <= worth.psi_at_most(gap, s)
-    assert worth.psi(0.5, 0.0) == worth.psi(math.inf, 1.0) == 0.0
+        assert value_of_information.psi(gap, s) == pytest.approx(exact, abs=1e-9)
+        assert value_of_information.psi(gap, s) == pytest.approx(float(psi(gap, s)), rel=1e-9, abs=1e-15)
+        assert value_of_information.psi(gap, s) <= value_of_information.psi_at_most(gap, s)
+    assert value_of_information.psi(0.5, 0.0) == value_of_information.psi(math.inf, 1.0) == 0.0
 
 
 def a_log(seed=3, rows=120, never=(4, 5)):

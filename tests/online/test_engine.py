@@ -10,10 +10,10 @@ from reference.rules import Round, optimism, planned
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.native import vectors
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 from sparing.online import rules
-from sparing.online.engine import algebra, bounding, choosing, running, search
-from sparing.online.sets import ConfidenceSets
+from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.engine import choice, packed, runs, search
 
 BOUNDS = ["none", "shared", "quick"]
 NOBODY_OUT = np.empty(0, dtype=np.bool_)
@@ -32,19 +32,19 @@ def random_sets(
     sums = Statistics(counts, gram, response, np.ones(k), np.sqrt(d))
     given = Assumptions(noise=0.5, theta_bound=1.0, context_bound=np.sqrt(d), radius=radius, radius_scale=0.2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparing.online.sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
-        patch.setattr("sparing.online.sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
+        patch.setattr("sparing.online.confidence_sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
+        patch.setattr("sparing.online.confidence_sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
         sets = ConfidenceSets(sums, given, constant=constant, **more)
     assert (len(sets.arrays.near) > 0, len(sets.arrays.quick) > 0) == (bounds != "none", bounds == "quick")
     sets.prioritise(rng.permutation(k))
     return sets
 
 
-def choice(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ahead=False):
+def chosen(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ahead=False):
     """What compiled code decides by a plan, in one of the two views."""
     sets.follow(rules.plan(*plan, 0.0))
     sets.desk.scratch.threshold, sets.desk.scratch.answer = threshold, logged
-    action, reason, *rest = choosing.choose(
+    action, reason, *rest = choice.choose(
         sets.desk.ahead if ahead else sets.desk.settled, x, eligible, sets.bounds
     )
     return action, rules.REASONS[reason], *rest
@@ -60,8 +60,8 @@ def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
     return planned(used, explore, seen)
 
 
-BEATS = SimpleNamespace(name="log-beats", code=choosing.LOG_BEATS)
-LIMITS = SimpleNamespace(name="log-beats", code=choosing.LOG_BEATS, beats="limit", tolerance=0.0)
+BEATS = SimpleNamespace(name="log-beats", code=choice.LOG_BEATS)
+LIMITS = SimpleNamespace(name="log-beats", code=choice.LOG_BEATS, beats="limit", tolerance=0.0)
 POINTS = rules.Supported(np.empty(0))
 PLANS = {
     "none": ([], "leader", 1.0),
@@ -104,7 +104,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
         logged = int(rng.integers(k))
         for ahead in (True, False):
             given = sets, PLANS[plan], x, eligible, threshold, logged
-            action, reason, mean, spread = choice(*given, ahead=ahead)
+            action, reason, mean, spread = chosen(*given, ahead=ahead)
             assert (action, reason) == full_choice(*given, ahead=ahead)
             assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x, ahead=ahead))
         seen.add(reason)
@@ -138,10 +138,10 @@ def test_many_equal_sets_and_tiny_gaps():
         for slot in range(2, k + 1, 3):
             a.theta[slot, slot % d] = np.nextafter(a.theta[1, slot % d], rng.choice([-9.0, 9.0]))
         for slot in range(k + 1):
-            bounding.show(sets.desk.settled, slot)
+            search.show(sets.desk.settled, slot)
         for _ in range(1500):
             x = rng.random(d)
-            got = choice(sets, PLANS["certified"], x)
+            got = chosen(sets, PLANS["certified"], x)
             assert got[:2] == full_choice(sets, PLANS["certified"], x, NOBODY_OUT, np.nan, 0)
 
 
@@ -153,10 +153,10 @@ def test_the_best_mean_among_gaps_too_small_for_single_precision(bounds):
     theta = sets.arrays.theta
     theta[1:21] = theta[1] + 1e-12 * rng.standard_normal((20, 4))
     for slot in range(21):
-        bounding.show(sets.desk.settled, slot)
+        search.show(sets.desk.settled, slot)
     plan = ([rules.Confident(np.inf, 0.95)], "optimistic", 2.5)
     for x in rng.random((150, 4)):
-        action, reason = choice(sets, plan, x)[:2]
+        action, reason = chosen(sets, plan, x)[:2]
         assert reason == "confident"
         assert action == best(sets.evaluate(x)[0], np.ones(20, dtype=bool), sets.arrays.priority)
 
@@ -170,7 +170,7 @@ def test_large_sets_with_close_actions(bounds):
     for plan in ("none", "certified", "confident"):
         for _ in range(700):
             x = rng.random(d)
-            got = choice(sets, PLANS[plan], x)
+            got = chosen(sets, PLANS[plan], x)
             assert got[:2] == full_choice(sets, PLANS[plan], x, NOBODY_OUT, np.nan, 0)
             sets.absorb(got[0], x, float(rng.standard_normal()))
 
@@ -183,7 +183,7 @@ def test_fifty_thousand_steps_of_one_growing_learner():
     theta = rng.standard_normal((k, d))
     mean, spread, everyone = np.empty(k), np.empty(k), np.ones(k, dtype=bool)
     for x in rng.random((50_000, d)):
-        action = choice(sets, PLANS["none"], x)[0]
+        action = chosen(sets, PLANS["none"], x)[0]
         search.evaluate(sets.desk.settled, x, mean, spread)
         assert action == best(mean + spread, everyone, sets.arrays.priority)
         sets.absorb(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
@@ -260,28 +260,28 @@ def test_packed_algebra(d):
     packed, inverse = full[upper], np.empty(len(upper[0]))
     products, out = np.empty(len(packed)), np.empty(d)
     size = np.linalg.norm(full) * (x @ x)
-    algebra.outer(x, products)
+    packed.outer(x, products)
     assert dot(packed, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
-    rough = algebra.rough_dot(packed.astype(np.float32), products.astype(np.float32))
+    rough = packed.rough_dot(packed.astype(np.float32), products.astype(np.float32))
     assert rough == pytest.approx(x @ full @ x, abs=(len(packed) + 4) * size * 2.0**-24)
-    algebra.times(packed, x, out)
+    packed.times(packed, x, out)
     assert np.allclose(
         out, full @ x, rtol=0, atol=4 * d * 2.0**-53 * np.linalg.norm(full) * np.linalg.norm(x)
     )
-    log_det = algebra.invert(packed, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
+    log_det = packed.invert(packed, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
     rounding = 10 * d * d * np.linalg.cond(full) * 2.0**-53
     assert log_det == pytest.approx(np.linalg.slogdet(full)[1], abs=rounding)
     expected = np.linalg.inv(full)
     assert np.abs(inverse - expected[upper]).max() <= rounding * np.linalg.norm(expected)
     y, other = rng.standard_normal(d), packed.copy()
-    algebra.add_both(packed, x, other, y, 2.0)
+    packed.add_both(packed, x, other, y, 2.0)
     assert np.allclose(packed, (full + np.outer(x, x))[upper])
     assert np.allclose(other, (full + 2 * np.outer(y, y))[upper])
 
 
 def test_a_singular_matrix_is_told_and_changes_nothing():
     inverse = np.array([7.0, 8.0, 9.0])
-    assert np.isnan(algebra.invert(np.array([1.0, 1.0, 1.0]), inverse, np.empty((2, 2)), 1.0))
+    assert np.isnan(packed.invert(np.array([1.0, 1.0, 1.0]), inverse, np.empty((2, 2)), 1.0))
     assert inverse.tolist() == [7.0, 8.0, 9.0]
 
 
@@ -309,7 +309,7 @@ def repeat(table, contexts, rewards, start):
     """One pass over the rows, from another beginning each time."""
     order = (np.arange(len(rewards)) + start) % len(rewards)
     means = rewards[order, None]
-    running.run(
+    runs.run(
         table, contexts[order], means, np.zeros(len(order)), False,
         np.full(len(order), np.nan), np.zeros(len(order), dtype=np.int64), 0, 0,
         0, len(order), -1, np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64), 1,

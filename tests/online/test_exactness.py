@@ -13,8 +13,8 @@ import sparing
 from sparing.errors import DecisionError, SettingError
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
-from sparing.online.engine.learning import CONDITION, EXACT
-from sparing.online.sets import ConfidenceSets
+from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.engine.updates import CONDITION, EXACT
 
 DIGITS = 50
 

@@ -39,8 +39,8 @@ def name(request):
 
 @pytest.fixture(params=[False, True], ids=["plain", "bounded"])
 def bounds(request, monkeypatch):
-    monkeypatch.setattr("sparing.online.sets.BOUNDED_FROM", 0 if request.param else 10**12)
-    monkeypatch.setattr("sparing.online.sets.QUICK_FROM", 0 if request.param else 10**12)
+    monkeypatch.setattr("sparing.online.confidence_sets.BOUNDED_FROM", 0 if request.param else 10**12)
+    monkeypatch.setattr("sparing.online.confidence_sets.QUICK_FROM", 0 if request.param else 10**12)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def raw_items(monkeypatch):
         np.c_[np.ones(len(features)), features],
         np.stack([np.zeros(features.shape[1]), np.ones(features.shape[1])]),
     )
-    monkeypatch.setattr("sparing.online.starting.standardised", raw)
+    monkeypatch.setattr("sparing.online.start.standardised", raw)
 
 
 def grown(name, **settings):

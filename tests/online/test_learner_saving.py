@@ -12,7 +12,7 @@ from reference.cases import make_log, make_rounds, parameters, run
 from reference.factories import build
 from sparing import archive
 from sparing.errors import FileError, LogError
-from sparing.online.saving import KIND, VERSION
+from sparing.online.files import KIND, VERSION
 
 THETA = parameters(1)
 LOG = make_log(1, THETA, rows=60)

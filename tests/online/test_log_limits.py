@@ -13,7 +13,7 @@ from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
-from sparing.online.saving import KIND, VERSION
+from sparing.online.files import KIND, VERSION
 
 GIVEN = {"noise": 0.5, "theta_bound": 2.0, "context_bound": math.sqrt(3)}
 ROUNDS = 400

@@ -7,8 +7,8 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
-from sparing.online.engine.learning import observe
-from sparing.online.sets import ConfidenceSets
+from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.engine.updates import observe
 
 RUNS, CALLS = 300, 200
 

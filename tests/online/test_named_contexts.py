@@ -198,7 +198,7 @@ def test_swapped_raw_columns_are_realigned(tmp_path):
 
 def test_a_file_that_lost_its_features_is_refused(log, tmp_path):
     from sparing import archive
-    from sparing.online.saving import KIND, VERSION
+    from sparing.online.files import KIND, VERSION
 
     learner = sparing.confident(log, prior_scale=1.0)
     learner.save(tmp_path / "l.sparing")

@@ -9,7 +9,7 @@ from sparing.log import Log, blocks
 from sparing.log.sampling import sample_contexts
 from sparing.model.linearity import fit_sentence
 from sparing.model.supported import top
-from sparing.online.beginning import Walked
+from sparing.online.start import Walked
 
 LEARNERS = ("moful", "warm_started", "certified", "confident", "economical", "linucb", "lints")
 

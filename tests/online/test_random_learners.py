@@ -23,7 +23,7 @@ LEARNERS = {
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_same_rounds_and_propensities(name, bounded, monkeypatch):
     """Eligible subsets and untouched actions among them."""
-    monkeypatch.setattr("sparing.online.sets.BOUNDED_FROM", 0 if bounded else 10**12)
+    monkeypatch.setattr("sparing.online.confidence_sets.BOUNDED_FROM", 0 if bounded else 10**12)
     world = LinearWorld(n_actions=12, n_features=4, noise=0.5, seed=2)
     log = draw_log(world, rows=400, support="never-logged", unsupported=0.25, seed=2)
     fast, plain = LEARNERS[name](log), LEARNERS[name](log)

@@ -11,8 +11,8 @@ from reference import kernels as plain
 from reference.cases import make_log, parameters
 from sparing.errors import SettingError
 from sparing.online import rules
-from sparing.online.engine import doubting
-from sparing.online.engine.luck import seeded
+from sparing.online.engine import choice
+from sparing.online.engine.random_stream import seeded
 from sparing.online.learner import Learner
 
 
@@ -43,10 +43,10 @@ def test_best_of_nobody_is_none_and_of_equals_has_the_smallest_priority_number()
 def test_a_doubt_is_the_normal_tail_and_without_deviation_compares():
     for gap, scale in [(0.3, 1.0), (-2.0, 0.5), (5.0, 0.1)]:
         assert (
-            doubting.doubt(gap, scale)
+            choice.doubt(gap, scale)
             == plain.doubts(np.array([gap, 0.0]), np.array([scale, 0.0]), np.ones(2, bool), 0, 0.0)[1]
         )
-    assert [doubting.doubt(gap, 0.0) for gap in (-0.1, 0.0, 0.1)] == [1.0, 0.0, 0.0]
+    assert [choice.doubt(gap, 0.0) for gap in (-0.1, 0.0, 0.1)] == [1.0, 0.0, 0.0]
 
 
 @dataclass

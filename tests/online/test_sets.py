@@ -8,8 +8,8 @@ from reference.cases import make_log, parameters
 from sparing.errors import SettingError
 from sparing.model.assumptions import Assumptions
 from sparing.model.statistics import Statistics
-from sparing.online.engine.learning import REFACTOR
-from sparing.online.sets import ConfidenceSets
+from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.engine.updates import REFACTOR
 
 EPS = np.finfo(float).eps
 RIDGES = [0.01, 1.0, 3.7]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.online.turns import Turns
+from sparing.online.core import Turns
 from sparing.simulation import LinearWorld, draw_log
 
 THREADS, DECISIONS = 4, 20_000
@@ -146,8 +146,8 @@ def test_turns_in_one_order_give_the_bits_of_that_order():
     learner, world = learner_of("certified", 30, 6, seed=7)
     twin, noted = learner.copy(), []
     contexts = world.contexts(THREADS * 800, np.random.default_rng(8)).reshape(THREADS, 800, 6)
-    choose, finish = learner._choose, learner._finish
-    learner._plain, learner.open = False, Ledger(noted)
+    choose, observe = learner._choose, learner._observe
+    learner.open = Ledger(noted)
 
     def noting(kind, inner):
         def noted_call(*arguments):
@@ -156,7 +156,7 @@ def test_turns_in_one_order_give_the_bits_of_that_order():
 
         return noted_call
 
-    learner._choose, learner._finish = noting("decide", choose), noting("learn", finish)
+    learner._choose, learner._observe = noting("decide", choose), noting("learn", observe)
 
     def play(number):
         waiting, rng = [], np.random.default_rng([9, number])
@@ -178,7 +178,7 @@ def test_turns_in_one_order_give_the_bits_of_that_order():
             decision = twin.decide(what[0])
             assert decision[:7] == answers[decision.id]
         elif kind == "learn":
-            reward = what[2]
+            reward = what[1]
         else:
             twin.forget(what) if reward is None else twin.update(what, reward)
             reward = None

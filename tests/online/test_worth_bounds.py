@@ -86,7 +86,7 @@ def test_what_is_kept_holds_while_others_learn(more):
         decision = learner.decide(x)
         shares = check(learner, rng)
         found, forms = max(found, shares[0]), max(forms, shares[1])
-        if learner._waiting and decision.reason in ("explore", "pending"):
+        if learner._imputed and decision.reason in ("explore", "pending"):
             check(learner, rng, ahead=True)
         if decision.needs_reward:
             calls += 1

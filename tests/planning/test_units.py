@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparing import Log, economical
-from sparing.online import pricing
+from sparing.online import start
 from sparing.planning.plan import PRICES, TOLERANCES, draw_world, plan
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.simulate import play
@@ -86,8 +86,8 @@ def test_a_budget_lasts_at_its_price(log):
     option = found.options[1]
     assert (option.calls <= budget).all()
     learner = economical(log, call_cost=option.price, horizon=HORIZON, **BELIEFS)
-    assert pricing.lasts(learner, option.price, budget)
-    assert not pricing.lasts(learner, option.price / pricing.CLOSE, budget)  # it is the smallest such price
+    assert start.lasts(learner, option.price, budget)
+    assert not start.lasts(learner, option.price / start.CLOSE, budget)  # it is the smallest such price
     assert f"priced at {option.price:.3g} each, the budget lasts" in found.sentence
     assert found.to_dict()["options"][1]["spend"] is None
     both = plan(log, horizon=HORIZON, budget=5, call_cost=0.01, learners="economical", **QUICK, **BELIEFS)

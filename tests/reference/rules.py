@@ -122,7 +122,7 @@ def take_over(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
     def choose(x, allowed, context_id, key, spot_check):
-        from sparing.online.checking import check_sizes
+        from sparing.online.decision import check_sizes
 
         check_sizes(x)
         eligible = allowed if len(allowed) else np.ones(learner.n_actions, dtype=bool)
@@ -131,7 +131,7 @@ def take_over(learner):
             known = learner._beats.find(x, context_id, allowed, key)
         normals = np.array(Luck.of_key(key, learner.n_actions))
         sets = learner.sets
-        for ahead in (False, True) if learner._waiting else (False,):
+        for ahead in (False, True) if learner._imputed else (False,):
             mean, spread = sets.evaluate(x, ahead=ahead)
             bold = optimism(learner.rules, learner.explore, learner.optimism, eligible)
             seen = Round(mean, spread, bold, eligible, learner.priority, sets.frozen, known[0], known[1])
@@ -160,4 +160,4 @@ def take_over(learner):
         choice = action, reason, float(mean[action]), float(spread[action]), chances, None
         return learner._checked(x, choice)
 
-    learner._choose, learner._plain, learner._lucky = choose, False, True
+    learner._choose, learner._plain = choose, False

@@ -76,7 +76,7 @@ async def replayed(writer):
 
 def same(one, other):
     """Whether two states are equal bit for bit."""
-    from sparing.online.saving import parts
+    from sparing.online.files import parts
 
     header, arrays = parts(one.learner)
     twin_header, twin_arrays = parts(other.learner)
@@ -93,8 +93,10 @@ def same(one, other):
         np.testing.assert_array_equal(arrays[name], twin_arrays[name], err_msg=name)
     assert list(one.open) == list(other.open)
     for mine, theirs in zip(one.open.values(), other.open.values(), strict=True):
-        np.testing.assert_array_equal(mine.x, theirs.x)
-        assert mine._replace(x=None) == theirs._replace(x=None)
+        call, its = one.learner.pending_call(mine.call), other.learner.pending_call(theirs.call)
+        np.testing.assert_array_equal(call.x, its.x)
+        assert (call.action, call.predicted) == (its.action, its.predicted)
+        assert mine._replace(call=0) == theirs._replace(call=0)
     np.testing.assert_array_equal(one.played, other.played)
 
 

@@ -24,7 +24,7 @@ from service.building import (
     trial,
 )
 from sparing.errors import LogError, SettingError
-from sparing.online.saving import parts
+from sparing.online.files import parts
 from sparing.service import erasure, events, experiments, maintenance, state_files
 from sparing.service.errors import ServiceError
 from sparing.service.experiments import import_log, rebase
@@ -115,7 +115,8 @@ def test_the_state_after_is_the_one_computed_by_hand(tmp_path, learner):
             assert lost == 0
             now = only(writer).model
             equal(now.learner, expected)
-            assert [(seq, one.predicted) for seq, one in now.open.items()] == predicted
+            calls = [(seq, now.learner.pending_call(one.call)) for seq, one in now.open.items()]
+            assert [(seq, call.predicted) for seq, call in calls] == predicted
             assert len(predicted) > 2
             assert (now.rounds, now.calls, now.mode) == (before.rounds, before.calls, before.mode)
             np.testing.assert_array_equal(now.played, before.played)

@@ -42,7 +42,7 @@ def test_a_reward_inside_its_window_counts_and_one_outside_does_not(tmp_path):
         assert await refused(reward(writer, late, 1.0)) == (409, "expired")
         assert model.learner.sets.live.sum() == 1
         assert not model.open
-        assert not model.learner.open_calls(), "what expired is taken out of the learner again"
+        assert not model.learner.pending_calls(), "what expired is taken out of the learner again"
         assert await writer.store.outcomes(1) == {"reward": 1, "expired": 1}
 
     story(tmp_path, Options(reward_window=60.0), tell)
@@ -104,12 +104,12 @@ def test_a_reward_before_its_activation_waits_for_it(tmp_path):
         assert (await reward(writer, rewarded, 1.0)).status == "part"
         assert (await reward(writer, never, 1.0)).status == "part"
         assert model.learner.sets.live.sum() == 0
-        assert not model.learner.open_calls(), "what is deferred counts nowhere"
+        assert not model.learner.pending_calls(), "what is deferred counts nowhere"
         await writer.submit(Activate(NAME, rewarded.decision_id))
         await writer.submit(Activate(NAME, rewarded.decision_id))
         assert model.learner.sets.live.sum() == 1
         await writer.submit(Activate(NAME, silent.decision_id))
-        assert len(model.learner.open_calls()) == 1
+        assert len(model.learner.pending_calls()) == 1
         clock.seconds += 61
         await writer.submit(ExpirePending(NAME))
         assert await writer.store.outcomes(1) == {

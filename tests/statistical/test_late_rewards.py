@@ -55,9 +55,6 @@ def test_without_counting_open_calls_the_same_doubt_is_asked_again(monkeypatch):
     from sparing.online.core import Core
 
     at_once = traces("confident")
-    monkeypatch.setattr(Core, "_begin", lambda self, action, x: 0.0)
-    monkeypatch.setattr(
-        Core, "_finish", lambda self, action, x, reward, predicted: self.sets.absorb(action, x, reward)
-    )
+    monkeypatch.setattr(Core, "_impute", lambda self, call: 0.0)
     late = traces("confident", delay=1000)
     assert mean_of(late, lambda run: run.calls[-1]) > 2 * mean_of(at_once, lambda run: run.calls[-1])

@@ -7,8 +7,8 @@ import numpy as np
 import sparing
 from research.bench.house.data import Repeated, visits
 from research.learners import start
-from sparing.online.checking import EVERYONE
-from sparing.online.engine import entries
+from sparing.online.decision import EVERYONE
+from sparing.online.engine import runs
 
 VERSION = sparing.__version__
 
@@ -58,14 +58,14 @@ class CompiledStep:
     def __init__(self, rounds: Any) -> None:
         self.learner = _begin(rounds, "worst")
         self.table, self.bounds = self.learner.sets.desk.settled, self.learner.sets.bounds
-        self.decide = entries.BY_LOG[self.bounds].call
+        self.decide = runs.BY_LOG[self.bounds].call
 
     def step(self, x: Any, means: Any, noise: float) -> None:
         """Decide and learn."""
         action, _, _, _ = self.decide(self.table, x, EVERYONE, self.bounds)
-        slot = entries.ABSORB.call(self.table, action, x, means[action] + noise)
+        slot = runs.ABSORB.call(self.table, action, x, means[action] + noise)
         if self.bounds is not None:
-            entries.KEEP_BOUNDS.call(self.table, slot)
+            runs.KEEP_BOUNDS.call(self.table, slot)
 
 
 REGIMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -328,8 +328,8 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
 
     What encoded the policy's features encodes the log's.
     """
-    from sparing.online.saving import KIND as LEARNER
-    from sparing.online.saving import load
+    from sparing.online.files import KIND as LEARNER
+    from sparing.online.files import load
     from sparing.policies.files import load_policy
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
 

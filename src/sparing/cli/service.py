@@ -328,7 +328,7 @@ def warm_up(
 
     Example: sparing warm-up
     """
-    from sparing.online.warming import LEARNERS, SIZES, warm_up_all
+    from sparing.online.warm_up import LEARNERS, SIZES, warm_up_all
 
     os.environ.pop("SPARING_ANNOUNCE", None)  # the progress bar below replaces it
     began, cpu = time.monotonic(), time.process_time()

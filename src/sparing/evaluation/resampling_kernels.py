@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 CHANCES = (24107, 24120, 12038, 4027, 1006, 200, 32, 5, 1)
 """How many of 2¹⁶ equal draws mean 0, 1, …, 8 times.

@@ -221,7 +221,7 @@ def descend(*arguments: Any) -> np.ndarray:
 
 @cache
 def _compiled_descend() -> Callable[..., Any]:
-    from sparing.native.compiling import compiled  # imports Numba, which only OPR-DLM needs
+    from sparing.native.compile import compiled  # imports Numba, which only OPR-DLM needs
 
     return compiled(_descend)
 

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparing.hashing import GAMMA, fold_word, mix64
+
 if TYPE_CHECKING:
     from sparing.log.log import Log
 
-MULTIPLIER, _ONE, _TWO = (
-    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
-"""The first is odd, its bits spread evenly: 2⁶⁴ divided by the golden ratio."""
+MULTIPLIER, folded, mixed = GAMMA, fold_word, mix64
 
 _ROWS, _HALF = 2048, np.uint64(32)
 
@@ -49,16 +48,3 @@ def hashes_of(log: "Log") -> np.ndarray:
     if hashes is None:
         hashes = log.__dict__["_context_hashes"] = context_hashes(log.contexts)
     return hashes
-
-
-def folded(state: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """One more word of 64 bits in each hash."""
-    state = (state ^ words) * MULTIPLIER
-    return state ^ (state >> _HALF)
-
-
-def mixed(state: np.ndarray) -> np.ndarray:
-    """Every bit moves about half of the others (the end of splitmix64)."""
-    state = (state ^ (state >> np.uint64(30))) * _ONE
-    state = (state ^ (state >> np.uint64(27))) * _TWO
-    return state ^ (state >> np.uint64(31))

@@ -15,7 +15,7 @@ from numba.core import cgutils as untyped
 from numba.extending import intrinsic
 
 from sparing.model.statistics import Statistics
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 
 cgutils: Any = untyped  # its functions carry no types
 

@@ -1,8 +1,8 @@
-"""Each algorithm as its row in the table of docs/math.md: confidence sets, then skip rules in order."""
+"""The algorithms as functions that build a learner, and what each of them guarantees."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,30 +10,39 @@ from numpy.typing import ArrayLike
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows
-from sparing.model.assumptions import positive
+from sparing.model.assumptions import Assumptions, positive
 from sparing.model.prior import Prior
 from sparing.model.statistics import Summary
 from sparing.model.supported import Supported as ChooseSupported
-from sparing.online import pricing, promises
-from sparing.online.beginning import Believed as Believed
-from sparing.online.beginning import Settings, Start, begin, known_range, of_settings
+from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import Certified, Confident, Supported
-from sparing.online.sets import ConfidenceSets
-from sparing.online.starting import (
+from sparing.online.rules import Certified, Confident, Economical, Supported
+from sparing.online.start import Believed as Believed
+from sparing.online.start import (
     Items,
     Kernel,
+    Settings,
+    Start,
+    begin,
     centred,
     contexts_to_come,
     known_items,
+    known_range,
     known_tolerance,
     learn,
     learn_spread,
+    of_settings,
     posterior,
+    price_for,
+    reprice,
+    terms,
     with_wanted_kernel,
 )
 from sparing.validation import fraction, number, one_of
+
+if TYPE_CHECKING:
+    from sparing.online.learner import Learner
 
 
 @of_settings
@@ -52,7 +61,7 @@ def moful(
     """
     start = begin(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.nothing, start.assumptions, growing=start.growing)
-    return start.learner("moful", sets, [], guarantee=promises.optimistic(start.assumptions))
+    return start.learner("moful", sets, [], guarantee=optimistic(start.assumptions))
 
 
 @of_settings
@@ -67,7 +76,7 @@ def eps_moful(
     _needs_rows("eps_moful", log)
     start = begin(log, settings)
     sets, how = _points(log, start, supported, inflate)
-    promise = promises.points(start.assumptions, how)
+    promise = points(start.assumptions, how)
     return start.learner("eps_moful", sets, [Supported(sets.frozen)], guarantee=promise)
 
 
@@ -94,7 +103,7 @@ def eps_moful_ips(
         start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
     beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
-    promise = promises.limited(start.assumptions, how) if beats == "limit" else promises.unproved(how)
+    promise = limited(start.assumptions, how) if beats == "limit" else unproved(how)
     return start.learner("eps_moful_ips", sets, [beaten, Supported(sets.frozen)], guarantee=promise)
 
 
@@ -116,7 +125,7 @@ def warm_started(
     log, items = with_wanted_kernel(log, kernel), known_items(log, items)
     start = begin(log, settings)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = promises.optimistic(sets.assumptions, centred=prior is not None)
+    promise = optimistic(sets.assumptions, centred=prior is not None)
     return start.learner("warm_started", sets, [], guarantee=promise, prior=prior)
 
 
@@ -144,7 +153,7 @@ def certified(
     start = begin(log, settings)
     tolerance = known_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = promises.certified(sets.assumptions, tolerance, centred=prior is not None)
+    promise = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
     rules = [Certified(float(tolerance))]
     return start.learner("certified", sets, rules, explore=explore, guarantee=promise, prior=prior)
 
@@ -194,7 +203,7 @@ def confident(
         explore="wider-rival" if explore == "wider" else explore,
         optimism=2.0,
         spot_check=float(spot_check),
-        guarantee=promises.confident(sets.assumptions, prior, tolerance, confidence, strict=bool(strict)),
+        guarantee=confident_guarantee(sets.assumptions, prior, tolerance, confidence, strict=bool(strict)),
         prior=prior,
     )
 
@@ -224,7 +233,7 @@ def economical(
     A call is made where some number n of calls like it is expected to better the rounds to come by more than it costs (docs/math.md);
     128 logged contexts stand for those to come. The prior, `items`, `kernel`, `spot_check` and `misfit` are those of `confident`.
     """
-    rule = pricing.terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
+    rule = terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
@@ -238,8 +247,8 @@ def economical(
         prior=prior,
     )
     if call_cost is None:
-        pricing.reprice(learner, pricing.price_for(learner, rule.calls or 0))
-    learner.promise = promises.again(learner)
+        reprice(learner, price_for(learner, rule.calls or 0))
+    learner.promise = again(learner)
     return learner
 
 
@@ -257,7 +266,7 @@ def linucb(
     positive("alpha", alpha)
     start = begin(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(alpha))
-    return start.learner("linucb", sets, [], guarantee=promises.none("LinUCB with a constant alpha"))
+    return start.learner("linucb", sets, [], guarantee=none("LinUCB with a constant alpha"))
 
 
 @of_settings
@@ -275,7 +284,7 @@ def lints(
     deviation = start.assumptions.noise if scale is None else scale
     positive("scale", deviation)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(deviation))
-    return start.learner("lints", sets, [], explore="sampled", guarantee=promises.none("Thompson sampling"))
+    return start.learner("lints", sets, [], explore="sampled", guarantee=none("Thompson sampling"))
 
 
 def _posterior(
@@ -342,3 +351,126 @@ def _needs_rows(algorithm: str, log: Any) -> None:
             f"{algorithm} needs the log's rows, and {why}. Read the log with sparing.read_log(...), or use certified, "
             "confident or warm_started"
         )
+
+
+FRESH = (
+    "fresh noise in every reward (no replayed labels, no log filtered by reward, no delays that depend on it)"
+)
+
+
+CENTRED = "theta_bound bounds how far parameters lie from the centres that the log teaches"
+
+
+def again(learner: "Learner") -> str:
+    """The promise of a learner whose prior was learnt anew."""
+    rules = learner.rules
+    if rules and isinstance(rules[0], Confident) and learner.prior is not None:
+        rule = rules[0]
+        return confident_guarantee(
+            learner.assumptions, learner.prior, rule.tolerance, rule.confidence, strict=rule.strict
+        )
+    if rules and isinstance(rules[0], Economical) and learner.prior is not None:
+        return economical_guarantee(learner.assumptions, learner.prior, rules[0])
+    if rules and isinstance(rules[0], Certified):
+        return certified_guarantee(learner.assumptions, rules[0].tolerance, centred=True)
+    return optimistic(learner.assumptions, centred=True)
+
+
+def optimistic(assumptions: Assumptions, *, centred: bool = False) -> str:
+    """Regret of OFUL."""
+    if assumptions.radius_scale < 1:
+        return none(f"radius_scale {assumptions.radius_scale:g} < 1")
+    return _joined(
+        f"with probability {1 - assumptions.delta:g} every confidence set holds its action's parameters "
+        f"and regret grows like sqrt(K·T); rests on linear rewards, {FRESH}",
+        CENTRED if centred else "",
+        assumptions.conditions,
+        _paper(assumptions),
+    )
+
+
+def points(assumptions: Assumptions, how: str) -> str:
+    """Corrected Theorem 2."""
+    return _joined(
+        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: skipped rounds cost up to "
+        "2·ε·S_x each; nothing checks ε",
+        optimistic(assumptions),
+    )
+
+
+def unproved(how: str) -> str:
+    """Theorem 3."""
+    return none(
+        f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
+    )
+
+
+def limited(assumptions: Assumptions, how: str) -> str:
+    """Theorem 3 with a lower limit for a threshold; live sets and limits have `assumptions.delta` each."""
+    return _joined(
+        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: rounds skipped as log-beats cost up to "
+        "ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x; nothing checks ε",
+        optimistic(replace(assumptions, delta=2 * assumptions.delta)),
+    )
+
+
+def certified_guarantee(assumptions: Assumptions, tolerance: float, *, centred: bool = False) -> str:
+    """The worst-case guarantee."""
+    if assumptions.radius_scale < 1:
+        return none(f"radius_scale {assumptions.radius_scale:g} < 1")
+    return _joined(
+        f"with probability {1 - assumptions.delta:g} every skipped round costs at most {tolerance:g}; "
+        f"rests on linear rewards, {FRESH}",
+        CENTRED if centred else "",
+        assumptions.conditions,
+        _paper(assumptions),
+    )
+
+
+def confident_guarantee(
+    assumptions: Assumptions, prior: Prior, tolerance: float, confidence: float, *, strict: bool
+) -> str:
+    """The Bayesian promise."""
+    conditions = [c for c in (assumptions.estimated + assumptions.assumed) if c == "noise"]
+    together = (
+        "differences are taken √2 times as uncertain, whatever the correlation of two estimates"
+        if strict
+        else "two estimates count as independent, which can understate their difference up to √2-fold (strict=True does not)"
+    )
+    return _joined(
+        f"on average over worlds drawn from the prior ({prior}), at most "
+        f"{1 - confidence:.4g} of the skipped rounds are worse than {tolerance:g}; not a promise for each "
+        "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
+        "" if prior.certain else together,
+        f"conditional on estimated noise = {assumptions.noise:.4g}" if conditions else "",
+    )
+
+
+def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economical) -> str:
+    """What a price promises."""
+    future = (
+        f"{rule.horizon:,} rounds" if rule.discount is None else f"rounds that count {rule.discount:g} each"
+    )
+    return _joined(
+        f"no call is made where even knowing all would not repay its price of {rule.call_cost:.4g} over {future}, as far as the "
+        f"posterior knows ({prior}); designed so that regret and calls together cost no more on average than the log alone, "
+        "which is proved for one call ahead and tested for more; no promise for each world; rests on linear rewards, on contexts "
+        "to come being like the log's, and on unlogged actions being exchangeable with logged ones",
+        f"at most {rule.calls:,} calls" if rule.calls is not None else "",
+        f"conditional on estimated noise = {assumptions.noise:.4g}"
+        if "noise" in assumptions.estimated
+        else "",
+    )
+
+
+def none(why: str) -> str:
+    """No promise, and why."""
+    return f"none: {why}"
+
+
+def _paper(assumptions: Assumptions) -> str:
+    return "the paper's radius is proved for two features or more" if assumptions.radius == "paper" else ""
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,8 +1,9 @@
-"""The core of a learner: what to do in a context, and what a reward teaches; by indices, without bookkeeping."""
+"""The core of a learner: chooses actions, keeps pending calls and learns from rewards, by action index; many may read at once, one may write."""
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,25 +12,106 @@ from sparing.errors import DecisionError
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import feature_names
 from sparing.online import rules as ruling
-from sparing.online.checking import as_context, as_index, as_mask, as_reward, check_sizes, unfit
-from sparing.online.decision import REACH, Chances, Decision, Drawn, Rival
-from sparing.online.engine import choosing, entries, luck
-from sparing.online.engine.memory import Table
+from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.decision import (
+    REACH,
+    Chances,
+    Decision,
+    Drawn,
+    Rival,
+    as_context,
+    as_index,
+    as_mask,
+    as_reward,
+    check_sizes,
+    unfit,
+)
+from sparing.online.engine import choice, random_stream, runs
+from sparing.online.engine.state import Table
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, SkipRule, View
-from sparing.online.sets import ConfidenceSets, OpenCall
-from sparing.online.turns import Turns
+
+
+class Turns:
+    """`with turns.door` and `turns.wait()` to change something, `with turns.looking()` to look.
+
+    A change waits until everybody who looks is done, and nobody begins to look meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.door = threading.Lock()
+        self.inside = 0
+        self.left = threading.Condition()
+
+    def wait(self) -> None:
+        """Behind the door: wait until nobody looks."""
+        if self.inside:
+            with self.left:
+                self.left.wait_for(lambda: not self.inside)
+
+    def looking(self) -> "Looking":
+        """Look, side by side with others who only look."""
+        return Looking(self)
+
+
+class Looking:
+    """Someone who looks; a class of its own, because a generator costs twice as much."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> None:
+        turns = self._turns
+        with turns.door, turns.left:
+            turns.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        turns = self._turns
+        with turns.left:
+            turns.inside -= 1
+            if not turns.inside:
+                turns.left.notify_all()
+
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
-    REASONS[code] for code in (choosing.EXPLORE, choosing.SPOT_CHECK, choosing.PENDING, choosing.SPENT)
+    REASONS[code] for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
+CERTAIN = Chances(1.0, 0.0)
 DOUBLE = np.dtype(np.float64)
+new: Any = tuple.__new__
+"""A named tuple's own constructor costs twice as much."""
+
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
 Choice = tuple[int, str, float, float, Chances | Drawn, float | None]
 """Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
+
+
+class PendingCall(NamedTuple):
+    """A reward call whose reward has not arrived.
+
+    Attributes
+    ----------
+    action : int
+        Index of the action that was played.
+    x : ndarray of shape (d,)
+        The context.
+    predicted : float or None
+        The prediction that stands for the reward in the pending view; None while the call is not imputed.
+    """
+
+    action: int
+    x: np.ndarray
+    predicted: float | None = None
+
+    @property
+    def imputed(self) -> bool:
+        """Whether the pending view contains the call."""
+        return self.predicted is not None
 
 
 class Planned(NamedTuple):
@@ -45,8 +127,11 @@ class Planned(NamedTuple):
 
 
 class Core:
-    """`propose` says what to do and changes nothing; `begin` counts a call as open, `finish` learns from its reward,
-    `cancel` takes it out again. What is learnt is a function of the rewards and their order alone.
+    """Confidence sets, skip rules and an explorer; actions are indices, and every pending call has a number.
+
+    `propose` chooses and changes nothing. `open_call` starts a reward call, `observe` learns from its reward, and
+    `cancel_call` withdraws it. `begin`, `finish` and `cancel` do the same for callers that keep the prediction
+    instead of the call's number. What is learnt is a function of the rewards and their order alone.
     """
 
     def __init__(
@@ -66,14 +151,16 @@ class Core:
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
-        self._waiting: dict[int, list[OpenCall]] = {}
+        self._pending: dict[int, PendingCall] = {}
+        self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
+        self._next_call = 0
         self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.plan(rules, explore, optimism, spot_check)
-        self.weighs = self.plan.first == choosing.NOT_WORTH
-        self._random = explore == "sampled" or spot_check > 0
-        self._lucky = self._random or bool(self._own) or self._beats is not None  # these may draw
-        self._plain = explore != "sampled" and not self._own and self._beats is None
+        self.weighs = self.plan.first == choice.NOT_WORTH
+        self._plain = (
+            explore != "sampled" and not self._own and self._beats is None
+        )  # random in spot checks only
         self.rename(action_names)
         self._make_own()
 
@@ -82,8 +169,13 @@ class Core:
         self.action_names = tuple(action_names)
         self.sets.follow(self.plan)
         self._everyone = self.sets.arrays.everyone
-        many = self.active().sum() > 1
-        self._usual = tuple(self._planned_chances(called, many, self.spot_check) for called in (True, False))
+        many = bool(self.active().sum() > 1)
+        self._fast = (
+            self._everyone if self._plain else None
+        )  # the mask of rounds that one compiled call decides
+        called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
+        self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
+        self._outcomes += ((SPENT, CERTAIN),)
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""
@@ -91,7 +183,7 @@ class Core:
 
     def _make_own(self) -> None:
         """What belongs to this object alone, and to no copy."""
-        self._entry = entries.deciding(self.plan)
+        self._entry = runs.deciding(self.plan)
         self._turns = Turns()
 
     @property
@@ -154,15 +246,15 @@ class Core:
     def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
         """The mean and half-width of an action (by its index) in context x (d,)."""
         with self._turns.looking():
-            mean, spread = entries.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
+            mean, spread = runs.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
         return float(mean), float(spread)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
         """How likely a draw of a learner that samples favours an action (by its index) in context x (d,), where it asks."""
         mask = self._mask(allowed)
         with self._turns.looking():
-            table = self.sets.desk.ahead if self._waiting else self.sets.desk.settled
-            mean, spread = entries.VALUE.call(table, x, action)
+            table = self.sets.desk.ahead if self._imputed else self.sets.desk.settled
+            mean, spread = runs.VALUE.call(table, x, action)
             return self._drawn(table, x, mask, action, mean, spread).play
 
     def must_learn(self, action: int, x: np.ndarray) -> None:
@@ -180,88 +272,210 @@ class Core:
         return mask
 
     @staticmethod
-    def _proposal(choice: Choice) -> Decision:
-        action, reason, mean, spread, chances, worth = choice
+    def _proposal(chosen: Choice) -> Decision:
+        action, reason, mean, spread, chances, worth = chosen
         called = reason in CALLS
         return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances, worth)
 
-    def begin(self, action: int, x: Context) -> float:
-        """A call was made on an action (by its index): count it as open, with its own prediction, returned."""
-        context, number = self.context(x), as_index(action, self.n_actions)
-        check_sizes(context)
+    def open_call(self, action: int, x: Context, *, deferred: bool = False) -> int:
+        """Start a reward call, and return its number.
+
+        Until its reward arrives, the call counts with its prediction; a `deferred` one only after `impute`.
+        """
+        context, index = self.context(x), as_index(action, self.n_actions)
+        if not deferred:
+            check_sizes(context)
         with self._turns.door:
             self._turns.wait()
-            return self._begin(number, context)
+            return self._open(index, context, not deferred)
 
-    def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
-        """The reward of a call that `begin` opened and `predicted` has come: learn from it."""
-        context, number = self.context(x), as_index(action, self.n_actions)
+    def impute(self, call: int) -> float:
+        """Let a deferred call count with its prediction, which is returned."""
+        with self._turns.door:
+            self._turns.wait()
+            check_sizes(self.pending_call(call).x)
+            return self._impute(call)
+
+    def observe(self, call: int, reward: float) -> None:
+        """Learn from the reward of a pending call."""
         value = as_reward(reward, self.reward_range)
         with self._turns.door:
             self._turns.wait()
-            self._must_wait(number, context, predicted)
-            self._finish(number, context, value, float(predicted))
+            self.pending_call(call)
+            self._observe(call, value)
 
-    def cancel(self, action: int, x: Context, predicted: float) -> None:
-        """A call that `begin` opened will never have its reward: take it out again."""
-        context, number = self.context(x), as_index(action, self.n_actions)
+    def cancel_call(self, call: int) -> None:
+        """Withdraw a pending call: nothing is learnt from it."""
         with self._turns.door:
             self._turns.wait()
-            self._must_wait(number, context, predicted)
-            self._cancel(number, context, float(predicted))
+            self.pending_call(call)
+            self._cancel(call)
+
+    def pending_call(self, call: int) -> PendingCall:
+        """The pending call of this number."""
+        if call not in self._pending:
+            raise DecisionError(f"call {call!r} is not pending: it is closed, or was never opened")
+        return self._pending[call]
+
+    def pending_calls(self) -> list[tuple[int, np.ndarray, float]]:
+        """Action (by its index), context and prediction of every imputed call.
+
+        They come action after action, each in the order of imputation: a pending view that is rebuilt from them,
+        after a refresh or from a file, has the same bits.
+        """
+        of_action: dict[int, list[tuple[int, np.ndarray, float]]] = {action: [] for action in self._imputed}
+        for pending in self._pending.values():
+            if pending.predicted is not None:
+                of_action[pending.action].append((pending.action, pending.x, pending.predicted))
+        return [call for calls in of_action.values() for call in calls]
+
+    def begin(self, action: int, x: Context) -> float:
+        """Start a reward call on an action (by its index), and return its prediction."""
+        prediction = self._pending[self.open_call(action, x)].predicted
+        assert prediction is not None
+        return prediction
+
+    def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
+        """Learn from the reward of a call that `begin` started; a search among all pending ones, unlike `observe`."""
+        context, index = self.context(x), as_index(action, self.n_actions)
+        value = as_reward(reward, self.reward_range)
+        with self._turns.door:
+            self._turns.wait()
+            self._observe(self._find(index, context, predicted), value)
+
+    def cancel(self, action: int, x: Context, predicted: float) -> None:
+        """Withdraw a call that `begin` started; a search among all pending ones, unlike `cancel_call`."""
+        context, index = self.context(x), as_index(action, self.n_actions)
+        with self._turns.door:
+            self._turns.wait()
+            self._cancel(self._find(index, context, predicted))
+
+    def _find(self, action: int, x: np.ndarray, predicted: float) -> int:
+        for call, pending in self._pending.items():
+            if (pending.action, pending.predicted) == (action, predicted) and np.array_equal(pending.x, x):
+                return call
+        raise DecisionError(
+            f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
+            "one, and returns what it predicts. Nothing was changed"
+        )
 
     def digest(self) -> str:
         """Sixteen hexadecimal digits that depend on every reward learnt since the start, and on their order."""
         return f"{self.sets.digest & (2**64 - 1):016x}"
 
-    def _begin(self, action: int, x: np.ndarray) -> float:
-        predicted = self.sets.begin(action, x)
+    def _open(self, action: int, x: np.ndarray, impute: bool) -> int:
+        call = self._next_call
+        self._next_call = call + 1
+        self._pending[call] = new(PendingCall, (action, x, None))
+        if impute:
+            try:
+                self._impute(call)
+            except DecisionError:
+                del self._pending[call]
+                raise
+        return call
+
+    def _impute(self, call: int) -> float:
+        pending = self._pending[call]
+        predicted = self.sets.begin(pending.action, pending.x)
         if math.isnan(predicted):
-            raise self._inexact(x, action)
-        self._waiting.setdefault(action, []).append((x, predicted))
+            raise self._inexact(pending.x, pending.action)
+        self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
+        # At the end: an action's pending copy may be rebuilt from its calls, in the order of imputation.
+        del self._pending[call]
+        self._pending[call] = pending._replace(predicted=predicted)
         return predicted
 
-    def _finish(self, action: int, x: np.ndarray, reward: float, predicted: float | None) -> None:
+    def _observe(self, call: int, reward: float) -> None:
+        action, x, predicted = self._pending[call]
         if not self.sets.absorb(action, x, reward):
             raise self._inexact(x, action)
+        del self._pending[call]
         if predicted is not None:
-            self.sets.settle(action, x, reward, predicted, self._closed(action, x, predicted))
+            self._count_out(action)
+            self.sets.settle(action, x, reward, predicted, self._imputed_of(action))
 
-    def _cancel(self, action: int, x: np.ndarray, predicted: float) -> None:
-        self.sets.take_back(action, x, predicted, self._closed(action, x, predicted))
+    def _cancel(self, call: int) -> None:
+        action, x, predicted = self._pending.pop(call)
+        if predicted is not None:
+            self._count_out(action)
+            self.sets.take_back(action, x, predicted, self._imputed_of(action))
 
-    def _closed(self, action: int, x: np.ndarray, predicted: float) -> list[OpenCall]:
-        """Strike a call off the open ones of its action; those that are left."""
-        calls = self._waiting[action]
-        del calls[self._place(action, x, predicted)]
-        if not calls:
-            del self._waiting[action]
-        return calls
+    def _count_out(self, action: int) -> None:
+        self._imputed[action] -= 1
+        if not self._imputed[action]:
+            del self._imputed[action]
 
-    def reopen(self, calls: Iterable[tuple[int, np.ndarray, float]]) -> None:
-        """Take over the open calls (action, x, predicted) of a saved learner, whose sets know of them."""
-        for action, x, predicted in calls:
-            self._waiting.setdefault(action, []).append((x, predicted))
-        found = np.array([len(self._waiting.get(action, ())) for action in range(self.n_actions)])
+    def _imputed_of(self, action: int) -> Iterator[tuple[np.ndarray, float]]:
+        """Context and prediction of an action's imputed calls; nothing is searched before the first is needed."""
+        for pending in self._pending.values():
+            if pending.action == action and pending.predicted is not None:
+                yield pending.x, pending.predicted
+
+    def reopen(self, calls: Iterable[PendingCall]) -> None:
+        """Take over the imputed calls of a saved learner, whose sets contain them."""
+        for pending in calls:
+            self._pending[self._next_call] = pending
+            self._next_call += 1
+            self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
+        found = np.array([self._imputed.get(action, 0) for action in range(self.n_actions)])
         if not np.array_equal(np.where(self.sets.frozen, 0, found), self.sets.waiting):
             raise ValueError("the open calls are not those that the sets know of")
 
-    def open_calls(self) -> list[tuple[int, np.ndarray, float]]:
-        """Every call that waits for its reward: its action by index, its context, what was predicted."""
-        return [(action, x, predicted) for action, calls in self._waiting.items() for x, predicted in calls]
+    def match_calls(self, calls: Iterable[PendingCall]) -> list[int]:
+        """The numbers of saved calls: the imputed ones are among those of `reopen`, the others are added."""
+        numbers: dict[tuple[int, bytes, float | None], list[int]] = {}
+        for call, pending in self._pending.items():
+            numbers.setdefault((pending.action, pending.x.tobytes(), pending.predicted), []).append(call)
+        found = []
+        for pending in calls:
+            if pending.imputed:
+                key = pending.action, pending.x.tobytes(), pending.predicted
+                if not numbers.get(key):
+                    raise ValueError("an open decision that is not among the open calls")
+                found.append(numbers[key].pop(0))
+            else:
+                found.append(self._open(pending.action, pending.x, False))
+        return found
 
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Choice:
-        """What to do now. The settled sets may skip; where they do not, those with the open calls say what to ask
-        about, or that what is open will tell (`pending`)."""
-        desk, drawn = self.sets.desk, 1.0
+        """What to do now. The observed view may skip; where it does not, the pending view says what to ask about, or
+        that pending rewards will decide (`pending`).
+
+        `key` is that of the round's random stream; −1 where no spot check is due, and nothing else is random.
+        """
+        sets = self.sets
+        if (
+            allowed is self._fast
+            and not self._imputed
+            and spot_check == self.spot_check
+            and (
+                not spot_check
+                or key < 0
+                or runs.CHECKS.call(key, spot_check, True) == random_stream.AS_PLANNED
+            )
+        ):  # nearly every round: one compiled call, and probabilities that are known beforehand
+            bounds, worth = sets.bounds, None
+            decide = self._entry[bounds].call
+            if self.weighs:
+                action, code, mean, spread, worth = decide(sets.desk.settled, x, allowed, bounds)
+            else:
+                action, code, mean, spread = decide(sets.desk.settled, x, allowed, bounds)
+            if action < 0:
+                raise unfit(x, -1 - action)
+            if code == choice.UNSURE:
+                self._must_fit(x, action)
+            reason, chances = self._outcomes[code]
+            return action, reason, mean, spread, chances, worth
+        desk, drawn = sets.desk, 1.0
         if self._beats is not None:
             found = self._beats.find(x, context_id, allowed, key)
             desk.scratch.threshold, desk.scratch.answer, drawn = found
         seen, table = (x, allowed, context_id, key, drawn), desk.settled
         action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
-        if self._waiting and reason == EXPLORE:
+        if self._imputed and reason == EXPLORE:
             table = desk.ahead
             action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
@@ -273,15 +487,17 @@ class Core:
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
             chances = Chances(chance, 0.0)
-        luck_says = luck.checks(key, spot_check, others) if spot_check else luck.AS_PLANNED
-        if luck_says == luck.AS_PLANNED:
-            choice = action, reason, mean, spread, chances, worth
-            return self._checked(x, choice) if unsure else choice
-        if luck_says == luck.ELSEWHERE:
-            other = entries.OTHER_THAN[self.sets.bounds].call
+        luck_says = random_stream.AS_PLANNED
+        if spot_check and key >= 0:
+            luck_says = runs.CHECKS.call(key, spot_check, others)
+        if luck_says == random_stream.AS_PLANNED:
+            chosen = action, reason, mean, spread, chances, worth
+            return self._checked(x, chosen) if unsure else chosen
+        if luck_says == random_stream.ELSEWHERE:
+            other = runs.OTHER_THAN[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
-            mean, spread = entries.VALUE.call(table, x, action)
-            chances = Chances(*2 * (spot_check * luck.APART * share,))
+            mean, spread = runs.VALUE.call(table, x, action)
+            chances = Chances(*2 * (spot_check * random_stream.APART * share,))
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances, worth))
 
     def _planned(
@@ -307,8 +523,8 @@ class Core:
         action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
-        chance = drawn if code == choosing.LOG_BEATS else 1.0
-        return Planned(action, REASONS[code], mean, spread, chance, code == choosing.UNSURE, *worth)
+        chance = drawn if code == choice.LOG_BEATS else 1.0
+        return Planned(action, REASONS[code], mean, spread, chance, code == choice.UNSURE, *worth)
 
     def _view(
         self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
@@ -322,15 +538,15 @@ class Core:
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
         """Of the planned action: a spot check repeats it but for a fixed part, so they cost nothing to know."""
-        apart = luck.APART if others else 0.0
+        apart = random_stream.APART if others else 0.0
         kept = 1 - spot_check * apart
         return Chances(kept, kept if called else spot_check * (1 - apart))
 
-    def _checked(self, x: np.ndarray, choice: Choice) -> Choice:
+    def _checked(self, x: np.ndarray, chosen: Choice) -> Choice:
         """The choice, unless it is a call that could not be learnt from exactly."""
-        if choice[1] in CALLS:
-            self._must_fit(x, choice[0])
-        return choice
+        if chosen[1] in CALLS:
+            self._must_fit(x, chosen[0])
+        return chosen
 
     def _must_fit(self, x: np.ndarray, action: int) -> None:
         if not self.sets.learnable(action, x):
@@ -339,10 +555,10 @@ class Core:
     def _sample(self, table: Table, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
         """The action that one draw from the posterior favours."""
         normals = np.empty(self.n_actions)
-        luck.normals(key, normals)
+        random_stream.normals(key, normals)
         bounds = self.sets.bounds
-        action = entries.SAMPLED[bounds].call(table, x, normals, allowed, bounds)
-        mean, spread = entries.VALUE.call(table, x, action)
+        action = runs.SAMPLE[bounds].call(table, x, normals, allowed, bounds)
+        mean, spread = runs.VALUE.call(table, x, action)
         return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread), None
 
     def _drawn(
@@ -352,12 +568,12 @@ class Core:
         room = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
         bounds = self.sets.bounds
-        found, _, blanks, first = entries.RIVALS[bounds].call(
+        found, _, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
         )
         own, alike = Rival(mean, spread, int(self.priority[action])), None
         if blanks:
-            other_mean, other_spread = entries.VALUE.call(table, x, first)
+            other_mean, other_spread = runs.VALUE.call(table, x, first)
             alike = blanks, Rival(other_mean, other_spread, int(self.priority[first]))
         return Drawn(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
 
@@ -376,17 +592,3 @@ class Core:
             f"{largest} = {x[largest]:g} makes the matrix of action {self.action_names[action]!r} singular in double precision. Scale the features to "
             "sizes around 1, or pass a larger ridge"
         )
-
-    def _place(self, action: int, x: np.ndarray, predicted: float) -> int:
-        """Where a call stands among the open ones of its action; −1 if it does not."""
-        for place, (other, value) in enumerate(self._waiting.get(action, ())):
-            if value == predicted and (other.tobytes() == x.tobytes() or np.array_equal(other, x)):
-                return place
-        return -1
-
-    def _must_wait(self, action: int, x: np.ndarray, predicted: float) -> None:
-        if self._place(action, x, predicted) < 0:
-            raise DecisionError(
-                f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
-                "one, and returns what it predicts. Nothing was changed"
-            )

@@ -14,19 +14,14 @@ from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.model.assumptions import Assumptions
 from sparing.model.prior import Prior
-from sparing.online.batch import Decisions, decide_many
-from sparing.online.checking import EVERYONE, as_reward, unfit
-from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core
-from sparing.online.decision import Chances, Decision, Drawn, OpenDecision
-from sparing.online.engine import choosing, luck
-from sparing.online.engine.memory import NoiseMonitor
-from sparing.online.rules import REASONS, SkipRule
-from sparing.online.sets import UNLIMITED, ConfidenceSets
+from sparing.online.confidence_sets import UNLIMITED, ConfidenceSets
+from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall, new
+from sparing.online.decision import EVERYONE, Decision, Decisions, PendingDecision, as_reward, decide_many
+from sparing.online.engine import random_stream, runs
+from sparing.online.engine.state import NoiseMonitor
+from sparing.online.rules import SkipRule
 from sparing.policies.policy import GreedyPolicy
 from sparing.report.notebook import card
-
-CERTAIN = Chances(1.0, 0.0)
-_new: Any = tuple.__new__  # a named tuple's own constructor costs twice as much
 
 
 class Learner(Core):
@@ -62,8 +57,8 @@ class Learner(Core):
         self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
         self._fit = fit
         self.item_encoder = item_encoder
-        self.open: dict[int, OpenDecision] = {}
-        self._fresh: int | None = None
+        self.open: dict[int, PendingDecision] = {}
+        self._deferred: int | None = None  # the newest decision's call, while it is not imputed
 
     @property
     def fit(self) -> str:
@@ -123,29 +118,29 @@ class Learner(Core):
         It starts where the prior expects it: at Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its
         own share of δ (`certified`, `warm_started`, made with growing=True). It is the last in ties.
         """
-        from sparing.online import growing
+        from sparing.online import action_changes
 
         known = self.item_encoder
         numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
         with self._turns.door:
             self._turns.wait()
-            growing.add(self, name, numbers)
+            action_changes.add(self, name, numbers)
 
     def retire(self, name: Hashable) -> None:
         """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""
-        from sparing.online import growing
+        from sparing.online import action_changes
 
         with self._turns.door:
             self._turns.wait()
-            growing.retire(self, name)
+            action_changes.retire(self, name)
 
     def refresh(self) -> None:
         """Relearn the prior, and so where every action starts, from all rows so far, logged and live."""
-        from sparing.online import growing
+        from sparing.online import action_changes
 
         with self._turns.door:
             self._turns.wait()
-            growing.refresh(self)
+            action_changes.refresh(self)
 
     @property
     def monitor(self) -> NoiseMonitor | None:
@@ -175,57 +170,37 @@ class Learner(Core):
         with turns.door:
             if turns.inside:
                 turns.wait()
-            if self._fresh is not None:
-                self._settle_fresh()
+            if self._deferred is not None:
+                self._impute_deferred()
             number = self.rounds
-            share, worth = self.spot_check, None
-            if (
-                self._plain
-                and eligible is None
-                and not self._waiting
-                and (not share or luck.unchecked(self.key, number, share))
-            ):
-                sets = self.sets
-                bounds = sets.bounds
-                decide = self._entry[bounds].call
-                if self.weighs:
-                    action, code, mean, spread, worth = decide(sets.desk.settled, context, allowed, bounds)
-                else:
-                    action, code, mean, spread = decide(sets.desk.settled, context, allowed, bounds)
-                if action < 0:
-                    raise unfit(context, -1 - action)
-                if code == choosing.UNSURE:
-                    self._must_fit(context, action)
-                    code = choosing.EXPLORE
-                chances: Chances | Drawn = self._usual[code > 0] if code != choosing.SPENT else CERTAIN
-                reason = REASONS[code]
+            share = self.spot_check
+            if not self._plain:
+                key = runs.KEY_OF.call(self.key, number)
             else:
-                key = luck.key_of(self.key, number) if self._lucky else 0
-                choice = self._choose(context, allowed, context_id, key, share)
-                action, reason, mean, spread, chances, worth = choice
+                key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
+            choice = self._choose(context, allowed, context_id, key, share)
+            action, reason, mean, spread, chances, worth = choice
             called = reason is EXPLORE or reason is SPOT_CHECK
             name, low, high = self.action_names[action], mean - spread, mean + spread
             answer = number, name, called, reason, mean, low, high, chances, worth
-            decision: Decision = _new(Decision, answer)
+            decision: Decision = new(Decision, answer)
             self.rounds = number + 1
             if called:
                 self.calls += 1
             if self.weighs:
                 self._keep_time()
             if called:
-                # A twin that the call's own reward would close at once is not worth making.
-                predicted = self._begin(action, context) if action in self._waiting else None
-                self.open[number] = _new(OpenDecision, (decision, action, context, predicted))
-                self._fresh = number if predicted is None else None
+                # The reward often comes next: a pending copy that it would remove at once is not worth making.
+                impute = action in self._imputed
+                call = self._open(action, context, impute)
+                self.open[number] = new(PendingDecision, (decision, call))
+                self._deferred = None if impute else call
             return decision
 
-    def _settle_fresh(self) -> None:
-        """Something else happens before the last call's reward has come: from now on it counts as open."""
-        number = self._fresh
-        if number is not None:
-            waiting = self.open[number]
-            self.open[number] = waiting._replace(predicted=self._begin(waiting.action, waiting.x))
-            self._fresh = None
+    def _impute_deferred(self) -> None:
+        if self._deferred is not None:
+            self._impute(self._deferred)
+            self._deferred = None
 
     def decide_many(
         self,
@@ -239,16 +214,18 @@ class Learner(Core):
         They are a frame of the log's raw columns, a list of mappings, or encoded contexts (n, d).
         Nothing is learnt, counted or left open: for scoring with a learner that has finished learning.
         """
-        if self._fresh is not None:
+        if self._deferred is not None:
             with self._turns.door:
                 self._turns.wait()
-                self._settle_fresh()
+                self._impute_deferred()
         with self._turns.looking():
             return decide_many(self, contexts, context_ids, threads)
 
     def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
-        return self._proposal(self._choose(x, self._everyone, context_id, luck.key_of(self.key, number), 0.0))
+        return self._proposal(
+            self._choose(x, self._everyone, context_id, random_stream.key_of(self.key, number), 0.0)
+        )
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
@@ -256,11 +233,10 @@ class Learner(Core):
         with turns.door:
             if turns.inside:
                 turns.wait()
-            waiting = self.open.get(decision.id) if type(decision) is Decision else None
-            if waiting is None or waiting[0] is not decision:
-                waiting = self._opened(decision)
-            made, action, x, predicted = waiting
-            number = made[0]
+            pending = self.open.get(decision.id) if type(decision) is Decision else None
+            if pending is None or pending[0] is not decision:
+                pending = self._opened(decision)
+            made, call = pending
             value = reward
             if (
                 type(reward) is not float
@@ -268,24 +244,22 @@ class Learner(Core):
                 or not -LARGEST <= reward <= LARGEST
             ):
                 value = as_reward(reward, self.reward_range)
-            if number != self._fresh:
-                self._settle_fresh()
-            self._finish(action, x, value, predicted)
-            self._fresh = None
-            del self.open[number]
+            if call != self._deferred:
+                self._impute_deferred()
+            self._observe(call, value)
+            self._deferred = None
+            del self.open[made[0]]
 
     def forget(self, decision: Decision | int) -> None:
         """Close a decision whose reward will never come; nothing is learnt from it."""
         with self._turns.door:
             self._turns.wait()
-            made, action, x, predicted = self._opened(decision)
-            number = made.id
-            if number != self._fresh:
-                self._settle_fresh()
-            if predicted is not None:
-                self._cancel(action, x, predicted)
-            self._fresh = None
-            del self.open[number]
+            made, call = self._opened(decision)
+            if call != self._deferred:
+                self._impute_deferred()
+            self._cancel(call)
+            self._deferred = None
+            del self.open[made.id]
 
     def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What the log earned (NaN where it was not) and answers in the next rounds' contexts (n, d): (n,) each."""
@@ -293,7 +267,7 @@ class Learner(Core):
             return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
         names = [None] * len(contexts) if ids is None else ids.tolist()
         found = [
-            self._beats.find(x, name, EVERYONE, luck.key_of(self.key, self.rounds + i))
+            self._beats.find(x, name, EVERYONE, random_stream.key_of(self.key, self.rounds + i))
             for i, (x, name) in enumerate(zip(contexts, names, strict=True))
         ]
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
@@ -304,25 +278,23 @@ class Learner(Core):
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw luck as another seed would."""
-        priority, self.key = luck.seeded(seed, self.n_actions)
+        priority, self.key = random_stream.seeded(seed, self.n_actions)
         self.sets.prioritise(priority)
 
-    def restore(self, waiting: Sequence[OpenDecision]) -> None:
+    def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
         """Take over the open decisions of a saved learner."""
-        calls = self.open_calls()
-        for _, action, x, predicted in waiting:
-            if predicted is not None:
-                same = [a == action and p == predicted and np.array_equal(c, x) for a, c, p in calls]
-                del calls[same.index(True)]
-        self.open = {one.decision.id: one for one in waiting}
-        fresh = [number for number, one in self.open.items() if one.predicted is None]
-        if len(self.open) != len(waiting) or len(fresh) > 1:
+        calls = self.match_calls(call for _, call in pending)
+        self.open = {
+            one.id: PendingDecision(one, call) for (one, _), call in zip(pending, calls, strict=True)
+        }
+        deferred = [call for call in calls if not self._pending[call].imputed]
+        if len(self.open) != len(pending) or len(deferred) > 1:
             raise ValueError("open decisions that stand twice, or two that nothing happened since")
-        self._fresh = fresh[0] if fresh else None
+        self._deferred = deferred[0] if deferred else None
 
     def warm_up(self) -> None:
         """Compile everything that a round can need, so that none has to wait for it."""
-        from sparing.online.warming import warm_up
+        from sparing.online.warm_up import warm_up
 
         warm_up(self)
 
@@ -339,7 +311,7 @@ class Learner(Core):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner as arrays and JSON; `sparing.load` goes on from it bit for bit."""
-        from sparing.online.saving import save
+        from sparing.online.files import save
 
         with self._turns.looking():
             save(self, path)
@@ -362,10 +334,10 @@ class Learner(Core):
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")
         return mask
 
-    def _opened(self, decision: Decision | int) -> OpenDecision:
+    def _opened(self, decision: Decision | int) -> PendingDecision:
         number = decision.id if isinstance(decision, Decision) else decision
-        waiting = self.open.get(number) if isinstance(number, int | np.integer) else None
-        if waiting is None:
+        pending = self.open.get(number) if isinstance(number, int | np.integer) else None
+        if pending is None:
             if isinstance(decision, Decision) and not decision.needs_reward:
                 raise DecisionError(
                     f"decision {number} was skipped ({decision.reason}) and needs no reward; nothing was learnt"
@@ -375,9 +347,9 @@ class Learner(Core):
                     f"decision {number} is closed: it has had its reward, was forgotten, or needed none"
                 )
             raise DecisionError(f"decision {number!r} is unknown; this learner has made {self.rounds}")
-        if isinstance(decision, Decision) and decision != waiting[0]:
+        if isinstance(decision, Decision) and decision != pending[0]:
             raise DecisionError(f"decision {number} was made by another learner; nothing was learnt")
-        return waiting
+        return pending
 
     def __repr__(self) -> str:
         return (

@@ -16,7 +16,7 @@ from sparing.log.context_index import ContextIndex, distinct
 from sparing.model.assumptions import Assumptions
 from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
-from sparing.online.engine import choosing, luck
+from sparing.online.engine import choice, random_stream
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
 from sparing.validation import one_of
 
@@ -83,7 +83,7 @@ class LogBeats:
     policy: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     beats: str = "sample"
     name: ClassVar[str] = "log-beats"
-    code: ClassVar[int] = choosing.LOG_BEATS
+    code: ClassVar[int] = choice.LOG_BEATS
 
     @classmethod
     def of(
@@ -137,7 +137,9 @@ class LogBeats:
         sums = np.cumsum(weights)
         if not len(sums) or sums[-1] <= 0:
             return NOWHERE
-        place = np.searchsorted(sums, luck.uniform(key, luck.ANSWER) * sums[-1], side="right")
+        place = np.searchsorted(
+            sums, random_stream.uniform(key, random_stream.ANSWER) * sums[-1], side="right"
+        )
         place = min(place, np.flatnonzero(weights)[-1])
         return threshold, int(actions[place]), float(weights[place] / sums[-1])
 

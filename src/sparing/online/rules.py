@@ -1,6 +1,6 @@
 """Skip rules: when a round can be answered without paying for its reward, and with which action.
 
-The built-in ones are data: compiled code does what they say (engine/choosing.py). A rule of your own is an object
+The built-in ones are data: compiled code does what they say (engine/choice.py). A rule of your own is an object
 with an `answer`, and is asked before them.
 """
 
@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.online.engine import choosing
+from sparing.online.engine import choice
 
 REASONS = (
     *("explore", "supported", "log-beats", "certified", "confident", "spot-check", "pending", "explore"),
     *("not-worth-it", "spent"),
 )
-"""Names of the reasons, by their number in choosing.py; an unsure call is one like any other."""
+"""Names of the reasons, by their number in choice.py; an unsure call is one like any other."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class View:
     """One round as a rule of your own sees it: the sets at x, who may be played, and the proposed leader a*.
 
     mean, spread, top (K,) are the centre, half-width and top of each action's set at x. `luck` is the key
-    of the round's random numbers (engine/luck.py).
+    of the round's random numbers (engine/random_stream.py).
     """
 
     x: np.ndarray
@@ -73,7 +73,7 @@ class OwnRule(SkipRule, Protocol):
 
 
 class BuiltIn:
-    """A rule as data; `code` is its number in choosing.py."""
+    """A rule as data; `code` is its number in choice.py."""
 
     name: ClassVar[str]
     code: ClassVar[int]
@@ -96,7 +96,7 @@ class Supported(BuiltIn):
 
     frozen: np.ndarray
     name: ClassVar[str] = "supported"
-    code: ClassVar[int] = choosing.SUPPORTED
+    code: ClassVar[int] = choice.SUPPORTED
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Certified(BuiltIn):
 
     tolerance: float
     name: ClassVar[str] = "certified"
-    code: ClassVar[int] = choosing.CERTIFIED
+    code: ClassVar[int] = choice.CERTIFIED
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Confident(BuiltIn):
     confidence: float
     strict: bool = False
     name: ClassVar[str] = "confident"
-    code: ClassVar[int] = choosing.CONFIDENT
+    code: ClassVar[int] = choice.CONFIDENT
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Economical(BuiltIn):
     discount: float | None
     calls: int | None
     name: ClassVar[str] = "not-worth-it"
-    code: ClassVar[int] = choosing.NOT_WORTH
+    code: ClassVar[int] = choice.NOT_WORTH
 
     def left(self, rounds: int) -> float:
         """H: the rounds after this one, where so many have been."""
@@ -146,12 +146,12 @@ class Economical(BuiltIn):
 
 
 EXPLORERS = {
-    "leader": choosing.LEADER,
-    "optimistic": choosing.OPTIMISTIC,
-    "wider": choosing.WIDER,
-    "wider-rival": choosing.WIDER_RIVAL,
-    "sampled": choosing.SAMPLED,
-    "worthiest": choosing.WORTHIEST,
+    "leader": choice.LEADER,
+    "optimistic": choice.OPTIMISTIC,
+    "wider": choice.WIDER,
+    "wider-rival": choice.WIDER_RIVAL,
+    "sampled": choice.SAMPLED,
+    "worthiest": choice.WORTHIEST,
 }
 """What a call plays: the highest top (`optimistic`: with as much optimism as so many eligible actions need); of it and the next, or of the best mean and its likeliest rival, the one known
 less; the best of one draw from the posterior; the one whose reward is worth most."""
@@ -168,7 +168,7 @@ TOGETHER = {
 """Built-in rules, in order, that compiled code has together, and the explorers that go with them."""
 
 
-def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float) -> choosing.Plan:
+def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float) -> choice.Plan:
     """What the compiled code is to do."""
     built_in = [rule for rule in rules if not own(rule)]
     names = tuple(rule.name for rule in built_in)
@@ -178,15 +178,15 @@ def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float)
             f"{'; '.join(', '.join(known) or 'none' for known in TOGETHER)}, with {', '.join(EXPLORERS)} where "
             "that fits. Write a rule of your own (docs/adding-an-algorithm.md)"
         )
-    first, second = (*(rule.code for rule in built_in), choosing.EXPLORE, choosing.EXPLORE)[:2]
+    first, second = (*(rule.code for rule in built_in), choice.EXPLORE, choice.EXPLORE)[:2]
     tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
     limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
     caution = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
     price = next((rule.call_cost for rule in built_in if isinstance(rule, Economical)), 0.0)
     passing = float(any(isinstance(rule, Economical) and rule.discount is None for rule in built_in))
-    tolerance = 0.0 if first == choosing.NOT_WORTH else tolerance  # of spot checks
+    tolerance = 0.0 if first == choice.NOT_WORTH else tolerance  # of spot checks
     explorer = EXPLORERS[explore]
-    return choosing.Plan(
+    return choice.Plan(
         first, second, explorer, optimism, tolerance, limit, spot_check, caution, price, passing
     )
 

@@ -16,8 +16,8 @@ from sparing.log.rows import AnyLog, Rows, rows_of
 from sparing.model.statistics import Summary
 from sparing.model.supported import Supported, better_half, elbow, find_elbow, top
 from sparing.online import algorithms
-from sparing.online.beginning import known_log
 from sparing.online.learner import Learner
+from sparing.online.start import known_log
 from sparing.planning.result import Option, Plan
 from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
 from sparing.simulation.parallel import run_in_threads

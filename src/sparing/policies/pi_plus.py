@@ -151,7 +151,7 @@ def _propensities(log: Log) -> np.ndarray:
 
 @cache
 def _compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    from sparing.native.compiling import compiled
+    from sparing.native.compile import compiled
 
     return compiled(kernel)
 

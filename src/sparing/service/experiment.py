@@ -14,8 +14,7 @@ import numpy as np
 
 from sparing.errors import DecisionError, SettingError
 from sparing.log.labels import as_text, brief
-from sparing.online.checking import as_reward
-from sparing.online.decision import Chances, Decision
+from sparing.online.decision import Chances, Decision, as_reward
 from sparing.online.learner import Learner
 from sparing.service import events
 from sparing.service.errors import unavailable, unprocessable
@@ -87,11 +86,9 @@ class DecisionRequest(NamedTuple):
 
 
 class PendingDecision(NamedTuple):
-    """A decision that is not closed: a call without its reward, or a deferred one (`predicted` is None)."""
+    """A decision that is not closed: the number of its call in the learner, which imputes a deferred one when it is activated."""
 
-    action: int
-    x: np.ndarray
-    predicted: float | None
+    call: int
     expires: int | None
     asked: bool = True
     parts: float = 0.0
@@ -336,11 +333,9 @@ class ExperimentState:
             if x is None:
                 assert event.context is not None, "an erased context lies below the replay's floor"
                 x = self.context(event.context)
-            if event.active:
-                predicted = self.learner.begin(event.action, x)
-            self.add_pending(
-                event.seq, PendingDecision(event.action, x, predicted, event.expires, event.needs_reward)
-            )
+            call = self.learner.open_call(event.action, x, deferred=not event.active)
+            predicted = self.learner.pending_call(call).predicted
+            self.add_pending(event.seq, PendingDecision(call, event.expires, event.needs_reward))
         self.rounds += 1
         self.played[event.action] += 1
         if event.needs_reward:
@@ -357,6 +352,10 @@ class ExperimentState:
         if waiting.expires is not None:
             heapq.heappush(self._expiring, (waiting.expires, seq))
 
+    def deferred(self, waiting: PendingDecision) -> bool:
+        """Whether a decision waits to be activated."""
+        return not self.learner.pending_call(waiting.call).imputed
+
     def _closed(self, event: OutcomeEvent) -> float:
         value, learner = event.value or 0.0, self.learner
         if event.kind == events.UNSOLICITED:
@@ -365,39 +364,31 @@ class ExperimentState:
             assert event.context is not None
             assert event.action is not None
             x, played = self.context(event.context), event.action if event.played is None else event.played
-            learner.finish(played, x, value, learner.begin(played, x))
+            learner.observe(learner.open_call(played, x), value)
             return value
         waiting = self.open[event.decision_seq]
-        action, x, predicted = waiting[:3]
         if event.kind == events.PARTIAL:
             self.open[event.decision_seq] = waiting._replace(
                 parts=waiting.parts + value, added=waiting.added + 1
             )
             return value
-        if event.kind == events.ACTIVATED and not waiting.asked:
-            del self.open[event.decision_seq]
-            return value
-        if event.kind == events.ACTIVATED:
-            predicted = learner.begin(action, x)
-            self.open[event.decision_seq] = waiting._replace(predicted=predicted)
-            return predicted
-        if event.kind in (events.REWARD, events.DEFAULT):
-            self._learn(waiting, event.played, value)
-        elif predicted is not None:
-            learner.cancel(action, x, predicted)
+        if event.kind == events.ACTIVATED and waiting.asked:
+            return learner.impute(waiting.call)
+        if event.kind in (events.REWARD, events.DEFAULT) and not self.deferred(waiting):
+            self._learn(waiting.call, event.played, value)
+        else:
+            learner.cancel_call(waiting.call)
         del self.open[event.decision_seq]
         return value
 
-    def _learn(self, waiting: PendingDecision, played: int | None, value: float) -> None:
-        action, x, predicted = waiting[:3]
-        if predicted is None:
-            return
-        if played is None or played == action:
-            self.learner.finish(action, x, value, predicted)
-            return
-        self.learner.must_learn(played, x)
-        self.learner.cancel(action, x, predicted)
-        self.learner.finish(played, x, value, self.learner.begin(played, x))
+    def _learn(self, call: int, played: int | None, value: float) -> None:
+        learner = self.learner
+        pending = learner.pending_call(call)
+        if played is not None and played != pending.action:
+            learner.must_learn(played, pending.x)
+            learner.cancel_call(call)
+            call = learner.open_call(played, pending.x)
+        learner.observe(call, value)
 
     def _changed(self, event: ChangeEvent) -> None:
         body = event.read()

@@ -13,9 +13,9 @@ from sparing.log.labels import brief
 from sparing.log.log import Log
 from sparing.model import supported
 from sparing.online import algorithms
-from sparing.online.checking import as_reward
+from sparing.online.decision import as_reward
 from sparing.online.learner import Learner
-from sparing.online.warming import LEARNERS
+from sparing.online.warm_up import LEARNERS
 from sparing.service import events, experiment, state_files
 from sparing.service import store as stores
 from sparing.service.errors import ServiceError, conflict, unprocessable
@@ -152,7 +152,7 @@ class Relearning:
             return
         try:
             x = self.learner.context(events.unpack_context(context))
-            self.learner.finish(action, x, value, self.learner.begin(action, x))
+            self.learner.observe(self.learner.open_call(action, x), value)
             self.learnt += 1
         except SparingError as error:
             self.refuse(decision_id, error)
@@ -289,8 +289,9 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
         assert decision.context is not None, "an erasure withdraws what is open first"
         try:
             x = model.context(decision.context)
-            predicted = None if waiting.predicted is None else learner.begin(waiting.action, x)
-            model.add_pending(seq, waiting._replace(x=x, predicted=predicted))
+            action = old.learner.pending_call(waiting.call).action
+            call = learner.open_call(action, x, deferred=old.deferred(waiting))
+            model.add_pending(seq, waiting._replace(call=call))
         except SparingError as error:
             made.refuse(decision.decision_id, error)
     return model

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from sparing import archive
+from sparing.online.core import PendingCall
 from sparing.online.engine import ENGINE_VERSION
+from sparing.online.files import parts, under, whole
 from sparing.online.learner import Learner
-from sparing.online.saving import parts, under, whole
 from sparing.service.experiment import ExperimentState, PendingDecision
 from sparing.service.messages import Options
 
@@ -50,8 +51,8 @@ def _stamp(version: str) -> str:
 def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
     """Write a state; return the SHA-256 of the file."""
     header, arrays = parts(model.learner)
-    waiting = list(model.open.items())
-    calls = [one for _, one in waiting]
+    waiting = list(model.open.values())
+    calls = [model.learner.pending_call(one.call) for one in waiting]
     own = {
         "learner": header,
         "options": msgspec.to_builtins(model.options),
@@ -61,16 +62,16 @@ def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
     }
     kept = {
         "played": model.played,
-        "open/seq": np.array([seq for seq, _ in waiting], dtype=np.int64),
+        "open/seq": np.array(list(model.open), dtype=np.int64),
         "open/action": np.array([one.action for one in calls], dtype=np.int64),
         "open/x": np.array([one.x for one in calls]).reshape(len(calls), model.learner.n_features),
         "open/predicted": np.array([np.nan if one.predicted is None else one.predicted for one in calls]),
         "open/expires": np.array(
-            [NEVER if one.expires is None else one.expires for one in calls], dtype=np.int64
+            [NEVER if one.expires is None else one.expires for one in waiting], dtype=np.int64
         ),
-        "open/asked": np.array([one.asked for one in calls], dtype=np.bool_),
-        "open/parts": np.array([one.parts for one in calls], dtype=np.float64),
-        "open/added": np.array([one.added for one in calls], dtype=np.int64),
+        "open/asked": np.array([one.asked for one in waiting], dtype=np.bool_),
+        "open/parts": np.array([one.parts for one in waiting], dtype=np.float64),
+        "open/added": np.array([one.added for one in waiting], dtype=np.int64),
     }
     archive.write(path, KIND, VERSION, own, kept | {f"{LEARNER}{name}": arrays[name] for name in arrays})
     return file_hash(path)
@@ -100,11 +101,13 @@ def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> Experime
 def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, PendingDecision]]:
     names = ("seq", "action", "predicted", "expires", "asked", "parts", "added")
     columns: list[Any] = [arrays[name].tolist() for name in names]
-    found = []
+    found, calls = [], []
     for x, seq, action, predicted, expires, asked, *counted in zip(arrays["x"], *columns, strict=True):
         if not 0 <= action < learner.n_actions or x.shape != (learner.n_features,):
             raise ValueError(f"an open decision on action {action} in a context of shape {x.shape}")
-        known = None if np.isnan(predicted) else predicted
-        end = None if expires == NEVER else expires
-        found.append((seq, PendingDecision(action, x.copy(), known, end, asked, *counted)))
-    return found
+        calls.append(PendingCall(action, x.copy(), None if np.isnan(predicted) else predicted))
+        found.append((seq, None if expires == NEVER else expires, asked, *counted))
+    return [
+        (seq, PendingDecision(call, *rest))
+        for call, (seq, *rest) in zip(learner.match_calls(calls), found, strict=True)
+    ]

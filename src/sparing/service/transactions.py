@@ -154,7 +154,7 @@ class TransactionHandler:
             return _again(first, work.value, played)
         if waiting is None:
             kind = self._unasked(experiment)
-        elif waiting.predicted is None or model.options.aggregate == "sum":
+        elif model.deferred(waiting) or model.options.aggregate == "sum":
             kind = events.PARTIAL
             model.check_reward(waiting.parts + work.value)
         else:
@@ -181,7 +181,7 @@ class TransactionHandler:
         decision, closed = self._find(experiment, work.named)
         waiting = experiment.model.open.get(decision.seq)
         late = decision.expires is not None and self.ts > decision.expires
-        if late or closed is not None or waiting is None or waiting.predicted is not None:
+        if late or closed is not None or waiting is None or not experiment.model.deferred(waiting):
             return
         self._close(experiment, decision, _outcome(decision, events.ACTIVATED))
         if waiting.added and experiment.model.options.aggregate == "first":
@@ -201,7 +201,7 @@ class TransactionHandler:
             waiting = model.open[seq]
             decision = self._seqs[seq].decision
             outcome = _outcome(decision, events.EXPIRED)
-            if waiting.predicted is None:
+            if model.deferred(waiting):
                 outcome.kind = events.VOID
             elif waiting.added:
                 outcome.kind, outcome.value = events.REWARD, waiting.parts

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import SettingError
+from sparing.hashing import splitmix64
 from sparing.log import Log, Support
 from sparing.policies.policy import Policy, StochasticPolicy, sample, softmax
 from sparing.simulation.worlds import RoutingWorld, World
@@ -37,7 +38,7 @@ def per_context(world: World, unsupported: float, rng: np.random.Generator) -> L
     salt = rng.integers(0, 2**64, size=k, dtype=np.uint64)
 
     def table(contexts: np.ndarray) -> np.ndarray:
-        ranks = _mixed(_hashed(contexts)[:, None] ^ salt).argsort(axis=1).argsort(axis=1)
+        ranks = splitmix64(_hashed(contexts)[:, None] ^ salt).argsort(axis=1).argsort(axis=1)
         return uniform_on(ranks >= removed)
 
     return LoggingPolicy(world.action_names, table)
@@ -194,12 +195,5 @@ def _hashed(contexts: np.ndarray) -> np.ndarray:
     words = np.ascontiguousarray(contexts + 0.0).view(np.uint64)
     state = np.zeros(len(words), dtype=np.uint64)
     for column in words.T:
-        state = _mixed(state ^ column)
+        state = splitmix64(state ^ column)
     return state
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

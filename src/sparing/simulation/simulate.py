@@ -12,7 +12,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.limits import LARGEST
 from sparing.online.decision import Decision
-from sparing.online.engine import choosing, running
+from sparing.online.engine import choice, runs
 from sparing.online.learner import Learner
 from sparing.online.rules import REASONS
 from sparing.report.notebook import frame
@@ -254,7 +254,7 @@ class _Compiled(_Rounds):
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
         learner, sets = self.learner, self.learner.sets
         sets.make_room()
-        done, left = running.run(
+        done, left = runs.run(
             sets.desk.settled,
             self.contexts,
             self.means,
@@ -271,7 +271,7 @@ class _Compiled(_Rounds):
             sets.bounds,
         )
         codes = self.codes[start:done]
-        self.called[start:done] = (codes == choosing.EXPLORE) | (codes == choosing.SPOT_CHECK)
+        self.called[start:done] = (codes == choice.EXPLORE) | (codes == choice.SPOT_CHECK)
         self.reasons[start:done] = np.array(REASONS)[codes]
         learner.count(rounds=done - start, calls=int(self.called[start:done].sum()))
         if done == start:  # a refused round: raise its error

@@ -1,9 +1,9 @@
-"""Learners on disk: one archive of arrays and JSON."""
+"""Learners on disk: one archive of arrays and JSON, checked when it is read."""
 
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,14 +15,16 @@ from sparing.log import labels
 from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
 from sparing.model.assumptions import RADII, SMALLEST, Assumptions
-from sparing.online import remembering
-from sparing.online.decision import Chances, Decision, OpenDecision
-from sparing.online.engine.memory import NoiseMonitor
+from sparing.model.prior import Blocks, Prior
+from sparing.native.struct import Memory
+from sparing.online.confidence_sets import STATE, ConfidenceSets, Origins
+from sparing.online.core import PendingCall
+from sparing.online.decision import Chances, Decision
+from sparing.online.engine import search, state
+from sparing.online.engine.state import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import Certified, Confident, Economical, SkipRule, Supported
-from sparing.online.sets import ConfidenceSets
-from sparing.online.slots import restored
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
@@ -52,7 +54,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """All that a learner is: a header that JSON can hold, and arrays."""
     sets = learner.sets
-    waiting = list(learner.open.values())
+    pending = [learner.pending_call(one.call) for one in learner.open.values()]
     header = {
         "algorithm": learner.algorithm,
         "guarantee": learner.promise,
@@ -71,14 +73,14 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "rounds": learner.rounds,
         "calls": learner.calls,
         "key": learner.key,
-        "open": [_opened(one) for one in waiting],
-        "prior": remembering.header(learner.prior),
+        "open": [_opened(one.decision, learner.pending_call(one.call)) for one in learner.open.values()],
+        "prior": prior_header(learner.prior),
         "retired": np.flatnonzero(~learner.active()).tolist(),
     }
     arrays = {f"sets/{name}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
-    arrays["open"] = np.array([one.x for one in waiting]).reshape(len(waiting), learner.n_features)
-    arrays |= _calls(learner) | remembering.arrays(learner.prior, sets.origins)
+    arrays["open"] = np.array([one.x for one in pending]).reshape(len(pending), learner.n_features)
+    arrays |= _calls(learner) | prior_arrays(learner.prior, sets.origins)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     return header, arrays
@@ -100,7 +102,7 @@ def whole(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
 
 def _calls(learner: Learner) -> dict[str, np.ndarray]:
     """The open calls as arrays: actions (m,), contexts (m, d), predictions (m,)."""
-    calls = learner.open_calls()
+    calls = learner.pending_calls()
     return {
         "calls/actions": np.array([action for action, _, _ in calls], dtype=np.int64),
         "calls/contexts": np.array([x for _, x, _ in calls]).reshape(len(calls), learner.n_features),
@@ -108,7 +110,7 @@ def _calls(learner: Learner) -> dict[str, np.ndarray]:
     }
 
 
-def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, np.ndarray, float]]:
+def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[PendingCall]:
     """The open calls from arrays."""
     actions, contexts, predicted = (arrays[name] for name in ("actions", "contexts", "predicted"))
     m = len(actions)
@@ -120,14 +122,20 @@ def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, 
         raise ValueError("open calls on actions that there are none of")
     if not ((np.abs(contexts) <= LARGEST).all() and np.isfinite(predicted).all()):
         raise ValueError("open calls with numbers that are not finite")
-    return [(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)]
+    return [
+        PendingCall(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)
+    ]
 
 
-def _opened(waiting: OpenDecision) -> dict[str, Any]:
+def _opened(decision: Decision, call: PendingCall) -> dict[str, Any]:
     """An open decision as JSON: its action by index, its chances as numbers."""
-    decision, action, _, predicted = waiting
     chances = [decision.play_probability, decision.call_probability]
-    return {**decision._asdict(), "action": int(action), "chances": chances, "predicted": predicted}
+    return {
+        **decision._asdict(),
+        "action": int(call.action),
+        "chances": chances,
+        "predicted": call.predicted,
+    }
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
@@ -136,7 +144,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     }
     _number(settings["ridge"], SMALLEST)
     sets = restored(under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
-    sets.origins = remembering.origins(under(arrays, "origins/"), *sets.shape)
+    sets.origins = read_initial_sets(under(arrays, "origins/"), *sets.shape)
     rules = [
         RULES[name](settings, under(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
@@ -175,7 +183,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         fit=str(header["fit"]),
         encoder=_encoder(header, sets.shape[1]),
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
-        prior=remembering.prior(header["prior"], under(arrays, "prior/"), *sets.shape),
+        prior=read_prior(header["prior"], under(arrays, "prior/"), *sets.shape),
     )
     learner.set_time(rounds=_whole(header["rounds"], 2**62), calls=_whole(header["calls"], 2**62))
     learner.reopen(_called(under(arrays, "calls/"), learner))
@@ -218,7 +226,7 @@ def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:
     return NoiseMonitor(noise, misfit, calls, total, sets.constant)
 
 
-def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDecision:
+def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[Decision, PendingCall]:
     """An open decision from JSON, and its context (d,)."""
     if x.shape != (learner.n_features,) or x.dtype != np.float64 or not (np.abs(x) <= LARGEST).all():
         raise ValueError(f"an open decision's context of shape {x.shape} and type {x.dtype}")
@@ -231,7 +239,7 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> OpenDec
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _whole(made["id"], learner.rounds)
     predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)
-    return OpenDecision(Decision(**made), action, x.copy(), predicted)
+    return Decision(**made), PendingCall(action, x.copy(), predicted)
 
 
 def _pair(values: Any) -> tuple[float, float]:
@@ -260,3 +268,146 @@ def _number(value: Any, least: float = -LARGEST, most: float = LARGEST) -> float
 def under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items", "standard")
+
+
+def prior_arrays(prior: Prior | None, origins: Origins) -> dict[str, np.ndarray]:
+    """What to save as arrays."""
+    found = {f"origins/{name}": getattr(origins, name) for name in ("row", "matrix", "pull")}
+    if prior is not None:
+        q, d = prior.weights.shape
+        found |= {f"prior/{name}": getattr(prior, name) for name in FIELDS}
+        found |= {"prior/doubt": prior.doubt.reshape(q * d, q * d), "prior/blocks": prior.blocks.of}
+    return found
+
+
+def prior_header(prior: Prior | None) -> dict[str, Any] | None:
+    """What to save as JSON."""
+    if prior is None:
+        return None
+    return {
+        "noise": prior.noise,
+        "blocks": list(prior.blocks.names),
+        "actions": prior.actions,
+        "told": list(prior.told),
+        "given": list(prior.given),
+    }
+
+
+def read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: int, d: int) -> Prior | None:
+    """The prior of a learner of K actions and d features."""
+    if saved is None:
+        return None
+    q = given["items"].shape[1]
+    shapes = {
+        "spread": (d,),
+        "slope": (d,),
+        "flat": (d,),
+        "weights": (q, d),
+        "doubt": (q * d, q * d),
+        "items": (k, q),
+        "standard": (2, q - 1),
+    }
+    for name, shape in shapes.items():
+        _check_array(f"prior/{name}", given[name], shape, np.float64)
+    names, of = tuple(map(str, saved["blocks"])), given["blocks"]
+    _check_array("prior/blocks", of, (d,), np.int64)
+    if not ((of >= 0).all() and (of < len(names)).all() and (given["spread"] > 0).all()):
+        raise ValueError("blocks that there are none of, or a prior without deviation")
+    noise, actions, told = saved["noise"], saved["actions"], saved["told"]
+    if type(noise) is not float or not 0 < noise < np.inf or type(actions) is not int:
+        raise ValueError("a prior without noise, or of no number of actions")
+    return Prior(
+        noise,
+        given["spread"],
+        given["slope"],
+        given["flat"],
+        given["weights"],
+        given["doubt"].reshape(q, d, q, d),
+        given["items"],
+        Blocks(of, names),
+        actions,
+        tuple(map(bool, told)),
+        tuple(map(str, saved["given"])),
+        given["standard"],
+    )
+
+
+def read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> Origins:
+    """Where the sets of a learner of K actions and d features began."""
+    row, matrix, pull = (given[name] for name in ("row", "matrix", "pull"))
+    n = len(pull)
+    _check_array("origins/row", row, (k,), np.int64)
+    _check_array("origins/pull", pull, (n, d), np.float64)
+    _check_array("origins/matrix", matrix, (len(matrix), d * (d + 1) // 2), np.float64)
+    if not (n and (row >= 0).all() and (row < n).all() and len(matrix) in (1, n)):
+        raise ValueError("actions that began nowhere")
+    return Origins(row, matrix, pull)
+
+
+def _check_array(name: str, array: np.ndarray, shape: tuple[int, ...], kind: Any) -> None:
+    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
+        raise ValueError(f"array {name} of shape {array.shape} and type {array.dtype}, or not finite")
+
+
+def restored(
+    arrays: Mapping[str, np.ndarray],
+    assumptions: Assumptions,
+    *,
+    ridge: float,
+    constant: float | None,
+    slack: float,
+    misfit: float,
+) -> ConfidenceSets:
+    """Rebuild from saved arrays, refusing those that do not fit together."""
+    used, d = arrays["response"].shape
+    k, p = int(arrays["n_actions"]), state.packed_size(d)
+    sets = ConfidenceSets.__new__(ConfidenceSets)
+    sets.assumptions, sets.ridge, sets.slack, sets.misfit = assumptions, ridge, slack, misfit
+    sets.growing, sets.added = bool(arrays["growing"]), arrays["added"]
+    if sets.added.shape != (k,) or sets.added.dtype != np.int64 or sets.added.min(initial=0) < 0:
+        raise ValueError("the added actions are damaged")
+    if not 1 <= used <= 2 * k + 2:
+        raise ValueError(f"{used} rows for {k} actions")
+    shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
+    reservoir = arrays.get("reservoir", np.empty((0, d)))
+    fits = reservoir.ndim == 2 and reservoir.shape[1] == d and reservoir.dtype == np.float64
+    if not fits or not (np.abs(reservoir) <= LARGEST).all():
+        raise ValueError("the contexts that stand for those to come are damaged")
+    sets._allocate(k, d, used - 1, constant, reservoir)
+    for name in STATE:
+        place, given = getattr(sets.arrays, name), arrays[name]
+        if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:
+            raise ValueError(f"array {name} of shape {given.shape} and type {given.dtype}")
+        if not np.isfinite(given).all():
+            raise ValueError(f"array {name} holds numbers that are not finite")
+        place[:used] = given
+    sets.arrays.used, sets.arrays.digest = used, arrays["digest"]
+    check_slots(sets.arrays, used, k)
+    sets._map()
+    sets._tell()
+    search.radii_all(sets.desk.settled)
+    sets._bound()
+    return sets
+
+
+def check_slots(a: Memory, used: int, k: int) -> None:
+    """Refuse slots that compiled code could not have left."""
+    action, hidden, waiting = a.action[1:used], a.hidden[1:used], a.waiting[1:used]
+    if used > 1 and not (0 <= action.min() <= action.max() < k and 0 <= hidden.min() <= hidden.max() <= 3):
+        raise ValueError(
+            "slots of actions that there are none of, or hidden from views that there are none of"
+        )
+    if a.hidden[0] or min(a.logged[:used].min(), a.live[:used].min(), waiting.min(initial=0)) < 0:
+        raise ValueError("negative counts, or a hidden first slot")
+    if not (a.shrunk[:used] >= 1).all() or ((a.frozen[:used] != 0) & (a.frozen[:used] != 1)).any():
+        raise ValueError("an inverse that grew, or a point that is not one")
+    for view in (1, 2):
+        seen = action[hidden & view == 0]
+        if len(np.unique(seen)) != len(seen):
+            raise ValueError("an action has two slots in one view")
+    twins = hidden == 1
+    if not np.isin(action[hidden == 2], action[twins]).all() or not (waiting[twins] > 0).all():
+        raise ValueError("a twin without open calls, or a hidden slot without a twin")

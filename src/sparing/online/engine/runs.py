@@ -1,10 +1,13 @@
-"""Many contexts at once, and whole runs, without coming back to Python in between."""
+"""Whole runs in compiled code, and the entry points that Python calls in every round."""
+
+from typing import Any
 
 import numpy as np
+from numba.core import types
 
-from sparing.native.compiling import compiled
-from sparing.online.engine.bounding import keep_bounds
-from sparing.online.engine.choosing import (
+from sparing.native.compile import Entry, compiled
+from sparing.online.engine import choice, random_stream, search, updates
+from sparing.online.engine.choice import (
     EXPLORE,
     PENDING,
     SAMPLED,
@@ -12,13 +15,12 @@ from sparing.online.engine.choosing import (
     UNSURE,
     choose,
     other_than,
+    sampled,
 )
-from sparing.online.engine.learning import fits
-from sparing.online.engine.luck import AS_PLANNED, ELSEWHERE, checks, key_of, normals
-from sparing.online.engine.memory import Table
-from sparing.online.engine.opening import absorb
-from sparing.online.engine.sampling import sampled
-from sparing.online.engine.search import Bounds
+from sparing.online.engine.random_stream import AS_PLANNED, ELSEWHERE, checks, key_of, normals
+from sparing.online.engine.search import Bounds, keep_bounds
+from sparing.online.engine.state import Table
+from sparing.online.engine.updates import absorb, fits
 
 
 @compiled
@@ -117,3 +119,48 @@ def run(
         t.left -= t.passing
         actions[now], reasons[now] = action, reason
     return stop, budget
+
+
+TABLE, WHOLE, DOUBLE = Table.type, types.int64, types.float64
+VECTOR, LIST, MASK = (types.Array(kind, 1, "C") for kind in (types.float64, types.int64, types.boolean))
+
+
+def _either(kernel: Any, *arguments: Any) -> dict[Bounds, Entry]:
+    """One entry where there are no bounds, and one where there are."""
+    return {None: Entry(kernel, *arguments, types.none), 1: Entry(kernel, *arguments, types.int64)}
+
+
+BY_LOG, BY_CERTIFICATE, BY_DOUBT, BY_DOUBT_WIDER, BY_WORTH = (
+    _either(kernel, TABLE, VECTOR, MASK)
+    for kernel in (
+        choice.by_log,
+        choice.by_certificate,
+        choice.by_doubt,
+        choice.by_doubt_wider,
+        choice.by_worth_told,
+    )
+)
+OTHER_THAN = _either(choice.other_than, TABLE, VECTOR, MASK, WHOLE, WHOLE)
+SAMPLE = _either(choice.sampled, TABLE, VECTOR, VECTOR, MASK)
+RIVALS = _either(choice.rivals, TABLE, VECTOR, WHOLE, DOUBLE, MASK, LIST, VECTOR, VECTOR)
+VALUE = Entry(choice.value, TABLE, VECTOR, WHOLE)
+LEARNABLE = Entry(learnable, TABLE, WHOLE, VECTOR)
+ABSORB = Entry(updates.absorb, TABLE, WHOLE, VECTOR, DOUBLE)
+BEGIN = Entry(updates.begin, TABLE, WHOLE, VECTOR)
+SETTLE = Entry(updates.settle, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
+TAKE_BACK = Entry(updates.take_back, TABLE, WHOLE, VECTOR, DOUBLE)
+KEY_OF = Entry(random_stream.key_of, WHOLE, WHOLE)
+CHECK_KEY = Entry(random_stream.check_key, WHOLE, WHOLE, DOUBLE)
+CHECKS = Entry(random_stream.checks, WHOLE, DOUBLE, types.boolean)
+KEEP_BOUNDS = Entry(search.keep_bounds, TABLE, WHOLE)
+
+
+def deciding(plan: choice.Plan) -> dict[Bounds, Entry]:
+    """What decides one round: one function a rule, so that a learner compiles only its own."""
+    if plan.first == choice.CERTIFIED:
+        return BY_CERTIFICATE
+    if plan.first == choice.NOT_WORTH:
+        return BY_WORTH
+    if plan.first == choice.CONFIDENT:
+        return BY_DOUBT_WIDER if plan.explore == choice.WIDER_RIVAL else BY_DOUBT
+    return BY_LOG

@@ -1,7 +1,8 @@
-"""Every action's confidence set, side by side, updated in place by compiled code."""
+"""Every action's confidence set in one block of memory, updated in place by compiled code, and what the sets start from."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,90 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.model.assumptions import Assumptions
 from sparing.model.evidence import AT_ONCE
+from sparing.model.prior import Prior
 from sparing.model.statistics import Statistics
-from sparing.native.table import Memory
-from sparing.online.engine import bounding, choosing, entries, learning, memory, opening, search
-from sparing.online.engine.memory import NoiseMonitor
-from sparing.online.origins import Origins, packed, unpacked
+from sparing.native.struct import Memory
+from sparing.online.engine import choice, runs, search, state, updates
+from sparing.online.engine.state import NoiseMonitor
+
+
+@dataclass(frozen=True, eq=False)
+class Origins:
+    """What an action's rows are added to: `row` (K,) says where, row 0 being what all others share.
+
+    pull (n, d) is Λ·m; matrix (n, d·(d+1)/2) is Λ, its upper triangle row after row, or (1, ·) where all have the same.
+    """
+
+    row: np.ndarray
+    matrix: np.ndarray
+    pull: np.ndarray
+
+    @classmethod
+    def ridge(cls, ridge: float, center: np.ndarray, n_actions: int) -> "Origins":
+        """Λ = λI around a center, (d,) for all actions or (K, d) for each."""
+        d = center.shape[-1]
+        own = center.ndim == 2
+        pull = ridge * (np.concatenate([center[:1] * 0, center]) if own else center[None])
+        row = np.arange(1, n_actions + 1) if own else np.zeros(n_actions, dtype=np.int64)
+        return cls(row, ridge * packed(np.eye(d)[None]), pull)
+
+    @classmethod
+    def of(cls, prior: Prior, sums: Statistics) -> "Origins":
+        """What all other actions of a log say of each; untried actions without items share what all logged ones say."""
+        (k, d), q = sums.response.shape, prior.items.shape[1]
+        own = np.arange(k) if q > 1 else np.flatnonzero(sums.counts)
+        row = np.zeros(k, dtype=np.int64)
+        row[own] = np.arange(1, len(own) + 1)
+        matrix, pull = np.empty((len(own) + 1, d * (d + 1) // 2)), np.empty((len(own) + 1, d))
+        blank = prior.blank()
+        matrix[:1], pull[0] = packed(blank[0][None]), blank[1]
+        for start in range(0, len(own), AT_ONCE):  # bounded copies of a large log's matrices
+            part, to = own[start : start + AT_ONCE], slice(start + 1, start + 1 + AT_ONCE)
+            full, pull[to] = prior.start(sums.gram[part], sums.response[part], prior.items[part])
+            matrix[to] = packed(full)
+        return cls(row, matrix, pull)
+
+    def joined(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> "Origins":
+        """With one more action: it shares what all share, or has a Λ·m (d,) of its own, and a packed Λ if all have."""
+        if pull is None:
+            return Origins(np.append(self.row, 0), self.matrix, self.pull)
+        if len(self.matrix) > 1:
+            own = self.matrix[0] if matrix is None else matrix
+            return Origins(
+                np.append(self.row, len(self.pull)),
+                np.vstack([self.matrix, own]),
+                np.vstack([self.pull, pull]),
+            )
+        return Origins(np.append(self.row, len(self.pull)), self.matrix, np.vstack([self.pull, pull]))
+
+    @property
+    def unit(self) -> float:
+        """det(Λ)^(1/d) of what is shared: what determinants are measured in."""
+        d = self.pull.shape[1]
+        return float(np.exp(np.linalg.slogdet(unpacked(self.matrix[:1], d)[0])[1] / d))
+
+    def matrices(self, actions: np.ndarray) -> np.ndarray:
+        """Packed Λ_a of these actions, (m, d·(d+1)/2)."""
+        return self.matrix[self.row[actions] if len(self.matrix) > 1 else np.zeros_like(actions)]
+
+    def pulls(self, actions: np.ndarray) -> np.ndarray:
+        """Λ_a·m_a of these actions, (m, d)."""
+        return self.pull[self.row[actions]]
+
+
+def packed(full: np.ndarray) -> np.ndarray:
+    """Upper triangles, (m, d·(d+1)/2), of symmetric matrices (m, d, d)."""
+    rows, columns = np.triu_indices(full.shape[-1])
+    return np.asarray(full[:, rows, columns])
+
+
+def unpacked(triangles: np.ndarray, d: int) -> np.ndarray:
+    """Symmetric matrices (m, d, d) from the first d·(d+1)/2 numbers of each row."""
+    rows, columns = np.triu_indices(d)
+    full = np.empty((len(triangles), d, d))
+    full[:, rows, columns] = full[:, columns, rows] = triangles[:, : len(rows)]
+    return full
+
 
 FREELY = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
@@ -42,10 +122,6 @@ STATE = tuple(
     ]
 )
 """The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
-
-
-OpenCall = tuple[np.ndarray, float]
-"""The context of a call that waits for its reward, and what was predicted."""
 
 
 def _of_actions(name: str, meaning: str) -> Any:
@@ -118,15 +194,15 @@ class ConfidenceSets:
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
         contexts = np.empty((0, d)) if reservoir is None else reservoir
         slots = max(room, touched) + 2
-        self._hold(memory.allocate(n_actions, slots, d, bounded=bounded, quick=quick, contexts=len(contexts)))
+        self._hold(state.allocate(n_actions, slots, d, bounded=bounded, quick=quick, contexts=len(contexts)))
         self.arrays.reservoir[:] = contexts
         self.prioritise(np.arange(n_actions))
-        self.arrays.kind = memory.KINDS.index(self.assumptions.radius if constant is None else "constant")
+        self.arrays.kind = state.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
 
     def _hold(self, arrays: Memory) -> None:
         self.arrays = arrays
-        self.desk = memory.Desk(arrays)
+        self.desk = state.Desk(arrays)
         self.bounds = 1 if len(arrays.near) else None
 
     def _map(self) -> None:
@@ -143,14 +219,14 @@ class ConfidenceSets:
     def _find_next(self) -> None:
         """Find the first untouched action in each view's order."""
         a = self.arrays
-        for view, slots in ((memory.SETTLED, a.settled), (memory.AHEAD, a.ahead)):
+        for view, slots in ((state.SETTLED, a.settled), (state.AHEAD, a.ahead)):
             blank = np.flatnonzero(slots[a.order] == 0)
             a.next[view] = blank[0] if len(blank) else len(slots)
 
     def _derive(self) -> None:
         """Compute what follows from the state, from scratch."""
         self._tell()
-        singular = learning.factor_all(self.desk.settled)
+        singular = updates.factor_all(self.desk.settled)
         if singular >= 0:
             raise SettingError(
                 f"ridge={self.ridge:g} is too small beside this log's contexts: the matrix of action number "
@@ -161,14 +237,14 @@ class ConfidenceSets:
 
     def _bound(self) -> None:
         if self.bounds is not None:
-            bounding.choose_metric(self.desk.settled)
+            search.choose_metric(self.desk.settled)
 
     def _tell(self) -> None:
         """Hand the settings to the compiled code."""
         a, s, used = self.arrays, self.assumptions, self.arrays.used
         settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
         a.total = (a.logged + a.live)[:used][settled].sum()
-        if a.kind in (memory.DETERMINANT, memory.TRACE):
+        if a.kind in (state.DETERMINANT, state.TRACE):
             a.common = math.nan
         a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
         a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
@@ -183,11 +259,11 @@ class ConfidenceSets:
         later = np.log(2.0 * j * (j + 1) / self.assumptions.delta)
         return np.asarray(2 * np.where(self.added[actions] > 0, later, first))
 
-    def follow(self, plan: choosing.Plan) -> None:
+    def follow(self, plan: choice.Plan) -> None:
         """Hand the rules to the compiled code."""
         for name, value in plan._asdict().items():
             setattr(self.arrays, name, value)
-        self.arrays.boldness[:] = choosing.boldness(plan, np.arange(1, self.shape[0] + 1))
+        self.arrays.boldness[:] = choice.boldness(plan, np.arange(1, self.shape[0] + 1))
         self.arrays.optimism = self.arrays.boldness[-1]
         self.arrays.left, self.arrays.purse = 0.0, UNLIMITED
 
@@ -202,7 +278,7 @@ class ConfidenceSets:
         for action, point in zip(actions, theta, strict=True):
             if self.arrays.settled[action] == 0:
                 self.make_room()
-                opening.touch(self.desk.settled, int(action))
+                updates.touch(self.desk.settled, int(action))
             slot = self.arrays.settled[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
@@ -211,31 +287,31 @@ class ConfidenceSets:
         """See to it that one more slot can be taken."""
         room = len(self.arrays.theta)
         if self.arrays.used == room and not self.arrays.free:
-            self._hold(memory.grown(self.arrays, slots=min(2 * room, 2 * self.shape[0] + 2) - room))
+            self._hold(state.grown(self.arrays, slots=min(2 * room, 2 * self.shape[0] + 2) - room))
 
     def add(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> None:
         """One more action, the last in ties: like all untouched ones, or with a Λ·m (d,) and a packed Λ of its own."""
         k = self.shape[0]
         self.origins = self.origins.joined(matrix, pull)
         self.added = np.append(self.added, 1 + self.added.max(initial=0))
-        self._hold(memory.grown(self.arrays, slots=2, actions=1))
+        self._hold(state.grown(self.arrays, slots=2, actions=1))
         self.prioritise(np.append(self.arrays.priority[:k], k))
         if pull is None:
             return
         table, a = self.desk.settled, self.arrays
-        slot = opening.touch(table, k)
+        slot = updates.touch(table, k)
         if matrix is not None:
             a.gram[slot, : len(matrix)] = matrix
         a.response[slot] = pull
         a.log_delta[slot] = self._log_deltas(np.array([k]))[0]
-        if not learning.factor(table, slot, learning.CONDITION):
+        if not updates.factor(table, slot, updates.CONDITION):
             raise SettingError("the added action's matrix cannot be inverted exactly in double precision")
-        bounding.renew_bounds(table, slot)
+        search.renew_bounds(table, slot)
 
     def retire(self, action: int) -> None:
         """Never play an action again, where nobody says who is eligible."""
         if not len(self.arrays.everyone):
-            self._hold(memory.grown(self.arrays, retired=True))
+            self._hold(state.grown(self.arrays, retired=True))
         self.arrays.everyone[action] = False
         self.arrays.changes += 1
 
@@ -306,50 +382,57 @@ class ConfidenceSets:
 
     def learnable(self, action: int, x: np.ndarray) -> bool:
         """Whether a reward of this action in this context could be learnt exactly."""
-        return bool(entries.LEARNABLE.call(self.desk.ahead, action, x))
+        return bool(runs.LEARNABLE.call(self.desk.ahead, action, x))
 
     def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
         """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
-        slot: int = entries.ABSORB.call(self.desk.settled, action, x, reward)
+        slot: int = runs.ABSORB.call(self.desk.settled, action, x, reward)
         if slot > 0 and self.bounds is None:
             return True
-        if slot == opening.FULL:
+        if slot == updates.FULL:
             self.make_room()
-            slot = entries.ABSORB.call(self.desk.settled, action, x, reward)
+            slot = runs.ABSORB.call(self.desk.settled, action, x, reward)
         self.keep_bounds(slot)
         return slot > 0
 
     def begin(self, action: int, x: np.ndarray) -> float:
         """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
         self.make_room()
-        predicted = entries.BEGIN.call(self.desk.ahead, action, x)
+        predicted = runs.BEGIN.call(self.desk.ahead, action, x)
         self.keep_bounds(int(self.arrays.ahead[action]))
         return float(predicted)
 
     def settle(
-        self, action: int, x: np.ndarray, reward: float, predicted: float, left: Sequence[OpenCall]
+        self,
+        action: int,
+        x: np.ndarray,
+        reward: float,
+        predicted: float,
+        left: Iterable[tuple[np.ndarray, float]],
     ) -> None:
         """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
-        if not entries.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
+        if not runs.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
             self._open_anew(action, left)
         self.keep_bounds(int(self.arrays.ahead[action]))
 
-    def _open_anew(self, action: int, calls: Sequence[OpenCall]) -> None:
+    def _open_anew(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
         """Make an action's twin anew, from its settled set and the calls that are open."""
-        opening.drop(self.desk.ahead, action)
+        updates.drop(self.desk.ahead, action)
         for x, predicted in calls:
-            opening.reopen(self.desk.ahead, action, x, predicted)
+            updates.reopen(self.desk.ahead, action, x, predicted)
 
-    def take_back(self, action: int, x: np.ndarray, predicted: float, left: Sequence[OpenCall]) -> None:
+    def take_back(
+        self, action: int, x: np.ndarray, predicted: float, left: Iterable[tuple[np.ndarray, float]]
+    ) -> None:
         """Take an open call out of the view ahead again, where the action has these others `left`."""
-        if not entries.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
+        if not runs.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
             self._open_anew(action, left)
         self.keep_bounds(int(self.arrays.ahead[action]))
 
     def keep_bounds(self, slot: int) -> None:
         """Bring the bounds on a slot up to date after a change."""
         if self.bounds is not None and slot > 0:
-            entries.KEEP_BOUNDS.call(self.desk.settled, slot)
+            runs.KEEP_BOUNDS.call(self.desk.settled, slot)
 
     @property
     def waiting(self) -> np.ndarray:
@@ -364,7 +447,7 @@ class ConfidenceSets:
     @property
     def constant(self) -> float | None:
         """ρ where one number takes the place of the radii, as it is now."""
-        return float(self.arrays.common) if self.arrays.kind == memory.CONSTANT else None
+        return float(self.arrays.common) if self.arrays.kind == state.CONSTANT else None
 
     @property
     def monitor(self) -> NoiseMonitor | None:
@@ -386,7 +469,7 @@ class ConfidenceSets:
 
     def contradiction(self) -> bool:
         """Whether some V⁻¹, θ̂ or log det is not what its V and b say, beyond what rounding explains."""
-        return bool(learning.contradiction(self.desk.settled))
+        return bool(updates.contradiction(self.desk.settled))
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the desk: addresses mean nothing to a copy."""

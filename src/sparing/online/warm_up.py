@@ -1,4 +1,4 @@
-"""Compiling ahead: every entry that a round can reach, once, so that no round has to wait."""
+"""Compile every function that a round can reach, so that no round has to wait."""
 
 import contextlib
 from collections.abc import Callable
@@ -29,7 +29,7 @@ SIZES = ((4, 2), (120, 10))
 
 def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, take back, many at once; the copy is dropped."""
-    from sparing.online.engine import entries, luck
+    from sparing.online.engine import random_stream, runs
 
     twin = learner.copy()
     everyone = np.ones(learner.n_actions, dtype=np.bool_)
@@ -48,14 +48,14 @@ def warm_up(learner: "Learner") -> None:
     twin.decide_many(contexts)
     table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
     if twin.spot_check:
-        luck.unchecked(twin.key, 0, twin.spot_check)
-        luck.checks(luck.key_of(twin.key, 0), twin.spot_check, True)
-        entries.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
-        entries.VALUE.call(table, x, 0)
+        runs.CHECK_KEY.call(twin.key, 0, twin.spot_check)
+        runs.CHECKS.call(runs.KEY_OF.call(twin.key, 0), twin.spot_check, True)
+        runs.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
+        runs.VALUE.call(table, x, 0)
     if twin.explore == "sampled":
         normals = np.zeros(twin.n_actions)
-        luck.normals(luck.key_of(twin.key, 0), normals)
-        entries.SAMPLED[bounds].call(table, x, normals, everyone, bounds)
+        random_stream.normals(runs.KEY_OF.call(twin.key, 0), normals)
+        runs.SAMPLE[bounds].call(table, x, normals, everyone, bounds)
         twin.chance(0, x, everyone)
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparing.model.assumptions import RADII
-from sparing.native.table import Fields, Memory
-from sparing.native.table import Table as NativeTable
+from sparing.native.struct import Fields, Memory
+from sparing.native.struct import Table as NativeTable
 
 DOUBLE, SINGLE, WHOLE, FLAG = np.float64, np.float32, np.int64, np.bool_
 SETTLED, AHEAD = 0, 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.native.compiling import compiled, compiled_loosely
+from sparing.native.compile import compiled, compiled_loosely
 from sparing.native.vectors import dot
 
 WIDE = 24

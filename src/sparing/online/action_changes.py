@@ -1,4 +1,4 @@
-"""Actions that come and go, and what all rows so far teach of them."""
+"""Adding and retiring actions, and relearning the prior from all rows so far."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -9,13 +9,12 @@ import numpy as np
 from sparing.errors import DecisionError, SettingError
 from sparing.log.labels import plain
 from sparing.model.prior import BETWEEN, between_actions, evidence_prior
-from sparing.online import promises
-from sparing.online.engine import memory, opening
+from sparing.online import algorithms
+from sparing.online.confidence_sets import ConfidenceSets, packed
+from sparing.online.engine import state, updates
 from sparing.online.log_beats import LogBeats
-from sparing.online.origins import packed
 from sparing.online.rules import Supported
-from sparing.online.sets import ConfidenceSets
-from sparing.online.starting import as_features, centred, posterior
+from sparing.online.start import as_features, centred, posterior
 
 if TYPE_CHECKING:
     from sparing.online.learner import Learner
@@ -30,7 +29,7 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
         raise SettingError(
             f"{learner.algorithm} trusts the log for its actions and knows no others; use confident or certified"
         )
-    proved = sets.arrays.kind != memory.CONSTANT
+    proved = sets.arrays.kind != state.CONSTANT
     if proved and not sets.growing:
         raise SettingError(
             "the sets' δ is shared among the actions of the start. Make the learner with growing=True: they then share δ/2, "
@@ -59,7 +58,7 @@ def refresh(learner: "Learner") -> None:
     prior, old = learner.prior, learner.sets
     if prior is None:
         raise SettingError(f"{learner.algorithm} has no prior to relearn; confident and certified do")
-    sums, assumptions, bayesian = old.rows(), old.assumptions, old.arrays.kind == memory.CONSTANT
+    sums, assumptions, bayesian = old.rows(), old.assumptions, old.arrays.kind == state.CONSTANT
     guessed = bayesian and "noise" in assumptions.estimated
     known = prior.given
     scale = float(prior.spread[0]) if "scale" in known else None
@@ -82,7 +81,7 @@ def refresh(learner: "Learner") -> None:
         sets = centred(sums, assumptions, prior, growing=old.growing, added=old.added)
     take_over(sets, old, learner, fresh_noise=guessed)
     learner.sets, learner.prior = sets, prior
-    learner.promise = promises.again(learner)
+    learner.promise = algorithms.again(learner)
     learner.rename(learner.action_names)
 
 
@@ -98,9 +97,9 @@ def take_over(sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, 
         a.common = before.common
     for gone in np.flatnonzero(~before.everyone).tolist():
         sets.retire(gone)
-    for action, x, predicted in learner.open_calls():
+    for action, x, predicted in learner.pending_calls():
         sets.make_room()
-        opening.reopen(sets.desk.ahead, action, x, predicted)
+        updates.reopen(sets.desk.ahead, action, x, predicted)
         sets.keep_bounds(int(sets.arrays.ahead[action]))
 
 

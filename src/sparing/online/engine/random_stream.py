@@ -1,11 +1,13 @@
-"""Luck that is a function of a key, so that equal rounds draw alike wherever and whenever they are played."""
+"""Counter-based random numbers: functions of a key and an index, so that equal rounds draw the same numbers."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from sparing.native.compiling import compiled
+from sparing import hashing
+from sparing.native.compile import compiled
 
 CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
 """Places in a round's sequence: whether it is spot-checked, whether with another action than planned, with which;
@@ -18,25 +20,25 @@ AS_PLANNED, AGAIN, ELSEWHERE = range(3)
 """What luck says to a planned round: no spot check, one of the planned action, one of another."""
 
 
+mix64: Any = compiled(hashing.mix64)
+
+
 @compiled
-def mixed(word: np.uint64) -> np.uint64:
-    """A word whose every bit depends on every bit of this one (splitmix64)."""
-    word = np.uint64(word + np.uint64(0x9E3779B97F4A7C15))
-    word = np.uint64((word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9))
-    word = np.uint64((word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB))
-    return np.uint64(word ^ (word >> np.uint64(31)))
+def splitmix64(word: np.uint64) -> np.uint64:
+    """One step of splitmix64 from a word."""
+    return mix64(np.uint64(word + hashing.GAMMA))
 
 
 @compiled
 def key_of(seed: int, number: int) -> int:
     """The key of a round: 63 bits from the learner's own key and the round's number."""
-    return int(mixed(mixed(np.uint64(seed)) ^ np.uint64(number)) >> np.uint64(1))
+    return int(splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(number)) >> np.uint64(1))
 
 
 @compiled
 def uniform(key: int, place: int) -> float:
     """The number at a place of a key's sequence, in [0, 1)."""
-    return np.float64(mixed(mixed(np.uint64(key)) + np.uint64(place)) >> np.uint64(11)) * 2.0**-53
+    return np.float64(splitmix64(splitmix64(np.uint64(key)) + np.uint64(place)) >> np.uint64(11)) * 2.0**-53
 
 
 @compiled
@@ -51,9 +53,10 @@ def normals(key: int, out: np.ndarray) -> None:
 
 
 @compiled
-def unchecked(seed: int, number: int, share: float) -> bool:
-    """Whether a learner's round goes as planned, of which `share` are spot-checked."""
-    return not uniform(key_of(seed, number), CHECKED) < share
+def check_key(seed: int, number: int, share: float) -> np.int64:
+    """The key of a round that is spot-checked, as `share` of them are; −1 for all others."""
+    key = key_of(seed, number)
+    return np.int64(key) if uniform(key, CHECKED) < share else np.int64(-1)
 
 
 @compiled

@@ -1,7 +1,4 @@
-"""The built-in skip rules and explorers, composed as a learner says; the twin of rules.py and explore.py.
-
-One function a rule, so that a learner compiles only its own.
-"""
+"""Skip rules and explorers: probability of being beaten, posterior sampling, and the choice of a round."""
 
 import math
 from typing import NamedTuple
@@ -10,25 +7,238 @@ import numpy as np
 from scipy.special import ndtri
 
 from sparing.log.limits import LARGEST
-from sparing.native.compiling import compiled
+from sparing.native.compile import compiled
 from sparing.native.vectors import dot
-from sparing.online.engine.doubting import all_doubts, apart, doubt, plain_sum, sure
-from sparing.online.engine.foreseeing import catch_up
-from sparing.online.engine.learning import CONDITION, bound_after
-from sparing.online.engine.luck import WHO, uniform
-from sparing.online.engine.memory import Table
+from sparing.online.engine.packed import outer
+from sparing.online.engine.random_stream import WHO, uniform
 from sparing.online.engine.search import (
+    ABOVE,
+    BLANK,
     NOBODY,
+    SMALL,
     Bounds,
     ahead,
     best_mean,
+    highest_mean,
     leading,
     look,
     look_at_means,
     mean_and_spread,
+    shared_width,
     untouched,
 )
-from sparing.online.engine.worth import worth
+from sparing.online.engine.state import Table
+from sparing.online.engine.updates import CONDITION, bound_after
+from sparing.online.engine.value_of_information import catch_up, worth
+
+CLOSE = 1e-9
+"""Sums nearer than this (relatively) to the limit are added up in the plain order."""
+
+NEGLIGIBLE = 1e-3
+"""Share of the limit that all rivals together may be counted with by their bounds alone."""
+
+
+@compiled
+def doubt(gap: float, scale: float) -> float:
+    """Φ(−gap/scale), the chance that a normal deviation makes up for the gap; certain if scale is 0."""
+    if scale > 0.0:
+        return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))
+    return 1.0 if gap < 0.0 else 0.0
+
+
+@compiled
+def apart(caution: float, spread: float, other: float) -> float:
+    """The deviation of a difference: caution·sqrt(s_a² + s_b²)."""
+    return caution * math.sqrt(spread * spread + other * other)
+
+
+@compiled
+def sure(
+    t: Table,
+    x: np.ndarray,
+    norm: float,
+    eligible: np.ndarray,
+    leader: int,
+    tolerance: float,
+    limit: float,
+) -> bool:
+    """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; `look` must have seen x.
+
+    The shared bound on s_b settles rivals that hardly count; the others are computed until the sum is
+    certainly above or below the limit. What rounding could decide is summed over all actions in order.
+    """
+    d, caution = len(x), t.caution
+    mean, spread = mean_and_spread(t, t.slot[leader], x)
+    # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
+    rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
+    far = math.sqrt(-2.0 * math.log(2.0 * beyond))
+    known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
+    bounded, reach = norm > SMALL, shared_width(t)
+    for slot in range(1, t.used):
+        if t.upper[slot] == -math.inf or t.action[slot] == leader:
+            continue
+        rival_mean, rival_spread = t.middle[slot], t.width[slot]
+        if bounded:
+            near = t.near[slot]
+            wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+            gap = mean + tolerance - highest_mean(t, slot, norm)
+            if gap > far * apart(caution, spread, wide) and gap > 0.0:
+                rest += beyond
+                continue
+            rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        gap, scale = mean - rival_mean + tolerance, apart(caution, spread, rival_spread)
+        if gap > far * scale and gap > 0.0:
+            rest += beyond
+            continue
+        known += doubt(gap, scale)
+        if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
+            return False
+    if known + rest <= limit * (1.0 - CLOSE):
+        return True
+    return plain_sum(t, x, eligible, leader, tolerance, mean, spread) <= limit
+
+
+@compiled
+def all_doubts(t: Table, eligible: np.ndarray, leader: int, tolerance: float) -> float:
+    """The sum of all doubts, action by action, where `look` has scored every slot."""
+    total, slots, middle, width, caution = 0.0, t.slot, t.middle, t.width, t.caution
+    mean, spread = middle[slots[leader]], width[slots[leader]]
+    for action in range(len(slots)):
+        if action != leader and (len(eligible) == 0 or eligible[action]):
+            gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
+            total += doubt(gap, apart(caution, spread, rival))
+    return total
+
+
+@compiled
+def blank_doubts(
+    t: Table, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
+) -> float:
+    """The doubts of all untouched rivals together."""
+    if len(eligible) == 0:
+        rivals = len(t.slot) - t.touched[t.which]
+    else:
+        rivals = 0
+        for action in range(len(t.slot)):
+            rivals += t.slot[action] == 0 and eligible[action]
+    if t.slot[leader] == 0:
+        rivals -= 1
+    if rivals <= 0:
+        return 0.0
+    mean, deviation = mean_and_spread(t, BLANK, x)
+    return rivals * doubt(above - mean, apart(t.caution, spread, deviation))
+
+
+@compiled
+def plain_sum(
+    t: Table,
+    x: np.ndarray,
+    eligible: np.ndarray,
+    leader: int,
+    tolerance: float,
+    mean: float,
+    spread: float,
+) -> float:
+    """The sum of all doubts, action by action."""
+    total, caution = 0.0, t.caution
+    blank_mean, blank_spread = mean_and_spread(t, BLANK, x)
+    for action in range(len(t.slot)):
+        if action == leader or (len(eligible) and not eligible[action]):
+            continue
+        slot = t.slot[action]
+        rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
+        total += doubt(mean - rival_mean + tolerance, apart(caution, spread, rival_spread))
+    return total
+
+
+@compiled
+def value(t: Table, x: np.ndarray, action: int) -> tuple[float, float]:
+    """Mean and spread of one action, whatever was looked at before."""
+    outer(x, t.products)
+    return mean_and_spread(t, t.slot[action], x)
+
+
+@compiled
+def sampled(t: Table, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> int:
+    """The eligible action with the largest mean + spread·z_a, given standard normal numbers z (K,)."""
+    norm = look(t, x, 0.0, eligible, bounds)
+    used, slots, action = t.used, t.slot, t.action
+    upper, middle, width = t.upper, t.middle, t.width
+    scored = bounds is None or not norm > SMALL
+    best, highest = -1, -math.inf
+    if t.touched[t.which] < len(slots):
+        mean, spread = mean_and_spread(t, BLANK, x)
+        for a in range(len(slots)):
+            if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
+                score = mean + spread * normals[a]
+                if ahead(t, score, a, highest, best):
+                    best, highest = a, score
+    first = 0
+    if bounds is not None and not scored:
+        reach, d = shared_width(t), t.theta.shape[1]
+        for slot in range(1, used):
+            if upper[slot] != -math.inf:
+                near = t.near[slot]
+                wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+                upper[slot] = highest_mean(t, slot, norm) + max(normals[action[slot]], 0.0) * wide * ABOVE
+                if first == 0 or not upper[slot] <= upper[first]:
+                    first = slot
+    for turn in range(used):
+        slot = first if turn == 0 else turn
+        if slot == 0 or (turn == first and turn > 0) or upper[slot] == -math.inf or upper[slot] < highest:
+            continue
+        if scored:
+            mean, spread = middle[slot], width[slot]
+        else:
+            mean, spread = mean_and_spread(t, slot, x)
+        score = mean + spread * normals[action[slot]]
+        if ahead(t, score, action[slot], highest, best):
+            best, highest = action[slot], score
+    return best
+
+
+@compiled
+def rivals(
+    t: Table,
+    x: np.ndarray,
+    action: int,
+    reach: float,
+    eligible: np.ndarray,
+    who: np.ndarray,
+    means: np.ndarray,
+    spreads: np.ndarray,
+    bounds: Bounds,
+) -> tuple[int, int, int, int]:
+    """Write the touched rivals whose mean + reach·spread is not below the action's mean − reach·spread.
+
+    Returns how many they are, how many rivals there are in all, how many of these are untouched, and which of
+    the untouched ties go to (−1 if there is none).
+    """
+    look(t, x, reach, eligible, bounds)
+    slots, mine = t.slot, t.action
+    mean, spread = mean_and_spread(t, slots[action], x)
+    low, found, touched = mean - reach * spread, 0, 0
+    for slot in range(1, t.used):
+        if mine[slot] == action or t.upper[slot] == -math.inf:
+            continue
+        touched += 1
+        if t.upper[slot] < low:
+            continue
+        rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        if rival_mean + reach * rival_spread >= low:
+            who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
+            found += 1
+    blanks = len(slots) - t.touched[t.which]
+    if len(eligible):
+        blanks = 0
+        for a in range(len(slots)):
+            blanks += slots[a] == 0 and eligible[a]
+    blanks -= slots[action] == 0
+    order, place = t.order, untouched(t, eligible, NOBODY)
+    if place < len(order) and order[place] == action:
+        place = untouched(t, eligible, place)
+    return found, touched + blanks, blanks, order[place] if place < len(order) else -1
+
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)
 """Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""

@@ -1,0 +1,201 @@
+"""Compile kernels with Numba, keep the machine code where this user can write, and announce the first compilation."""
+
+import contextlib
+import functools
+import hashlib
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba.core import event
+
+LINE = "sparing: compiling for this machine, once"
+EVERY = 0.2
+"""Seconds between two looks at a terminal's line."""
+
+
+class Announcer(event.Listener):
+    """Watches our own kernels being compiled, and shows it as it goes on.
+
+    A terminal sees one line that counts, and that goes away; a notebook or a command's log is told once. A library
+    in somebody's pipeline says nothing (unless SPARING_ANNOUNCE is set, as commands do), and so do worker processes.
+    """
+
+    def __init__(self) -> None:
+        self.depth, self.kernels, self.told = 0, 0, False
+        self.began = self.shown = 0.0
+
+    def on_start(self, event: Any) -> None:
+        """A kernel, or one that it calls, is being compiled."""
+        if not _ours(event):
+            return
+        if not self.depth:
+            self.began = self.began or time.monotonic()
+        self.depth += 1
+        self._tell()
+
+    def on_end(self, event: Any) -> None:
+        """It is done; so is the line when nothing else is under way."""
+        if not _ours(event):
+            return
+        self.depth -= 1
+        self.kernels += 1
+        self._tell()
+        if not self.depth and self.shown and _terminal():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self.shown = 0.0
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if _terminal():
+            if now - self.shown >= EVERY and now - self.began >= EVERY:
+                self.shown = now
+                sys.stderr.write(f"\r\x1b[K{LINE}: {self.kernels} kernels, {now - self.began:.0f} s")
+                sys.stderr.flush()
+        elif not self.told and _somebody_reads():
+            self.told = True
+            print(f"{LINE} (about 10 s of work; kept for the next time)", file=sys.stderr)
+
+
+def _ours(what: Any) -> bool:
+    return str(what.data["dispatcher"].py_func.__module__).startswith("sparing.")
+
+
+def _terminal() -> bool:
+    return multiprocessing.parent_process() is None and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _somebody_reads() -> bool:
+    return multiprocessing.parent_process() is None and (
+        "SPARING_ANNOUNCE" in os.environ or "ipykernel" in sys.modules
+    )
+
+
+def watch() -> None:
+    """Begin to watch."""
+    register: Any = event.register
+    register("numba:compile", Announcer())
+
+
+PACKAGE = Path(__file__).parents[1]
+_IMPORT = re.compile(r"^from sparing([.\w]*) import ([\w, ]*)", re.MULTILINE)
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function of numbers and arrays, without the interpreter.
+
+    The machine code is kept beside the source, or in the user's own cache where that is read-only; where
+    neither can be written it lives as long as the process.
+    """
+    return _compile(function)
+
+
+def compiled_loosely(function: Function) -> Function:
+    """Compile a function whose sums may run in any order: faster, but the last digits are not settled."""
+    return _compile(function, fastmath={"reassoc", "contract"})
+
+
+class Entry:
+    """A kernel as Python calls it again and again: with arguments of types that are said once, and not looked at again.
+
+    Nothing is compiled before the first `call`. Whoever calls sees to the types.
+    """
+
+    __slots__ = ("call",)
+
+    def __init__(self, kernel: Any, *types: Any) -> None:
+        self.call: Callable[..., Any] = functools.partial(self._first, kernel, types)
+
+    def _first(self, kernel: Any, types: tuple[Any, ...], *arguments: Any) -> Any:
+        kernel.compile(types)
+        self.call = kernel.overloads[types].entry_point
+        return self.call(*arguments)
+
+
+def _compile(function: Any, **more: Any) -> Any:
+    import numba
+
+    _announce()
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **more}
+    fast: Any
+    try:
+        fast = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # there is nowhere to write
+        fast = numba.njit(**options)(function)
+    else:
+        _stamp(fast, Path(function.__code__.co_filename).parent)
+        _forgive_full_disks(fast)
+    return fast
+
+
+@functools.cache
+def _announce() -> None:
+
+    watch()
+
+
+def _stamp(fast: Any, folder: Path) -> None:
+    """Tie what is kept to the text of all files beside the function's own.
+
+    Numba looks at a function's own file only, and would run old machine code where a function that it calls
+    has changed in another.
+    """
+    index = getattr(getattr(fast, "_cache", None), "_cache_file", None)
+    if index is not None:
+        index._source_stamp = (index._source_stamp, text_hash(folder))
+        load = index._load_index
+
+        def load_or_nothing() -> Any:
+            # An index that another release left names types by their modules, which may be gone.
+            try:
+                return load()
+            except (ImportError, AttributeError):
+                return {}
+
+        index._load_index = load_or_nothing
+
+
+@functools.cache
+def text_hash(folder: Path) -> str:
+    """Hash of the source of the kernels in a folder, of `native`, and of the modules that these files import.
+
+    Compiled code has the imported functions and constants built in.
+    """
+    files = [*sorted(folder.glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
+    texts = {path: path.read_bytes() for path in files}
+    imported = {path for text in texts.values() for path in _imports(text.decode())}
+    texts |= {path: path.read_bytes() for path in sorted(imported - texts.keys())}
+    return hashlib.sha256(b"".join(texts.values())).hexdigest()
+
+
+def _imports(text: str) -> Iterator[Path]:
+    """The files of this package that a module's source imports at its top level."""
+    for module, names in _IMPORT.findall(text):
+        place = PACKAGE.joinpath(*module.split(".")[1:])
+        found = (place.with_suffix(".py"), *(place / f"{name.strip()}.py" for name in names.split(",")))
+        yield from (path for path in found if path.is_file())
+
+
+def _forgive_full_disks(fast: Any) -> None:
+    """Let a call go on where its machine code could be compiled but not kept.
+
+    Numba looks for a folder before it knows whether the disk has room.
+    """
+    cache = getattr(fast, "_cache", None)
+    keep = getattr(cache, "save_overload", None)
+    if keep is None:
+        return
+
+    def keep_if_possible(*arguments: Any) -> None:
+        with contextlib.suppress(OSError):
+            keep(*arguments)
+
+    cache.save_overload = keep_if_possible  # type: ignore[union-attr]

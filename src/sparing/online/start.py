@@ -1,0 +1,524 @@
+"""How a learner starts: its settings, initial sets from the log, and the call cost that a budget implies."""
+
+import functools
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict
+
+import numpy as np
+
+from sparing.errors import SettingError, UnitWarning
+from sparing.log import Log
+from sparing.log.labels import action_names
+from sparing.log.rows import AnyLog, Rows
+from sparing.log.sampling import sample_contexts
+from sparing.model.assumptions import Assumptions
+from sparing.model.linearity import with_kernel
+from sparing.model.prior import (
+    BETWEEN,
+    Prior,
+    between_actions,
+    blocks_of,
+    evidence_prior,
+    reward_deviation,
+    standardised,
+)
+from sparing.model.statistics import Statistics, Summary
+from sparing.online.confidence_sets import ConfidenceSets, Origins
+from sparing.online.engine import choice, runs
+from sparing.online.engine.random_stream import seeded
+from sparing.online.engine.updates import CONDITION
+from sparing.online.learner import Learner
+from sparing.online.rules import Economical, SkipRule, plan
+from sparing.validation import check_known, check_reward_range, fraction, integer, number, reward_range
+
+if TYPE_CHECKING:
+    from sparing.online.learner import Learner
+
+P = ParamSpec("P")
+
+
+class Believed(TypedDict, total=False):
+    """What a learner takes for granted.
+
+    noise σ, theta_bound S_θ, context_bound S_x: estimated from the log where not given. ridge λ (1.0),
+    delta δ (0.05), radius `determinant`, `trace` or `paper`, radius_scale (1.0: the guarantees hold;
+    smaller ones explore less and void them). reward_range: rewards lie in it, so σ is half of it
+    unless noise is given.
+    """
+
+    noise: float | None
+    theta_bound: float | None
+    context_bound: float | None
+    ridge: float
+    delta: float
+    radius: str
+    radius_scale: float
+    reward_range: tuple[float, float] | None
+
+
+class Settings(Believed, total=False):
+    """Keywords that every algorithm takes; seed breaks ties and draws samples (0).
+
+    growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
+    """
+
+    seed: int
+    growing: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Walked(Summary):
+    """What a log's sums tell, and some of its rows, to test a model's fit by."""
+
+    fit: Log | None = None
+
+    @classmethod
+    def of(cls, log: AnyLog) -> "Walked":
+        """Walk a log for its sums, and for a sample of its rows."""
+        found = Summary.of(log)
+        parts = {name: getattr(found, name) for name in Summary.__dataclass_fields__}
+        return cls(**parts, fit=_sampled(log))
+
+
+@dataclass(frozen=True)
+class Start:
+    """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
+
+    names: tuple[Hashable, ...]
+    sums: Statistics
+    assumptions: Assumptions
+    priority: np.ndarray
+    key: int
+    reward_range: tuple[float, float] | None
+    growing: bool
+    about: dict[str, Any]
+
+    @property
+    def nothing(self) -> Statistics:
+        """The sums of no rows: sets that learn from online rows only."""
+        return no_rows(self.sums.n_actions, self.sums.n_features)
+
+    def learner(
+        self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
+    ) -> Learner:
+        """A learner with these sets and rules, and what else it is made of."""
+        sets.prioritise(self.priority)
+        known = {**self.about, "reward_range": self.reward_range, **more}
+        return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
+
+
+def known_log(log: Any) -> Any:
+    """A log that is walked as what its sums tell; any other as it is."""
+    return Walked.of(log) if isinstance(log, Rows) else log
+
+
+def of_settings(make: Callable[P, Learner]) -> Callable[P, Learner]:
+    """A learner of one's own settings and of everyone's, which refuses others before it looks at any."""
+    own = [name for name, each in inspect.signature(make).parameters.items() if each.kind != each.VAR_KEYWORD]
+    known = [*own[1:], *Settings.__annotations__]
+
+    @functools.wraps(make)
+    def checked(*log: P.args, **settings: P.kwargs) -> Learner:
+        for name in settings:
+            if name != own[0]:
+                check_known(name, known)
+        return make(*log, **settings)
+
+    return checked
+
+
+def known_range(log: Any, given: Any) -> tuple[float, float] | None:
+    """A range of rewards that was given, which those of a log in memory must come near to."""
+    limits = reward_range(given, apart=True)
+    if limits is not None and isinstance(log, Log) and log.n_rows:
+        check_reward_range(limits, float(log.rewards.min()), float(log.rewards.max()))
+    return limits
+
+
+def begin(
+    log: AnyLog | Summary | None,
+    settings: Settings,
+    n_actions: int | None = None,
+    n_features: int | None = None,
+    actions: Sequence[Hashable] | None = None,
+) -> Start:
+    """Check the log and the settings, and fill in what was not given."""
+    log, values = known_log(log), dict[str, Any](settings)
+    seed = values.pop("seed", 0)
+    integer("seed", seed)
+    growing = values.pop("growing", False)
+    if type(growing) is not bool or (growing and values.get("radius") == "paper"):
+        raise SettingError(
+            f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
+        )
+    limits = known_range(log, values.pop("reward_range", None))
+    if limits is not None and values.get("noise") is None:
+        values["noise"] = (limits[1] - limits[0]) / 2
+    assumed: tuple[str, ...] = ()
+    about: dict[str, Any] = {}
+    if log is None:
+        names = _names(n_actions, actions)
+        if n_features is None or n_features < 1:
+            raise SettingError(f"n_features={n_features}; give the length of a context, 1 or more")
+        sums = no_rows(len(names), n_features)
+        bounds = ("noise", "theta_bound", "context_bound")
+        assumed = tuple(name for name in bounds if values.get(name) is None)
+        values |= dict.fromkeys(assumed, 1.0)
+    elif isinstance(log, Log | Summary):
+        if n_actions is not None or n_features is not None or actions is not None:
+            raise SettingError(
+                "the log names actions and features; leave out n_actions, n_features and actions"
+            )
+        names = log.action_names
+        sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
+        about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
+        about["fit"] = _rows_of(log) or ""
+    else:
+        raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
+    assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
+    return Start(names, sums, assumptions, *seeded(int(seed), len(names)), limits, growing, about)
+
+
+def no_rows(k: int, d: int) -> Statistics:
+    """The sums of no rows, in no memory: each array is one zero seen many times."""
+    none = np.zeros(k, dtype=np.int64)
+    return Statistics(none, np.broadcast_to(0.0, (k, d, d)), np.broadcast_to(0.0, (k, d)), np.zeros(k), 0.0)
+
+
+def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+    if actions is not None:
+        return action_names(actions)
+    if n_actions is None or n_actions < 1:
+        raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
+    return tuple(range(n_actions))
+
+
+def _rows_of(log: Log | Summary) -> Log | None:
+    """Rows to test a model's fit by, where there are any."""
+    if isinstance(log, Log):
+        return _sampled(log) if log.n_rows else None
+    return log.fit if isinstance(log, Walked) else None
+
+
+def _sampled(log: AnyLog) -> Log:
+    from sparing.model.linearity import sample
+
+    return sample(log)
+
+
+Items = Mapping[Hashable, Sequence[float]] | np.ndarray
+"""Features of the items that the actions stand for: by name, or a row for each action (K, q)."""
+
+Kernel = int | str | None
+"""Kernel features to add: a number of landmarks, `auto` by evidence, or none."""
+
+TOLERATED = 0.05
+"""What a skipped round may cost unless it is said, in deviations of a reward."""
+
+MOST_RAISES = 20
+"""How often the noise may be raised before a posterior is given up as inexact."""
+
+
+def learn(
+    log: Log | Summary,
+    sums: Statistics,
+    *,
+    noise: float | None,
+    items: Items | None = None,
+    scale: float | None = None,
+    mean: Any = None,
+) -> Prior:
+    """The prior that a log teaches, with the blocks of its encoder if it has one."""
+    names = _block_names(log)
+    z, standard = (None, None) if items is None else standardised(features_of(items, log))
+    return evidence_prior(
+        sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
+    )
+
+
+def learn_spread(log: Log | Summary, sums: Statistics, ridge: float, **given: Any) -> Prior:
+    """The prior of a posterior: by evidence, but for raw features without a constant, whose level it cannot tell apart."""
+    own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
+    found = None if own else between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
+    if found is None:
+        return learn(log, sums, **given)
+    prior = learn(log, sums, **{**given, "scale": found[0], "mean": found[1]})
+    return replace(prior, given=(*prior.given, BETWEEN))
+
+
+def _block_names(log: Log | Summary) -> tuple[str, ...] | None:
+    """The blocks of a log's features; None where they are raw numbers."""
+    return None if log.encoder.is_raw else log.encoder.blocks
+
+
+def known_items(log: Any, items: Items | None) -> Items | None:
+    """The items that were given, else those of the log, if it has any."""
+    known = log.items if isinstance(log, Log | Summary) else None
+    return items if items is not None or known is None else known.features
+
+
+def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
+    """The log, or what walking it told, with kernel features if they are asked for."""
+    if kernel is None:
+        return known_log(log)
+    if not isinstance(log, Log):
+        raise SettingError(
+            "kernel=... needs the log's rows; scan it with features=sparing.features(..., kernel=...) instead"
+        )
+    return with_kernel(log, kernel)
+
+
+def contexts_to_come(log: Log | Summary) -> np.ndarray:
+    """Logged contexts that stand for those to come, (m, d)."""
+    found = log.reservoir if isinstance(log, Summary) else sample_contexts(log.contexts)
+    if not len(found):
+        raise SettingError(
+            "economical needs logged contexts, which stand for those to come; this log has no rows, or its summary keeps none"
+        )
+    return found
+
+
+def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
+    """What a skipped round may cost: as given, with a warning where it is large; else a share of the rewards' deviation."""
+    if not sums.n_rows:
+        if tolerance is None:
+            raise SettingError(
+                "without logged rows there is no deviation to take a tolerance from; pass tolerance=..."
+            )
+        return float(tolerance)
+    deviation = reward_deviation(sums, blocks_of(sums, _block_names(log)))
+    if tolerance is None:
+        return TOLERATED * deviation
+    if tolerance > deviation / 2 > 0:
+        warnings.warn(
+            f"tolerance={tolerance:g} is more than half of {deviation:.4g}, the deviation of the log's rewards: skipped rounds may "
+            f"cost nearly all there is to learn. Leave it out for {TOLERATED * deviation:.3g}, {TOLERATED:.0%} of the deviation",
+            UnitWarning,
+            stacklevel=4,
+        )
+    return float(tolerance)
+
+
+def features_of(items: Items, log: Log | Summary) -> np.ndarray:
+    """Item features, a row for each action (K, q)."""
+    names = log.action_names
+    if isinstance(items, Mapping):
+        missing = [name for name in names if name not in items]
+        if missing:
+            raise SettingError(
+                f"items has no features of action {missing[0]!r} ({len(missing)} of {len(names)} are missing); "
+                "give features of every action"
+            )
+        rows = [as_features(items[name]) for name in names]
+        given: np.ndarray = np.array(rows) if len({len(row) for row in rows}) == 1 else np.zeros(0)
+    else:
+        found = np.asarray(items)
+        given = found.astype(np.float64) if found.dtype.kind in "biuf" else np.zeros(0)
+    fits = given.ndim == 2 and len(given) == len(names) and given.size > 0
+    if not (fits and np.isfinite(given).all()):
+        raise SettingError(
+            f"items of shape {given.shape}; expected as many finite numbers for each of {len(names)} actions"
+        )
+    return given
+
+
+def as_features(features: Any, many: int | None = None) -> np.ndarray:
+    """The features of one item (q,), as finite numbers."""
+    try:
+        given = np.array(features, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.zeros((0, 0))
+    if given.ndim != 1 or not np.isfinite(given).all() or (many is not None and len(given) != many):
+        number = "a list of" if many is None else many
+        raise SettingError(f"item features {features!r}; expected {number} finite numbers")
+    return given
+
+
+def posterior(
+    sums: Statistics,
+    assumptions: Assumptions,
+    prior: Prior,
+    misfit: float,
+    *,
+    reservoir: np.ndarray | None = None,
+) -> tuple[ConfidenceSets, Prior]:
+    """Sets of the posterior, and the prior they come from; σ is raised to where every V_a can be learnt on exactly."""
+    for _ in range(MOST_RAISES):
+        believed, origins = replace(assumptions, noise=prior.noise), Origins.of(prior, sums)
+        try:
+            sets = ConfidenceSets(
+                sums,
+                believed,
+                origins=origins,
+                constant=prior.noise,
+                misfit=misfit,
+                watch=True,
+                reservoir=reservoir,
+            )
+        except SettingError:
+            least = 10 * prior.noise
+        else:
+            if sets.condition <= CONDITION / 2:
+                return sets, prior
+            least = 1.1 * prior.noise * float(np.sqrt(2 * sets.condition / CONDITION))
+        prior = prior.noisier(sums, least)
+    raise SettingError(
+        "some features repeat others so closely that no posterior is exact in double precision. Scale the features to sizes "
+        "around 1 and drop those that repeat others, or pass a smaller prior_scale"
+    )
+
+
+def centred(
+    sums: Statistics,
+    assumptions: Assumptions,
+    prior: Prior | None,
+    *,
+    growing: bool = False,
+    added: np.ndarray | None = None,
+) -> ConfidenceSets:
+    """V_a = λI + G_a, b_a = λc_a + Σxr around c_a = Ŵz_a; around 0 without a prior.
+
+    The radius holds around any centre, one learnt from the same rows too: θ̂ − θ* = V⁻¹(λ(c − θ*) + Σxε), so that S_θ need only
+    bound ‖θ*_a − c_a‖. Where that is to be estimated, it is how far logged actions lie from where all others put them.
+    """
+    if prior is None:
+        return ConfidenceSets(sums, assumptions, growing=growing, added=added)
+    centers = prior.centers()
+    center = centers if prior.items.shape[1] > 1 else centers[0]
+    if "theta_bound" in assumptions.estimated:
+        assumptions = replace(assumptions, theta_bound=prior.farthest(sums, assumptions.ridge))
+    origins = Origins.ridge(assumptions.ridge, center, sums.n_actions)
+    return ConfidenceSets(sums, assumptions, origins=origins, growing=growing, added=added)
+
+
+WORLDS = 8
+"""Worlds that a price is tried in."""
+
+CLOSE = 1.1
+"""Prices are found up to this factor."""
+
+CHEAPEST = 1e-6
+"""The smallest price that is tried, as a share of the largest at which a call could repay itself."""
+
+CHUNK = 1000
+"""Rounds that are played at once."""
+
+LASTING = 3.0
+"""Of a discounted future, rounds up to so many times 1/(1 − γ) are played: 95 % of all that counts."""
+
+
+def terms(
+    call_cost: float | None, horizon: int | None, discount: float | None, calls: int | None, *, rows: int
+) -> Economical:
+    """The rule that these settings make; a price that must be found is 0 yet."""
+    if call_cost is None and calls is None:
+        raise SettingError(
+            "economical needs to know what a reward costs, in the reward's units (call_cost=0.05), or how many may be asked "
+            "for (calls=500)"
+        )
+    if horizon is not None and discount is not None:
+        raise SettingError(
+            f"horizon={horizon!r} and discount={discount!r}; give one of them: how many rounds there will be, or what a round "
+            "counts beside the one before it"
+        )
+    if calls is not None:
+        calls = integer("calls", calls)
+    cost = 0.0 if call_cost is None else number("call_cost", call_cost, least=0)
+    if discount is not None:
+        return Economical(cost, None, fraction("discount", discount), calls)
+    length = rows if horizon is None else integer("horizon", horizon, least=1)
+    return Economical(cost, length, None, calls)
+
+
+def reprice(learner: "Learner", cost: float) -> None:
+    """Let a call cost so much from now on."""
+    (rule,) = learner.rules
+    assert isinstance(rule, Economical)
+    learner.rules = (replace(rule, call_cost=cost),)
+    learner.plan = plan(learner.rules, learner.explore, learner.optimism, learner.spot_check)
+    learner.rename(learner.action_names)
+
+
+def price_for(learner: "Learner", calls: int) -> float:
+    """The smallest price at which worlds drawn from a learner's posterior want at most so many calls on average."""
+    dear = dearest(learner)
+    if not calls or not dear > 0:
+        return dear
+    low, high = CHEAPEST * dear, dear
+    if lasts(learner, low, calls):
+        return low
+    while high > CLOSE * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if lasts(learner, middle, calls) else (middle, high)
+    return high
+
+
+def dearest(learner: "Learner") -> float:
+    """A price at which no call could repay itself, whatever it told: H·max_a mean_j ψ(g_j, s_j) is no more."""
+    sets, (rule,) = learner.sets, learner.rules
+    assert isinstance(rule, Economical)
+    contexts, theta = sets.arrays.reservoir, sets.theta
+    squares = np.einsum("jd,kde,je->jk", contexts, sets.inverse, contexts, optimize=True)
+    widest = float(sets.arrays.common) * np.sqrt(np.maximum(squares, 0.0))
+    gains = widest.mean(axis=0) / math.sqrt(2 * math.pi)  # ψ(g, s) ≤ ψ(0, s) = s/√(2π)
+    return max(rule.left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
+
+
+def lasts(learner: "Learner", cost: float, calls: int) -> bool:
+    """Whether a learner makes at most so many calls at this price, on average over worlds drawn from its posterior."""
+    left = WORLDS * calls
+    for world in range(WORLDS):
+        left -= _calls(learner, cost, left + 1, world)
+        if left < 0:
+            return False
+    return True
+
+
+def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
+    """Calls in one world, up to `most`: θ_a ~ N(θ̂_a, σ²V_a⁻¹), contexts from the reservoir."""
+    twin = learner.copy()
+    twin.rules = (replace(twin.rules[0], calls=None),)  # type: ignore[type-var]
+    reprice(twin, cost)
+    rng, sets, (rule,) = np.random.default_rng([world, 12]), twin.sets, twin.rules
+    assert isinstance(rule, Economical)
+    noise, pool = float(sets.arrays.common), sets.arrays.reservoir
+    root = noise * np.linalg.cholesky(sets.inverse)
+    theta = sets.theta + np.einsum("kij,kj->ki", root, rng.standard_normal(sets.theta.shape))
+    rounds = rule.horizon if rule.discount is None else math.ceil(LASTING / (1 - rule.discount))
+    done, made = 0, 0
+    while done < (rounds or 0) and made < most:
+        length = min(CHUNK, (rounds or 0) - done)
+        x = pool[rng.integers(len(pool), size=length)]
+        called = _play(twin, x, x @ theta.T, noise * rng.standard_normal(length))
+        done, made = done + length, made + called
+        # The future only shortens: a state in which no context is worth a call stays as it is.
+        if not called and not twin.decide_many(pool, threads=1).needs_reward.any():
+            break
+    return min(made, most)
+
+
+def _play(learner: "Learner", x: np.ndarray, means: np.ndarray, draws: np.ndarray) -> int:
+    """Calls of some rounds with contexts x (n, d), mean rewards (n, K) and noise (n,)."""
+    n, start, called = len(x), 0, 0
+    actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    nothing = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
+    while start < n:
+        sets = learner.sets
+        sets.make_room()
+        same = (*nothing, learner.key, learner.rounds - start)
+        stop, _ = runs.run(
+            sets.desk.settled, x, means, draws, False, *same, start, n, -1, actions, codes, sets.bounds
+        )
+        made = int(
+            (codes[start:stop] == choice.EXPLORE).sum() + (codes[start:stop] == choice.SPOT_CHECK).sum()
+        )
+        learner.count(rounds=stop - start, calls=made)
+        called += made
+        if stop == start:
+            learner.decide(x[start])  # says why it is refused
+        start = stop
+    return called
