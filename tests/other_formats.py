@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from sparing.log.formats import FORMATS, open_log, read_log
-from sparing.log.labels import as_text
+from sparing.log.labels import label_text
 
 ONLY_READ = [name for name, each in FORMATS.items() if each.writer is None]
 WRITTEN = [name for name, each in FORMATS.items() if each.writer]
@@ -58,7 +58,7 @@ def records(log, name):
         else:
             place = available.index(action)
             label = {"_label_cost": -reward, "_label_probability": share, "_labelIndex": place}
-            actions = [{"a": {"id": as_text(arm)}} for arm in arms]
+            actions = [{"a": {"id": label_text(arm)}} for arm in arms]
             yield {**label, "_label_Action": place + 1, **features, "_multi": actions}
 
 

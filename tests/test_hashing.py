@@ -25,7 +25,7 @@ def test_the_engine_compiles_the_same_function():
     assert [random_stream.mix64(word) for word in WORDS] == RECORDED["mix64"].tolist()
     assert [random_stream.splitmix64(word) for word in WORDS] == RECORDED["splitmix64"].tolist()
     keys = (WORDS >> np.uint64(1)).astype(np.int64).tolist()
-    assert [random_stream.key_of(key, place) for place, key in enumerate(keys)] == RECORDED[
+    assert [random_stream.stream_key(key, place) for place, key in enumerate(keys)] == RECORDED[
         "round_key"
     ].tolist()
     assert [random_stream.uniform(key, place % 40) for place, key in enumerate(keys)] == RECORDED[

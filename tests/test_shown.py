@@ -45,7 +45,7 @@ def shown(log, tmp_path_factory):
         "plan": sparing.plan(log, call_cost=0.01, horizon=30, worlds=19, workers=1, learners=("economical",)),
         "learner": learner,
         "policy": policy,
-        "summary": sparing.Summary.of(log),
+        "summary": sparing.LogSummary.of(log),
         "statistics": sparing.Statistics.of(log),
         "encoder": log.encoder,
         "decision": learner.decide({"age": 30, HOSTILE: "a"}),

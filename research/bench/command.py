@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparing.cli import reading
+from sparing.cli import options
 
 if TYPE_CHECKING:
     from research.bench.measuring import BenchmarkResult
@@ -56,7 +56,7 @@ def bench(
     from sparing.cli import terminal
     from sparing.errors import FileError, MissingExtraError
 
-    chosen = tuple(reading.words(only)) or PARTS
+    chosen = tuple(options.words(only)) or PARTS
     check_parts(chosen)  # before minutes of installing
     check_folder(out)
     if page is not None and not page.is_file():

@@ -16,7 +16,7 @@ from research.paper.intervals import Interval
 from research.paper.judging import Finding, above, below, counted, every, within, word
 from research.paper.sweeps import BEYOND, gap
 from sparing.log import Log
-from sparing.model.supported import top
+from sparing.model.confidence import most_logged
 from sparing.online.learner import Learner
 from sparing.policies.policy import Policy
 from sparing.simulation import ClassificationWorld, datasets, draw_log, logging_policy, simulate
@@ -167,7 +167,7 @@ def _live(
 def start(name: str, log: Log, unit: Record, scale: float) -> Learner:
     """One of the learners at its beginning."""
     same = {key: unit[key] for key in ("noise", "ridge", "delta", "radius", "tolerance", "seed")}
-    half = top(log.n_actions // 2)
+    half = most_logged(log.n_actions // 2)
     return learners.start(name, log, supported=half, context_bound=1.0, radius_scale=scale, **same)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from research import learners
 from sparing.log import Log
-from sparing.model.supported import given
+from sparing.model.confidence import supported_actions
 from sparing.online.learner import Learner
 from sparing.simulation import LinearWorld, Stream, draw_log, simulate
 from sparing.simulation.simulate import Trace
@@ -68,7 +68,7 @@ class Synthetic:
         known: dict[Hashable, np.ndarray] | None = None,
     ) -> Learner:
         """One of the learners, told the true noise and bounds; `known` is 𝓛 if not the log's."""
-        points = given(self.known(world, log) if known is None else known)
+        points = supported_actions(self.known(world, log) if known is None else known)
         return self.start(name, world, log, supported=points)
 
     def start(self, name: str, world: LinearWorld, log: Log, **changes: Any) -> Learner:

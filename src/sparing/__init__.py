@@ -1,21 +1,29 @@
-"""Learn the best action for each context from a log that never tried everything.
+"""Learn the best action for each context from a log, and pay for a live reward only where it repays itself.
 
-And ask the live world for a reward only where the log is blind. Names load on first use, so that
-`import sparing` is quick; they stand in `__init__.pyi`, a line each: from a home, a name.
+Public names are listed in `__init__.pyi`, one import per line, and load on first use, so that `import sparing` is fast.
 """
 
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _LINES = __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode().splitlines()
 _HOMES = {words[3]: words[1] for words in map(str.split, _LINES) if words[:1] == ["from"]}
+
+_RENAMED = {"Summary": "LogSummary", "given": "supported_actions", "top": "most_logged"}
+"""Names of 0.1 that warn and still work in 0.2."""
 
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        import warnings
+
+        new = _RENAMED[name]
+        warnings.warn(f"sparing.{name} is now sparing.{new}", DeprecationWarning, stacklevel=2)
+        return __getattr__(new)
     if name not in _HOMES:
         raise AttributeError(f"module 'sparing' has no attribute {name!r}")
     home = _HOMES[name]

@@ -6,8 +6,7 @@ import pytest
 import sparing
 from sparing.auditing.gaps import find_gaps
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions
-from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.logging_policies import LoggingPolicy, uniform_on
@@ -15,7 +14,7 @@ from sparing.simulation.logging_policies import LoggingPolicy, uniform_on
 
 def gaps_of(log, **settings):
     sums = Statistics.of(log)
-    return find_gaps(log, Ellipsoids(sums, Assumptions.resolve(sums)), **settings)
+    return find_gaps(log, ConfidenceEllipsoids(sums, Assumptions.resolve(sums)), **settings)
 
 
 def marked(log, gap_map):
@@ -132,7 +131,7 @@ def test_the_upside_is_its_formula():
         width = np.sqrt([c @ np.linalg.solve(v, c) for c in log.contexts])
         low[:, a], high[:, a] = mean - 0.3 * radius * width, mean + 0.3 * radius * width
     best = np.where(log.support.mask(), low, -np.inf).max(axis=1)
-    found = find_gaps(log, Ellipsoids(sums, assumed))
+    found = find_gaps(log, ConfidenceEllipsoids(sums, assumed))
     assert len(found.gaps) == 2
     for gap in found.gaps:
         inside = gap.segment.contains(log.contexts)
@@ -152,7 +151,7 @@ def test_the_upside_bounds_the_true_loss():
         assumed = Assumptions.resolve(sums, noise=1.0, theta_bound=bound, context_bound=3**0.5)
         means = world.means(log.contexts)
         best = np.where(log.support.mask(), means, -np.inf).max(axis=1)
-        for gap in find_gaps(log, Ellipsoids(sums, assumed)).gaps:
+        for gap in find_gaps(log, ConfidenceEllipsoids(sums, assumed)).gaps:
             inside = gap.segment.contains(log.contexts)
             true = np.maximum(0, means[inside][:, list(gap.actions)].max(axis=1) - best[inside]).mean()
             assert gap.upside >= true
@@ -162,7 +161,7 @@ def test_a_known_range_of_rewards_cuts_the_upside():
     log = planted(rows=800)
     sums = Statistics.of(log)
     assumed = Assumptions.resolve(sums)
-    sets = Ellipsoids(sums, assumed)
+    sets = ConfidenceEllipsoids(sums, assumed)
     free, cut = find_gaps(log, sets), find_gaps(log, sets, reward_range=(0.0, 0.5))
     assert max(gap.upside for gap in cut.gaps) <= 0.5
     assert max(gap.upside for gap in free.gaps) > 0.5

@@ -11,8 +11,8 @@ from sparing.auditing import overlap as overlapping
 from sparing.auditing.counts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.rows import Memory, Rewards
-from sparing.log.walking import Total
+from sparing.log.passes import SumOf
+from sparing.log.rows import InMemoryRows, RewardSummary
 from sparing.model.crossfitting import effective_sample_size
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
@@ -40,11 +40,11 @@ def overlap(log, *, estimated):
 
 
 def audit_policy(log, policy, *, reward_range, estimated):
-    overlapping.check_policy(Memory(log), policy)
-    doing = Memory(log).fold(
-        Total(partial(overlapping.PolicyCounts.of, policy=policy, never=log.counts == 0))
+    overlapping.check_policy(InMemoryRows(log), policy)
+    doing = InMemoryRows(log).fold(
+        SumOf(partial(overlapping.PolicyCounts.of, policy=policy, never=log.counts == 0))
     )
-    rest = (log.support.kind, Rewards.of(log), reward_range) if doing else ()
+    rest = (log.support.kind, RewardSummary.of(log), reward_range) if doing else ()
     return doing and overlapping.audit_policy(doing, *rest, estimated=estimated)
 
 

@@ -11,8 +11,7 @@ import sparing
 from sparing.auditing import audit, text
 from sparing.errors import SettingError
 from sparing.log import Log, Support
-from sparing.model.assumptions import Assumptions
-from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.statistics import Statistics
 from sparing.policies.policy import UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
@@ -179,7 +178,7 @@ def test_certified_errors_and_the_certified_set():
     found = audit(log, error=0.5, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
     sums = Statistics.of(log)
     assumptions = Assumptions.resolve(sums, noise=0.1, theta_bound=3.0, context_bound=2**0.5)
-    expected = Ellipsoids(sums, assumptions).errors
+    expected = ConfidenceEllipsoids(sums, assumptions).errors
     assert [action.certified_error for action in found.per_action] == pytest.approx(expected.tolist())
     assert found.certified == (0, 1, 2)
     assert found.metrics["certified_actions"] == 3

@@ -13,10 +13,11 @@ from sparing.auditing.counts import SegmentCounter, column_sums
 from sparing.auditing.segments import Bound, Segment
 from sparing.engines import base as threads
 from sparing.errors import LogError, SettingError
+from sparing.hashing import fold_word
 from sparing.log import Log, blocks, sketches
-from sparing.log.hashing import context_hashes, folded
-from sparing.log.moments import Moments, Powers
-from sparing.log.rows import Memory
+from sparing.log.hashing import context_hashes
+from sparing.log.rows import InMemoryRows
+from sparing.log.sketches import Moments, PowerSums
 from sparing.policies.policy import SoftmaxPolicy, UniformPolicy
 
 KINDS = ["propensities", "distributions", "eligible", "nothing"]
@@ -27,7 +28,7 @@ looking = import_module("sparing.auditing.audit")  # the package has a function 
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
-    monkeypatch.setattr(blocks, "LEAF_ROWS", 512)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", 512)
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_an_array_is_a_policy_of_a_log_in_memory(tmp_path, small_blocks, small_s
 
 def test_the_sample_is_uniform(small_blocks, small_sample):
     """Rows of every part of the log are as likely: a χ² test over ten parts and twenty seeds."""
-    rows = Memory(drawn("eligible"))
+    rows = InMemoryRows(drawn("eligible"))
     parts = np.zeros(10)
     for seed in range(20):
         seen = looking.first_pass(rows, 0.01, seed)
@@ -199,7 +200,7 @@ def test_hashes_fold_every_word_and_take_minus_zero_as_zero():
     contexts = rng.integers(-2, 3, (5003, 4)) * rng.choice([1.0, 0.3, -0.0], (5003, 4))
     expected = np.zeros(5003, dtype=np.uint64)
     for words in (contexts + 0.0).T.copy().view(np.uint64):
-        expected = folded(expected, words)
+        expected = fold_word(expected, words)
     assert np.array_equal(context_hashes(contexts), expected)
     assert np.array_equal(context_hashes(np.where(contexts == 0, 0.0, contexts)), expected)
 
@@ -211,11 +212,11 @@ def test_sketches_join_to_those_of_all(monkeypatch):
     values, hashes = rng.exponential(size=4000), rng.integers(0, 2**63, 4000, dtype=np.uint64)
     values[:50] = 0.0
     parts = np.split(np.arange(4000), [10, 700, 701, 2500])
-    joined, distinct = sketches.Values(), sketches.Distinct()
+    joined, distinct = sketches.QuantileSketch(), sketches.DistinctSketch()
     for part in parts:
         joined, distinct = (
-            joined + sketches.Values.of(values[part]),
-            distinct + sketches.Distinct.of(hashes[part]),
+            joined + sketches.QuantileSketch.of(values[part]),
+            distinct + sketches.DistinctSketch.of(hashes[part]),
         )
     kept = values.view(np.uint64) >> np.uint64(joined.shift)
     keys, counts = np.unique(kept, return_counts=True)
@@ -237,14 +238,14 @@ def test_sketches_join_to_those_of_all(monkeypatch):
 def test_moments_and_weights_join_to_those_of_all():
     values = np.random.default_rng(2).exponential(size=1000) + 1e6
     parts = [np.array([])[:0], *np.split(values, [1, 300, 640])]
-    moments, weights = Moments(), Powers()
+    moments, weights = Moments(), PowerSums()
     for part in parts[1:]:
-        moments, weights = moments + Moments.of(part), weights + Powers.of(part)
-    weights = weights + Powers.of(parts[0])
+        moments, weights = moments + Moments.of(part), weights + PowerSums.of(part)
+    weights = weights + PowerSums.of(parts[0])
     assert moments.mean == pytest.approx(values.mean(), rel=1e-14)
     assert moments.error == pytest.approx(values.std() / np.sqrt(1000), rel=1e-9)
     assert weights.effective == pytest.approx(values.sum() ** 2 / (values**2).sum())
-    assert Powers.of(np.zeros(3)).effective == 0
+    assert PowerSums.of(np.zeros(3)).effective == 0
 
 
 @pytest.mark.parametrize("encoded", [False, True])
@@ -271,7 +272,7 @@ def test_a_segment_is_measured_as_its_bounds_say(small_blocks, kind):
     log = drawn(kind)
     sum_of_two = Bound(((0, 1.0), (2, -0.5)), high=0.1)
     segments = [Segment(), Segment((Bound(((1, 1.0),), low=0.2), sum_of_two)), Segment((sum_of_two,))]
-    found = Memory(log).fold(SegmentCounter(segments, log.n_actions))
+    found = InMemoryRows(log).fold(SegmentCounter(segments, log.n_actions))
     for place, segment in enumerate(segments):
         inside = segment.contains(log.contexts)
         assert found.sizes[place] == inside.sum()

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparing.cli import app
-from sparing.cli.reading import words
+from sparing.cli.options import words
 from sparing.errors import SettingError
 
 

@@ -140,7 +140,7 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparing.cli.reading.GivenLog.open", interrupt)
+    monkeypatch.setattr("sparing.cli.options.GivenLog.open", interrupt)
     monkeypatch.setattr("sys.argv", ["sparing", "learn", "log.parquet"])
     with pytest.raises(SystemExit) as stopped:
         main()

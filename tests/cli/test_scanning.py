@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scanning.tables import raw_table, write
-from sparing.cli import app, reading
+from sparing.cli import app, options
 from sparing.policies.files import load_policy
 
 runner = CliRunner()
@@ -81,7 +81,7 @@ def test_a_part_for_methods_that_need_all_rows_at_once(logs, tmp_path):
 
 def test_a_large_file_is_walked_by_itself(logs, monkeypatch):
     seen = []
-    monkeypatch.setattr(reading, "LARGE", 1)
+    monkeypatch.setattr(options, "LARGE", 1)
     monkeypatch.setattr("sparing.log.formats.read_log", lambda *_, **__: seen.append("read"))
     run("audit", logs / "one.parquet")
     assert not seen

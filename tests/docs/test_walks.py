@@ -58,7 +58,12 @@ def decision():
                 learner.update(made, 0.5)
 
     learner.warm_up()  # what is compiled is compiled
-    kernels = (choice.by_doubt, random_stream.checks, random_stream.key_of, updates.absorb)
+    kernels = (
+        choice.choose_confident,
+        random_stream.spot_check_kind,
+        random_stream.stream_key,
+        updates.add_observation,
+    )
     visited = walk(rounds)
     assert learner.calls
     return sorted({*visited, *compiled_from(kernels)})

@@ -11,8 +11,8 @@ import sparing
 from sparing.errors import SettingError
 from sparing.evaluation import passes
 from sparing.log import Log
-from sparing.log.moments import Powers
-from sparing.log.rows import Memory
+from sparing.log.rows import InMemoryRows
+from sparing.log.sketches import PowerSums
 from sparing.model.crossfitting import Folds, FoldSums, leave_one_fold_out
 from sparing.policies.fingerprint import Split, TrainingFingerprint
 from sparing.policies.policy import ConstantPolicy
@@ -95,7 +95,7 @@ def same(one, other):
 def small(monkeypatch):
     """Blocks of 256 rows, two of them a leaf."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
-    monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 512)
+    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 512)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -269,7 +269,7 @@ def test_no_context_is_judged_by_a_model_that_has_seen_it(small):
     log = drawn("propensities")
     folds = Folds.of(log, 3, 7)
     fold_of = folds.assign_folds(log)
-    parts = [folds.assign_folds(block) for _, block in Memory(log).blocks()]
+    parts = [folds.assign_folds(block) for _, block in InMemoryRows(log).blocks()]
     assert np.array_equal(np.concatenate(parts), fold_of)
     groups = log.groups
     assert all(len(np.unique(fold_of[groups == group])) == 1 for group in range(log.n_contexts))
@@ -278,7 +278,8 @@ def test_no_context_is_judged_by_a_model_that_has_seen_it(small):
         odd = np.where(fold_of == fold, 1e9, log.rewards)
         other = Log.from_arrays(log.contexts, log.actions, odd, action_names=log.action_names)
         known, moved = (
-            leave_one_fold_out(Memory(each).fold(FoldSums(Memory(each), folds))) for each in (log, other)
+            leave_one_fold_out(InMemoryRows(each).fold(FoldSums(InMemoryRows(each), folds)))
+            for each in (log, other)
         )
         assert np.array_equal(known[fold].response, moved[fold].response)
         assert not np.array_equal(known[fold - 1].response, moved[fold - 1].response)
@@ -327,7 +328,7 @@ def test_what_weights_are_short_of_beyond_chance(monkeypatch):
 def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     """Forty blocks in a scan take about as much as ten, and far less than their rows at once."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 2048)
-    monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 2048)
+    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 2048)
     monkeypatch.setattr(passes, "SAMPLE_ROWS", 256)
     policy = Leaning()
 
@@ -399,7 +400,7 @@ def ends_of(found):
 def test_one_more_row_moves_no_interval_far(block, batch, interval, monkeypatch):
     """Around a block's size no end moves by more than 5 % of its interval's width."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", batch)
-    monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", batch)
+    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", batch)
     log = drawn("distribution", rows=block + 1, contexts=block)
     options = {"interval": interval, "reward_range": (-9, 9), "clip": 3}
     before, *after = (
@@ -482,15 +483,15 @@ def test_powers_are_those_of_all_numbers():
     values = np.random.default_rng(0).normal(3, 2, 1000)
     for scale in (1.0, 1e200, 1e-200):
         parts = [
-            Powers.of(scale * values[:10]),
-            Powers(),
-            Powers.of(np.zeros(5)),
-            Powers.of(scale * values[10:]),
+            PowerSums.of(scale * values[:10]),
+            PowerSums(),
+            PowerSums.of(np.zeros(5)),
+            PowerSums.of(scale * values[10:]),
         ]
-        both = sum(parts, Powers())
+        both = sum(parts, PowerSums())
         every = np.append(values, np.zeros(5))
         assert both.rows == 1005
         assert both.mean == pytest.approx(scale * every.mean())
         assert both.effective == pytest.approx(every.sum() ** 2 / (every**2).sum())
         assert both.freedom == pytest.approx((every**2).sum() ** 2 / (every**4).sum() - 1)
-    assert Powers.of(values).variance == pytest.approx((values**2).sum() / 999)
+    assert PowerSums.of(values).variance == pytest.approx((values**2).sum() / 999)

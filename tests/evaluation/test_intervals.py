@@ -15,7 +15,7 @@ from sparing.evaluation.intervals import (
     TermSummary,
     resample_sums,
 )
-from sparing.log.moments import Powers
+from sparing.log.sketches import PowerSums
 
 BOOTSTRAPS = ["bootstrap", "block-bootstrap"]
 SPREAD = 4 * np.sqrt(1 / (2 * RESAMPLES))
@@ -36,7 +36,7 @@ def limits_of(*terms, interval, confidence=0.95, seed=0):
     sums = resample_sums(columns, interval, seed, 0) if "bootstrap" in interval else np.empty((0, 0))
     found = Limits(interval, confidence, sums, seed)
     for place, one in enumerate(terms):
-        powers = Powers.of(one.linearised() - one.value)
+        powers = PowerSums.of(one.linearised() - one.value)
         above, below = (3 * place + 1, 3 * place + 2) if one.numerator is not None else (None, None)
         where = (3 * place, above, below)
         found.add(TermSummary(one.n, one.value, powers.variance, powers.freedom, one.factor, one.span, where))
@@ -70,10 +70,10 @@ def test_normal_is_the_textbook_interval():
 
 def test_freedom_is_that_of_the_rows_that_vary():
     even = np.tile([1.0, -1.0], 50)
-    assert Powers.of(even).freedom == pytest.approx(99)
-    assert Powers.of(np.append(np.zeros(9999), 1.0)).freedom == 1
-    assert Powers.of(np.zeros(30)).freedom == 29
-    assert Powers.of(1e200 * even).freedom == pytest.approx(99)
+    assert PowerSums.of(even).freedom == pytest.approx(99)
+    assert PowerSums.of(np.append(np.zeros(9999), 1.0)).freedom == 1
+    assert PowerSums.of(np.zeros(30)).freedom == 29
+    assert PowerSums.of(1e200 * even).freedom == pytest.approx(99)
 
 
 def test_student_is_wide_where_few_rows_vary():

@@ -18,7 +18,7 @@ import other_formats
 from fuzz import reader_mutations as spoil
 from sparing.errors import SparingError
 from sparing.log import Log
-from sparing.log.labels import as_text
+from sparing.log.labels import label_text
 from sparing.log.limits import LARGEST, MAX_ACTIONS
 
 CASES = round(80 * float(os.environ.get("SPARING_FUZZ", "1")))
@@ -104,7 +104,7 @@ def check(log):
     assert 0 < log.n_actions <= MAX_ACTIONS
     assert log.counts.sum() == log.n_rows > 0
     assert log.propensities is None or ((log.propensities > 0) & (log.propensities <= 1)).all()
-    for text in (*map(as_text, log.action_names[:100]), *log.feature_names[:100], repr(log)):
+    for text in (*map(label_text, log.action_names[:100]), *log.feature_names[:100], repr(log)):
         text.encode()
 
 

@@ -13,7 +13,7 @@ from sparing.learning.automatic import _imitate, _limit, evaluated_rows, fit_can
 from sparing.learning.request import LearningRequest, prepare_training_data
 from sparing.learning.ridge import choose_ridge
 from sparing.log import Log, Support
-from sparing.log.rows import rows_of
+from sparing.log.rows import as_rows
 from sparing.model import boosting
 from sparing.model.crossfitting import fitted_rewards, reward_parameters, stacking_weights
 from sparing.model.statistics import Statistics
@@ -78,7 +78,7 @@ def test_imitation_is_weighted_logistic_regression():
     weights = np.maximum(log.rewards - 0.05, 0) / log.propensities
     theirs = LogisticRegression(C=1 / 0.01, fit_intercept=False, tol=1e-10, max_iter=2000)
     theirs.fit(log.contexts, log.actions, sample_weight=weights / weights.sum())
-    request = LearningRequest(rows_of(log))
+    request = LearningRequest(as_rows(log))
     ours = _imitate(prepare_training_data(request, "ipw-logistic", "logged"), 0.05, 0.01)[:3]
     np.testing.assert_allclose(
         softmax(log.contexts @ ours.T), softmax(log.contexts @ theirs.coef_.T), atol=2e-3
@@ -132,7 +132,7 @@ def test_where_the_support_is_unknown_the_weights_tell_the_mass_outside():
     """mean(w·r + (1 − w)·r̄) and its deviation, by hand."""
     log, _ = make(400)
     unknown = Log.from_arrays(log.contexts, log.actions, log.rewards, propensities=log.propensities)
-    trial = fit_candidates(LearningRequest(rows_of(unknown)), ("greedy",))
+    trial = fit_candidates(LearningRequest(as_rows(unknown)), ("greedy",))
     weights = trial.tables["greedy"][np.arange(400), log.actions] / log.propensities
     rows = weights * log.rewards + (1 - weights) * log.rewards.mean()
     expected = rows.mean() - norm.ppf(0.975) * rows.std(ddof=1) / np.sqrt(400)
@@ -174,14 +174,14 @@ def test_stacking_weights_where_no_model_helps_are_equal():
 def test_what_is_judged_of_a_stack_is_what_the_stack_would_do():
     """The table by rewards that have not seen a fold is that of the stacks learnt without it, up to the weights."""
     log, _ = make(300)
-    trial = fit_candidates(LearningRequest(rows_of(log)), ("boosted", "stacked"))
+    trial = fit_candidates(LearningRequest(as_rows(log)), ("boosted", "stacked"))
     assert trial.model is not None
     weights = learn(log, "stacked").weights
     for fold, trees in enumerate(trial.model.without):
         held, rest = trial.model.fold_of == fold, log.take(trial.model.fold_of != fold)
         ridge = reward_ridge(log)
         parts = {"theta": reward_parameters(Statistics.of(rest), ridge), "weights": weights}
-        priority = LearningRequest(rows_of(log)).priority
+        priority = LearningRequest(as_rows(log)).priority
         mask = KnownSupport.fixed(log.counts > 0, 3)
         stack = StackedPolicy(log.action_names, trees, priority, mask, **parts)
         alone = BoostedPolicy(log.action_names, trees, priority, mask)
@@ -190,7 +190,7 @@ def test_what_is_judged_of_a_stack_is_what_the_stack_would_do():
 
 
 def reward_ridge(log):
-    return choose_ridge(LearningRequest(rows_of(log))).ridge
+    return choose_ridge(LearningRequest(as_rows(log))).ridge
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ def test_no_policy_is_judged_by_rows_it_learnt_from(monkeypatch):
     """Rewards of one fold have no part in what its policies do there."""
     log, _ = make(240)
     names = ("greedy", "boosted")
-    trial = fit_candidates(LearningRequest(rows_of(log)), names)
+    trial = fit_candidates(LearningRequest(as_rows(log)), names)
     assert trial.model is not None
     held = trial.model.fold_of == 0
     other = fit_candidates(
-        LearningRequest(rows_of(replace(log, rewards=np.where(held, -log.rewards, log.rewards)))), ("greedy",)
+        LearningRequest(as_rows(replace(log, rewards=np.where(held, -log.rewards, log.rewards)))), ("greedy",)
     )
     np.testing.assert_array_equal(trial.tables["greedy"][held], other.tables["greedy"][held])
 

@@ -17,7 +17,7 @@ from sparing.learning.ridge import (
     support_aware_limit,
 )
 from sparing.log import Log, Support
-from sparing.log.rows import rows_of
+from sparing.log.rows import as_rows
 from sparing.model.crossfitting import errors_up_to_scale
 from sparing.policies.policy import one_hot
 from sparing.simulation import LinearWorld, datasets, draw_log
@@ -127,7 +127,7 @@ def test_the_best_setting_wins_and_held_out_contexts_are_not_learnt_from():
         return Always(setting["l2"])
 
     progress = ProgressCounter(lambda done, total: reports.append((done, total)))
-    request = LearningRequest(rows_of(log), folds=4, reward_range=(-5.0, 5.0), progress=progress)
+    request = LearningRequest(as_rows(log), folds=4, reward_range=(-5.0, 5.0), progress=progress)
     settings = grid(l2=(None, (1.0, 0.0)))
     chosen, notes = choose(request, material, settings, fit)
     assert chosen == {"l2": 0.0}
@@ -137,7 +137,7 @@ def test_the_best_setting_wins_and_held_out_contexts_are_not_learnt_from():
     everything = set(map(bytes, log.contexts))
     assert [len(everything - part) for part in seen] == [75] * 8
     assert set.union(*(everything - part for part in seen[:4])) == everything
-    chosen, notes = choose(LearningRequest(rows_of(log), folds=4), material, settings, fit)
+    chosen, notes = choose(LearningRequest(as_rows(log), folds=4), material, settings, fit)
     assert chosen == {"l2": 1.0}
     assert len(notes) == 1
 
@@ -149,10 +149,10 @@ def test_a_single_setting_or_context_needs_no_fits():
         raise AssertionError("nothing to choose between")
 
     material = TrainingData(log)
-    assert choose(LearningRequest(rows_of(log)), material, [{"l2": 1.0}], never) == ({"l2": 1.0}, ())
+    assert choose(LearningRequest(as_rows(log)), material, [{"l2": 1.0}], never) == ({"l2": 1.0}, ())
     one = make(np.ones((5, 1)), [0] * 5, [1.0] * 5, [1.0] * 5, [[True, True]] * 5)
     chosen, notes = choose(
-        LearningRequest(rows_of(one)), TrainingData(one), grid(l2=(None, (3.0, 4.0))), never
+        LearningRequest(as_rows(one)), TrainingData(one), grid(l2=(None, (3.0, 4.0))), never
     )
     assert chosen == {"l2": 3.0}
     assert "one context only" in notes[0]
@@ -169,7 +169,7 @@ def test_repeats_of_a_context_are_held_out_together():
         sizes.append(len(np.unique(part.log.contexts, axis=0)))
         return Always(0)
 
-    choose(LearningRequest(rows_of(log)), TrainingData(log), grid(l2=(None, (1, 2))), fit)
+    choose(LearningRequest(as_rows(log)), TrainingData(log), grid(l2=(None, (1, 2))), fit)
     assert sizes == [20] * 6
 
 
@@ -192,7 +192,7 @@ def test_the_ridge_is_the_one_with_the_least_held_out_error():
             theta = np.linalg.solve(x.T @ x + ridge * np.eye(4), x.T @ rewards[rows])
             error += (rewards[i] - contexts[i] @ theta) ** 2
         errors.append(error)
-    choice = choose_ridge(LearningRequest(rows_of(log), seed=5, folds=3), ridges)
+    choice = choose_ridge(LearningRequest(as_rows(log), seed=5, folds=3), ridges)
     assert choice.ridge == ridges[int(np.argmin(errors))]
     assert "by squared error" in choice.notes[0]
     assert int(np.argmin(errors)) > 0

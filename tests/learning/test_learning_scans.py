@@ -7,8 +7,8 @@ import sparing
 from sparing.errors import SettingError
 from sparing.learning.learn import BY_PASSES, METHODS
 from sparing.log import Log, blocks
-from sparing.log.rows import Filtered, Memory
-from sparing.model import streaming
+from sparing.log.rows import FilteredRows, InMemoryRows
+from sparing.model import statistics
 from sparing.model.crossfitting import Folds, errors_up_to_scale
 from sparing.model.statistics import Statistics
 from sparing.policies.fingerprint import SplitFilter, TrainingFingerprint, row_hashes
@@ -38,7 +38,7 @@ def made(n=3000, seed=0, *, contexts=None, noise=1.0, ids=False):
 def short_blocks(monkeypatch):
     """Blocks of 256 rows, leaves of 512: a few thousand rows make a tree."""
     monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
-    monkeypatch.setattr(blocks, "LEAF_ROWS", 512)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", 512)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_pessimistic_is_that_of_the_sums(short_blocks):
 def test_compiled_sums_teach_the_same_to_rounding(short_blocks, scanned, monkeypatch):
     log = made()
     by_numpy = sparing.learn(log, "greedy")
-    monkeypatch.setattr(streaming, "COMPILED_CELLS", 0)
+    monkeypatch.setattr(statistics, "COMPILED_CELLS", 0)
     compiled = sparing.learn(log, "greedy")
     same(compiled, sparing.learn(scanned(log), "greedy"))
     assert np.allclose(compiled.theta, by_numpy.theta, rtol=1e-12)
@@ -261,9 +261,9 @@ def test_rows_that_are_sifted_stay_cut_as_they_were(short_blocks, scanned):
     log = made(ids=True)
     policy = sparing.learn(log, "greedy", holdout=0.3)
     part = SplitFilter(policy.taught.split)
-    rows = Filtered(Memory(log), part)
-    assert rows.cut == Memory(log).cut
-    walked = Filtered(scanned(log, context_id="context_id"), part)
+    rows = FilteredRows(InMemoryRows(log), part)
+    assert rows.cut == InMemoryRows(log).cut
+    walked = FilteredRows(scanned(log, context_id="context_id"), part)
     assert walked.n_rows == rows.n_rows == policy.held_out(log).n_rows
     one, other = Statistics.of(rows), Statistics.of(walked)
     assert np.array_equal(one.gram, other.gram)

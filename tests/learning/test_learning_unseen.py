@@ -20,7 +20,7 @@ from sparing.learning.automatic import (
 )
 from sparing.learning.request import LearningRequest
 from sparing.log import Log
-from sparing.log.rows import rows_of
+from sparing.log.rows import as_rows
 from sparing.policies.files import load_policy, save_policy
 from sparing.policies.policy import sample
 from sparing.policies.support import KnownSupport
@@ -123,11 +123,11 @@ def test_beyond_the_support_of_a_logger_that_knows_a_model_is_trusted_if_it_fits
     if bent:
         log = replace(log, rewards=log.rewards + 3 * np.abs(log.contexts[:, 0]) * (log.actions % 2))
     assert is_linear(log) is not bent
-    trial = fit_candidates(LearningRequest(rows_of(log)), ("greedy",))
+    trial = fit_candidates(LearningRequest(as_rows(log)), ("greedy",))
     assert is_informative(log, trial.fitted)
     assert trial.trusted is trusted
     blind, _ = _blind(1)
-    assert fit_candidates(LearningRequest(rows_of(blind)), ("greedy",)).trusted
+    assert fit_candidates(LearningRequest(as_rows(blind)), ("greedy",)).trusted
     assert not is_linear(log.take(np.arange(2000) < 10))  # too few to tell
 
 
@@ -262,6 +262,6 @@ def test_a_context_has_no_part_in_what_it_is_taken_to_support():
     log = Log.from_arrays(x, sample(mu, rng), rng.normal(size=90), distribution=mu, action_names=range(4))
     by_heart = KnownSupport.fixed(log.counts > 0, 40).with_learned_lines(log)(x)
     assert (by_heart == mask)[:, 1:].mean() > 0.7
-    assert (_held_out_support(LearningRequest(rows_of(log))) == mask)[
+    assert (_held_out_support(LearningRequest(as_rows(log))) == mask)[
         :, 1:
     ].mean() < 0.6  # half of them by chance

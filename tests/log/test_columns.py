@@ -10,13 +10,13 @@ import other_formats
 import sparing
 from sparing.cli import app
 from sparing.errors import LogError
-from sparing.log.columns import ColumnNames, Columns
+from sparing.log.columns import ColumnKeywords, ColumnRoles
 
-ROLES = {role.name: role.default for role in fields(Columns)}
+ROLES = {role.name: role.default for role in fields(ColumnRoles)}
 
 
 def test_types_and_values_name_the_same_roles():
-    assert list(ColumnNames.__annotations__) == list(ROLES)
+    assert list(ColumnKeywords.__annotations__) == list(ROLES)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import sparing
 from sparing.errors import DecisionError, LogError
-from sparing.log.features import Encoder, dates
+from sparing.log.features import Encoder, cells
 
 N = 300
 MOMENTS = pd.Timestamp("2026-11-17 08:30") + pd.to_timedelta(np.arange(N) * 37, "min")
@@ -106,27 +106,27 @@ def test_others_stay_what_they_were(words):
     "text", ["13/13/2026", "1/2/2026 13:00 PM", "0/1/2026", "1/2-2026", "31/02/2026", "1/2/26"]
 )
 def test_no_dates_in_any_order(text):
-    assert not dates.is_written(text, dates.DAY)
-    assert not dates.is_written(text, dates.MONTH)
+    assert not cells.is_date(text, cells.DAY)
+    assert not cells.is_date(text, cells.MONTH)
 
 
 @pytest.mark.parametrize(
     "text", ["2026-03-01 UTC", "2026-03-01 08:00+02:00 UTC", "2026-03-01 08:00 CET", "UTC"]
 )
 def test_only_a_time_of_the_day_is_in_utc(text):
-    assert not dates.is_time(text)
+    assert not cells.is_time(text)
 
 
 @pytest.mark.parametrize(
     "text", ["17 Foo 2026", "31 Feb 2026", "Mar 2026", "17 Mar-2026", "Market 17 2026", "2026W12"]
 )
 def test_words_that_are_no_month_make_no_date(text):
-    assert not dates.is_time(text)
+    assert not cells.is_time(text)
 
 
 def test_noon_and_midnight():
-    assert dates.as_moment("1/2/2026 12:05 am", dates.DAY).hour == 0
-    assert dates.as_moment("1/2/2026 12:05PM", dates.DAY).hour == 12
+    assert cells.parse_time("1/2/2026 12:05 am", cells.DAY).hour == 0
+    assert cells.parse_time("1/2/2026 12:05PM", cells.DAY).hour == 12
 
 
 def test_a_later_batch_tells_the_order(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 import sparing
 from sparing.errors import LogError
-from sparing.log.features import cells, dates
+from sparing.log.features import cells
 
 N = 300
 
@@ -31,7 +31,7 @@ def test_days_before_months_with_points():
     ("text", "moment"), [("1.2.2026", "2026-02-01"), ("17.11.2026 08:30:05", "2026-11-17T08:30:05")]
 )
 def test_a_text_with_the_day_first_is_a_moment(text, moment):
-    assert dates.is_time(text)
+    assert cells.is_time(text)
     assert cells.as_seconds(text) == cells.as_seconds(moment)
 
 
@@ -39,7 +39,7 @@ def test_a_text_with_the_day_first_is_a_moment(text, moment):
     "text", ["31.2.2026", "1.13.2026", "1.2.26", "17.11.2026 25:00", "11/17/2026", "1.5", "1.2.3"]
 )
 def test_others_are_none(text):
-    assert not dates.is_time(text)
+    assert not cells.is_time(text)
 
 
 def test_dates_that_cannot_be_told_are_left_out_with_a_word():

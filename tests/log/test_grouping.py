@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from sparing.hashing import MULTIPLIER
 from sparing.log import context_index
 from sparing.log.context_index import context_groups, context_keys
-from sparing.log.hashing import MULTIPLIER, context_hashes
+from sparing.log.hashing import context_hashes
 
 
 def by_sorting(contexts):

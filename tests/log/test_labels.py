@@ -27,14 +27,14 @@ def test_plain_takes_numpy_off(given, expected):
     def kinds(value):
         return tuple(map(kinds, value)) if isinstance(value, tuple) else type(value)
 
-    assert labels.plain(given) == expected
-    assert kinds(labels.plain(given)) == kinds(expected)
+    assert labels.normalize_label(given) == expected
+    assert kinds(labels.normalize_label(given)) == kinds(expected)
 
 
 @pytest.mark.parametrize("label", [{"a": 1}, {1, 2}, np.array([1, 2]), ("a", {})])
 def test_unhashable_labels_are_refused(label):
     with pytest.raises(LogError, match="not hashable"):
-        labels.plain(label)
+        labels.normalize_label(label)
 
 
 class Undecided:
@@ -51,7 +51,7 @@ class Undecided:
 )
 def test_missing_labels_are_refused(label):
     with pytest.raises(LogError, match="missing"):
-        labels.plain(label)
+        labels.normalize_label(label)
 
 
 @pytest.mark.parametrize("twice", [["a", "b", "a"], [1, True], [0, 0.0], [1, np.int64(1)], [(1,), [1.0]]])
@@ -92,7 +92,9 @@ def test_order_of_mixed_labels_does_not_depend_on_the_order_given():
 )
 def test_encoded_labels_decode_to_themselves(values):
     distinct, codes = labels.encode(values)
-    assert [labels.plain(distinct[code]) for code in codes] == [labels.plain(value) for value in values]
+    assert [labels.normalize_label(distinct[code]) for code in codes] == [
+        labels.normalize_label(value) for value in values
+    ]
     assert len(set(distinct)) == len(distinct)
 
 
@@ -133,7 +135,7 @@ def test_labels_that_no_file_can_hold_are_refused(label):
 
 
 def test_texts_tell_labels_apart():
-    index = labels.by_text(EVERY_KIND)
+    index = labels.labels_by_text(EVERY_KIND)
     assert list(index.values()) == list(range(len(EVERY_KIND)))
     assert index["a"] == 0
     assert index["true"] == EVERY_KIND.index(True)
@@ -142,9 +144,14 @@ def test_texts_tell_labels_apart():
 @pytest.mark.parametrize("alike", [["1", 1], [True, "true"], [0.5, "0.5"], [("a",), '{"tuple": ["a"]}']])
 def test_labels_with_one_text_are_refused(alike):
     with pytest.raises(LogError, match="one in a text column"):
-        labels.by_text(alike)
+        labels.labels_by_text(alike)
 
 
 def test_labels_that_differ_in_case_or_spaces_only():
-    assert labels.alike(["red", "blue", "Red ", " RED", 1, "1", "red"]) == ["red", "Red ", "red", " RED"]
-    assert labels.alike(["a b", "ab", True, None]) == []
+    assert labels.near_duplicates(["red", "blue", "Red ", " RED", 1, "1", "red"]) == [
+        "red",
+        "Red ",
+        "red",
+        " RED",
+    ]
+    assert labels.near_duplicates(["a b", "ab", True, None]) == []

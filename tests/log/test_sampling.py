@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 
 from sparing.log import Log
-from sparing.log.rows import Memory
+from sparing.log.rows import InMemoryRows
 from sparing.log.sampling import CONTEXT_SAMPLE_SIZE, ContextSample, RowSample, row_keys, sample_contexts
 
 
@@ -39,7 +39,7 @@ def test_one_more_row_exchanges_one_row_at_most(monkeypatch):
     x, zeros = rng.random((3001, 1)), np.zeros(3001)
     log = Log.from_arrays(x, zeros.astype(int), x[:, 0], action_names=range(2))
     samples = [
-        set(Memory(log.part(slice(0, rows))).sample(500, seed=3).rewards)
+        set(InMemoryRows(log.part(slice(0, rows))).sample(500, seed=3).rewards)
         for rows in (499, 500, 501, 3000, 3001)
     ]
     assert [len(each) for each in samples] == [499, 500, 500, 500, 500]
@@ -49,4 +49,4 @@ def test_one_more_row_exchanges_one_row_at_most(monkeypatch):
     keys = row_keys(np.arange(3001), 3)
     assert samples[-1] == set(x[np.argsort(keys)[:500], 0])
     state = RowSample(log.part(slice(0, 0)), 3001, 500, 3)
-    assert len(Memory(log).fold(state).keys) < 700  # candidates of all blocks take little memory
+    assert len(InMemoryRows(log).fold(state).keys) < 700  # candidates of all blocks take little memory

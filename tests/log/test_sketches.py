@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from sparing.log import sketches
-from sparing.log.sketches import Distinct, Values
+from sparing.log.sketches import DistinctSketch, QuantileSketch
 
 SHARES = np.array([0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0])
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.0, 0.25, 0.25, 1.0], np.random.default_rng(0).random(999)])
 def test_quantiles_of_few_values_are_numpys(values):
-    found = Values.of(np.array(values))
+    found = QuantileSketch.of(np.array(values))
     assert found.exact
     assert np.array_equal(found.quantiles(SHARES), np.quantile(values, SHARES))
     assert found.counts.sum() == len(values)
@@ -23,10 +23,10 @@ def test_quantiles_of_few_values_are_numpys(values):
 def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch):
     monkeypatch.setattr(sketches, "MOST_VALUES", 1000)
     values = np.random.default_rng(1).random(9000) ** 3
-    parts = [Values.of(part) for part in np.split(values, 9)]
+    parts = [QuantileSketch.of(part) for part in np.split(values, 9)]
     left, right = reduce(add, parts), reduce(lambda one, other: other + one, parts[::-1])
     pairs = (parts[0] + parts[1]) + reduce(add, parts[2:])
-    for one in (right, pairs, Values.of(values)):
+    for one in (right, pairs, QuantileSketch.of(values)):
         assert one.shift == left.shift > 0
         assert np.array_equal(one.keys, left.keys)
         assert np.array_equal(one.counts, left.counts)
@@ -42,7 +42,7 @@ def test_distinct_hashes(monkeypatch, contexts):
     rng = np.random.default_rng(contexts)
     known = rng.integers(0, 2**64, contexts, dtype=np.uint64)
     rows = np.concatenate([known, known[rng.integers(0, contexts, 8000)]])
-    parts = [Distinct.of(part) for part in np.array_split(rows, 7)]
+    parts = [DistinctSketch.of(part) for part in np.array_split(rows, 7)]
     found = reduce(add, parts)
     assert np.array_equal(found.hashes, np.unique(rows)[:1024])
     assert np.array_equal((parts[0] + reduce(add, parts[1:])).hashes, found.hashes)

@@ -5,7 +5,7 @@ import pytest
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions
+from sparing.model.confidence import Assumptions
 from sparing.model.statistics import Statistics, residual_noise
 
 GIVEN = {"noise": 1.0, "theta_bound": 2.0, "context_bound": 3.0}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sparing.log import Log
-from sparing.model.assumptions import RADII, Assumptions
-from sparing.model.ellipsoids import Ellipsoids, widths
+from sparing.model.confidence import RADII, Assumptions, ConfidenceEllipsoids, widths
 from sparing.model.statistics import Statistics, ridge_regression
 
 ASSUMED = Assumptions(noise=0.7, theta_bound=2.0, context_bound=3.0, ridge=0.4, delta=0.1)
@@ -38,7 +37,7 @@ def by_hand(log, action, name):
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_limits_are_the_estimate_and_the_radius_times_the_width(name, scale):
     log, contexts = drawn(), np.random.default_rng(5).normal(size=(11, D))
-    sets = Ellipsoids(Statistics.of(log), replace(ASSUMED, radius=name, radius_scale=scale))
+    sets = ConfidenceEllipsoids(Statistics.of(log), replace(ASSUMED, radius=name, radius_scale=scale))
     low, high = sets.limits(contexts)
     for action in range(len(COUNTS)):
         v, theta, radius = by_hand(log, action, name)
@@ -51,7 +50,7 @@ def test_limits_are_the_estimate_and_the_radius_times_the_width(name, scale):
 
 
 def test_limits_are_cut_to_the_range_of_mean_rewards():
-    sets = Ellipsoids(Statistics.of(drawn()), ASSUMED)
+    sets = ConfidenceEllipsoids(Statistics.of(drawn()), ASSUMED)
     contexts = np.random.default_rng(6).normal(size=(20, D))
     free, cut = np.array(sets.limits(contexts)), np.array(sets.limits(contexts, (-0.5, 0.25)))
     np.testing.assert_array_equal(cut, np.clip(free, -0.5, 0.25))
@@ -65,17 +64,21 @@ def test_errors_bound_the_farthest_point_of_the_ellipsoid_at_scale_one_whatever_
         expected.append(radius * np.sqrt(np.linalg.eigvalsh(np.linalg.inv(v))[-1]))
     for name in RADII:
         assumed = replace(ASSUMED, radius=name, radius_scale=0.1)
-        np.testing.assert_allclose(Ellipsoids(Statistics.of(log), assumed).errors, expected, rtol=1e-10)
+        np.testing.assert_allclose(
+            ConfidenceEllipsoids(Statistics.of(log), assumed).errors, expected, rtol=1e-10
+        )
 
 
 def test_the_estimate_is_that_of_ridge_regression():
     sums = Statistics.of(drawn(3))
-    np.testing.assert_allclose(Ellipsoids(sums, ASSUMED).theta, ridge_regression(sums, 0.4), rtol=1e-10)
+    np.testing.assert_allclose(
+        ConfidenceEllipsoids(sums, ASSUMED).theta, ridge_regression(sums, 0.4), rtol=1e-10
+    )
 
 
 def test_a_gram_matrix_that_rounding_left_indefinite_has_real_widths():
     x = np.full((1, 3), 1e8)
     log = Log.from_arrays(np.repeat(x, 40, axis=0), [0] * 40, np.ones(40), action_names=[0])
-    sets = Ellipsoids(Statistics.of(log), replace(ASSUMED, ridge=1e-9))
+    sets = ConfidenceEllipsoids(Statistics.of(log), replace(ASSUMED, ridge=1e-9))
     assert np.isfinite(widths(sets.inverse, np.vstack([x, -x, [1.0, -1.0, 0.0]]))).all()
     assert np.isfinite(sets.errors).all()

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from sparing.log import Log
-from sparing.model import evidence as evidence_module
-from sparing.model.evidence import Rows, Scales, common, fit
-from sparing.model.prior import Prior, blocks_of
+from sparing.model import prior as evidence_module
+from sparing.model.prior import ActionSums, Prior, PriorScales, blocks_of, common, fit
 from sparing.model.statistics import Statistics
 
 K, D, NEVER = 6, 4, 2
 FLAT = np.array([20.0, 15.0, 15.0, 15.0])
-SCALES = Scales(0.9, np.array([0.5, 0.3, 0.3, 0.3]), np.array([0.6, 0.4, 0.4, 0.4]))
+SCALES = PriorScales(0.9, np.array([0.5, 0.3, 0.3, 0.3]), np.array([0.6, 0.4, 0.4, 0.4]))
 
 
 def logged(q, *, rows=60, seed=0, tried=K - NEVER):
@@ -46,7 +45,7 @@ def joint(log, items, scales, flat):
 
 @pytest.mark.parametrize("q", [1, 3])
 def test_a_fit_is_the_same_action_by_action(q, monkeypatch):
-    rows = Rows.of(Statistics.of(logged(q)[0]), logged(q)[1], FLAT, None)
+    rows = ActionSums.of(Statistics.of(logged(q)[0]), logged(q)[1], FLAT, None)
     whole = fit(rows, SCALES)
     monkeypatch.setattr(evidence_module, "CACHED", 1)
     for one, other in zip(whole, fit(rows, SCALES), strict=True):
@@ -64,7 +63,7 @@ def test_a_fit_is_the_same_action_by_action(q, monkeypatch):
 def test_evidence_and_posterior_are_those_of_the_joint_normal(q, tried):
     log, items = logged(q, tried=tried)
     sums = Statistics.of(log)
-    found = fit(Rows.of(sums, items, FLAT, None), SCALES)
+    found = fit(ActionSums.of(sums, items, FLAT, None), SCALES)
     evidence, mean, covariance = joint(log, items, SCALES, FLAT)
     assert found.evidence == pytest.approx(evidence, abs=1e-9)
     noise, spread, slope = SCALES
@@ -86,7 +85,7 @@ def test_evidence_and_posterior_are_those_of_the_joint_normal(q, tried):
 @pytest.mark.parametrize("q", [1, 3])
 def test_the_gradient_is_that_of_the_evidence(q):
     log, items = logged(q)
-    rows = Rows.of(Statistics.of(log), items, FLAT, None)
+    rows = ActionSums.of(Statistics.of(log), items, FLAT, None)
     found, step = fit(rows, SCALES), 1e-5
 
     def slope(change):
@@ -109,8 +108,8 @@ def test_a_known_mean_is_a_flat_one_without_width():
     shifted = Log.from_arrays(
         log.contexts, log.actions, log.rewards - log.contexts @ mean, action_names=range(K)
     )
-    narrow = fit(Rows.of(Statistics.of(shifted), items, 1e-6 * FLAT, None), SCALES)
-    known = fit(Rows.of(sums, items, None, mean), SCALES)
+    narrow = fit(ActionSums.of(Statistics.of(shifted), items, 1e-6 * FLAT, None), SCALES)
+    known = fit(ActionSums.of(sums, items, None, mean), SCALES)
     assert known.evidence == pytest.approx(narrow.evidence, abs=1e-6)
     np.testing.assert_allclose(known.by_spread, narrow.by_spread, atol=1e-6)
     assert not known.doubt.any()
@@ -122,7 +121,7 @@ def test_untried_actions_teach_nothing():
     known = sums.counts > 0
     fewer = Statistics(sums.counts[known], sums.gram[known], sums.response[known], sums.squares[known], 1.0)
     all_of_them, logged_ones = (
-        fit(Rows.of(part, z, FLAT, None), SCALES) for part, z in ((sums, items), (fewer, items[known]))
+        fit(ActionSums.of(part, z, FLAT, None), SCALES) for part, z in ((sums, items), (fewer, items[known]))
     )
     for one, other in zip(all_of_them, logged_ones, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -131,9 +130,9 @@ def test_untried_actions_teach_nothing():
 @pytest.mark.parametrize("q", [1, 3])
 def test_what_is_common_is_found_piece_by_piece(q, monkeypatch):
     log, items = logged(q)
-    rows = Rows.of(Statistics.of(log), items, FLAT, None)
+    rows = ActionSums.of(Statistics.of(log), items, FLAT, None)
     found = fit(rows, SCALES)
-    monkeypatch.setattr("sparing.model.evidence.AT_ONCE", 3)
+    monkeypatch.setattr("sparing.model.prior.AT_ONCE", 3)
     weights, doubt = common(rows, SCALES)
     np.testing.assert_allclose(weights, found.weights, rtol=1e-10)
     np.testing.assert_allclose(doubt, found.doubt, rtol=1e-10, atol=1e-14)

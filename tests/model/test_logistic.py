@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sparing.model import logistic
-from sparing.model.logistic import fit_log_odds
+from sparing.model import crossfitting
+from sparing.model.crossfitting import fit_log_odds
 
 
 def drawn(n, k, d, seed=0, sharp=1.0):
@@ -56,7 +56,7 @@ def test_no_direction_gains(k):
 def test_a_large_fit_ends_within_its_own_error(monkeypatch):
     contexts, actions, _ = drawn(4000, 30, 4)
     fine = loss(contexts, actions, *fit_log_odds(contexts, actions, actions.max() + 1))
-    monkeypatch.setattr(logistic, "LARGE", 0)
+    monkeypatch.setattr(crossfitting, "LARGE", 0)
     coarse = loss(contexts, actions, *fit_log_odds(contexts, actions, actions.max() + 1))
     parameters = 30 * 5
     assert fine <= coarse < fine + 0.1 * parameters / 2  # a tenth of what the rows leave open

@@ -6,8 +6,7 @@ import pytest
 import sparing
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.evidence import Rows, Scales, fit
-from sparing.model.prior import MOST_BLOCKS, blocks_of, evidence_prior
+from sparing.model.prior import MOST_BLOCKS, ActionSums, PriorScales, blocks_of, evidence_prior, fit
 from sparing.model.statistics import Statistics
 
 D = 3
@@ -35,17 +34,17 @@ def score(sums, prior, scales):
     expected = deviation / np.array([size[0], np.hypot(*size[1:])])
     away = np.log([*(scales.spread[:2] / expected), scales.noise / deviation])
     ones = np.ones((sums.n_actions, 1))
-    return fit(Rows.of(sums, ones, prior.flat, None), scales).evidence - 0.5 * away @ away
+    return fit(ActionSums.of(sums, ones, prior.flat, None), scales).evidence - 0.5 * away @ away
 
 
 @pytest.mark.parametrize("counts", [[40] * 8 + [0], [3] * 30, [200]])
 def test_no_scales_near_by_have_more_evidence(counts):
     sums = sums_of(counts, level=2.0)
     prior = evidence_prior(sums)
-    best = score(sums, prior, Scales(prior.noise, prior.spread, prior.slope))
+    best = score(sums, prior, PriorScales(prior.noise, prior.spread, prior.slope))
     for direction in np.vstack([np.eye(3), -np.eye(3), [[1, -1, 1], [-1, 1, -1], [1, 1, -1]]]):
         moved = np.exp(0.05 * direction)
-        scales = Scales(prior.noise * moved[2], prior.spread * moved[[0, 1, 1]], prior.slope)
+        scales = PriorScales(prior.noise * moved[2], prior.spread * moved[[0, 1, 1]], prior.slope)
         assert score(sums, prior, scales) < best
 
 

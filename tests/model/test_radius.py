@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparing.model import ellipsoids as formulas
-from sparing.model.assumptions import RADII, Assumptions
-from sparing.model.ellipsoids import radii
+from sparing.model import confidence as formulas
+from sparing.model.confidence import RADII, Assumptions, radii
 from sparing.native.compile import compiled
 
 BOUNDS = SimpleNamespace(noise=2.0, ridge=4.0, delta=0.05, theta_bound=3.0, context_bound=1.5)

@@ -11,8 +11,8 @@ import sparing
 from reference.cases import make_rounds, parameters, run
 from sparing.errors import LogError, SettingError
 from sparing.log import Log, blocks
-from sparing.model import streaming, tiles
-from sparing.model.statistics import Statistics, Summary
+from sparing.model import statistics, tiles
+from sparing.model.statistics import LogSummary, Statistics
 
 SUMS = ("counts", "gram", "response", "squares", "largest")
 LABELS = np.array(["b", "a", "d", "c", "e"])
@@ -45,13 +45,13 @@ def assert_same(one, other):
 
 
 def whole(source, **options):
-    return Summary.of(sparing.read_log(source, **options))
+    return LogSummary.of(sparing.read_log(source, **options))
 
 
 @pytest.fixture
 def small_shards(monkeypatch):
     """Cut even small files into leaves, and leaves into blocks."""
-    monkeypatch.setattr(blocks, "LEAF_ROWS", 100)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", 100)
     monkeypatch.setattr(blocks, "BATCH_ROWS", 37)
 
 
@@ -65,7 +65,7 @@ def by_columns(monkeypatch):
             told.append(not isinstance(contexts, np.ndarray))
             return super().add(contexts, *others)
 
-    monkeypatch.setattr(streaming, "COMPILED_CELLS", 0)
+    monkeypatch.setattr(statistics, "COMPILED_CELLS", 0)
     monkeypatch.setattr(tiles, "Tiles", Watched)
     return told
 
@@ -107,7 +107,7 @@ def test_features_that_are_left_out_are_zero(tmp_path, small_shards, by_columns)
 @pytest.mark.parametrize("batch", [1, 64, 10_000])
 @pytest.mark.parametrize("group", [7, 100, 10_000])
 def test_equals_the_whole_log(tmp_path, monkeypatch, group, batch, threads):
-    monkeypatch.setattr(blocks, "LEAF_ROWS", 100)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", 100)
     monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
     path = write(exact_table(0, 450), tmp_path / "log.parquet", group)
     assert_same(sparing.scan(path, workers=threads).summary(), whole(path))
@@ -239,9 +239,9 @@ def spoilt(name, value, row=433):
         (exact_table(9, 500, d=0), {}),
     ],
 )
-@pytest.mark.parametrize("cells", [0, streaming.COMPILED_CELLS], ids=["columns", "rows"])
+@pytest.mark.parametrize("cells", [0, statistics.COMPILED_CELLS], ids=["columns", "rows"])
 def test_errors_are_those_of_read_log(tmp_path, small_shards, monkeypatch, cells, table, options):
-    monkeypatch.setattr(streaming, "COMPILED_CELLS", cells)
+    monkeypatch.setattr(statistics, "COMPILED_CELLS", cells)
     path = write(table, tmp_path / "log.parquet", 60)
     with pytest.raises(LogError) as expected:
         sparing.read_log(path, **options)
@@ -305,7 +305,7 @@ def test_other_formats_are_named(tmp_path):
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """What Arrow holds while a file is read is about the same for four times the rows."""
     monkeypatch.setattr(blocks, "BATCH_ROWS", 4096)
-    monkeypatch.setattr(streaming, "COMPILED_CELLS", 0)
+    monkeypatch.setattr(statistics, "COMPILED_CELLS", 0)
     held = []
 
     class Watched(tiles.Tiles):
@@ -373,9 +373,9 @@ def test_a_learner_from_a_summary_decides_like_one_from_the_log(logged, small_sh
 @pytest.mark.parametrize("name", ["eps_moful", "eps_moful_ips"])
 def test_learners_that_need_rows_say_so(logged, name):
     with pytest.raises(SettingError, match=f"{name} needs the log's rows"):
-        getattr(sparing, name)(sparing.scan(logged).summary(), supported=sparing.top(2))
+        getattr(sparing, name)(sparing.scan(logged).summary(), supported=sparing.most_logged(2))
 
 
 def test_a_summary_needs_a_name_for_each_action():
     with pytest.raises(LogError, match="2 action names for statistics of 3 actions"):
-        Summary(Statistics.zero(3, 2), ("a", "b"))
+        LogSummary(Statistics.zero(3, 2), ("a", "b"))

@@ -6,16 +6,16 @@ from scipy import stats
 
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions
-from sparing.model.ellipsoids import Ellipsoids
-from sparing.model.statistics import Statistics
-from sparing.model.supported import (
+from sparing.model.confidence import (
+    Assumptions,
+    ConfidenceEllipsoids,
     certified_within,
     elbow,
     find_elbow,
-    given,
-    top,
+    most_logged,
+    supported_actions,
 )
+from sparing.model.statistics import Statistics
 
 ASSUMED = Assumptions(noise=1.0, theta_bound=2.0, context_bound=2.0, ridge=0.5)
 
@@ -41,7 +41,7 @@ def lstsq_of(log, action):
 
 def test_top_takes_the_most_logged_actions_with_their_least_squares():
     log = log_of([10, 40, 0, 25, 30])
-    chosen = choose(top(3), log)
+    chosen = choose(most_logged(3), log)
     np.testing.assert_array_equal(chosen.actions, [1, 3, 4])
     for action, theta in zip(chosen.actions, chosen.theta, strict=True):
         np.testing.assert_allclose(theta, lstsq_of(log, action), rtol=1e-9)
@@ -51,16 +51,16 @@ def test_top_takes_the_most_logged_actions_with_their_least_squares():
 @pytest.mark.parametrize("size", range(6))
 def test_top_with_ties_takes_as_many_as_asked_and_always_the_same(size):
     log = log_of([10, 20, 20, 20, 5])
-    chosen = choose(top(size), log).actions
+    chosen = choose(most_logged(size), log).actions
     assert len(set(chosen.tolist())) == size
     others = np.setdiff1d(np.arange(5), chosen)
     if size and len(others):
         assert log.counts[chosen].min() >= log.counts[others].max()
-    np.testing.assert_array_equal(choose(top(size), log).actions, chosen)
+    np.testing.assert_array_equal(choose(most_logged(size), log).actions, chosen)
 
 
 def test_top_of_none_is_empty():
-    chosen = choose(top(0), log_of([3, 3]))
+    chosen = choose(most_logged(0), log_of([3, 3]))
     assert chosen.actions.shape == (0,)
     assert chosen.theta.shape == (0, 2)
 
@@ -68,18 +68,18 @@ def test_top_of_none_is_empty():
 def test_top_falls_back_to_ridge_where_the_gram_matrix_is_singular():
     log = Log.from_arrays([[1.0, 2.0]] * 3, ["a"] * 3, [1.0, 2.0, 3.0])
     expected = np.linalg.solve(0.5 * np.eye(2) + 3 * np.outer([1, 2], [1, 2]), 6 * np.array([1, 2]))
-    np.testing.assert_allclose(choose(top(1), log).theta, [expected], rtol=1e-12)
+    np.testing.assert_allclose(choose(most_logged(1), log).theta, [expected], rtol=1e-12)
 
 
 def test_top_refuses_an_action_without_rows_and_says_how_many_have_some():
     with pytest.raises(SettingError, match=r"'a1'.*Use top\(2\)"):
-        choose(top(3), log_of([10, 0, 5]))
+        choose(most_logged(3), log_of([10, 0, 5]))
 
 
 @pytest.mark.parametrize("size", [-1, 4, 100])
 def test_top_out_of_range_is_refused(size):
     with pytest.raises(SettingError, match="between 0 and the 3 actions"):
-        choose(top(size), log_of([10, 10, 5]))
+        choose(most_logged(size), log_of([10, 10, 5]))
 
 
 @pytest.mark.parametrize(("n_actions", "rows"), [(2, 50), (10, 100), (20, 200), (20, 3000), (100, 1000)])
@@ -143,7 +143,7 @@ def error_bound(x, *, n_actions, assumptions):
 
 def test_certified_errors_equal_the_formula_from_rows():
     log = log_of([200, 50, 1, 0], d=3)
-    errors = Ellipsoids(Statistics.of(log), ASSUMED).errors
+    errors = ConfidenceEllipsoids(Statistics.of(log), ASSUMED).errors
     expected = [
         error_bound(log.contexts[log.actions == a], n_actions=4, assumptions=ASSUMED) for a in range(4)
     ]
@@ -154,7 +154,7 @@ def test_certified_errors_equal_the_formula_from_rows():
 
 def test_certified_within_takes_the_actions_below_the_bound_with_ridge_estimates():
     log = log_of([400, 30, 900, 0])
-    errors = Ellipsoids(Statistics.of(log), ASSUMED).errors
+    errors = ConfidenceEllipsoids(Statistics.of(log), ASSUMED).errors
     limit = float(np.sort(errors)[1])
     chosen = choose(certified_within(limit), log)
     np.testing.assert_array_equal(chosen.actions, [0, 2])
@@ -171,7 +171,9 @@ def test_certified_within_takes_the_actions_below_the_bound_with_ridge_estimates
 def test_the_certified_bound_ignores_a_scale_that_would_void_it():
     sums = Statistics.of(log_of([40, 40]))
     scaled = Assumptions(**{**vars(ASSUMED), "radius_scale": 0.1})
-    np.testing.assert_array_equal(Ellipsoids(sums, scaled).errors, Ellipsoids(sums, ASSUMED).errors)
+    np.testing.assert_array_equal(
+        ConfidenceEllipsoids(sums, scaled).errors, ConfidenceEllipsoids(sums, ASSUMED).errors
+    )
 
 
 @pytest.mark.parametrize("error", [0.0, -1.0, float("nan"), float("inf")])
@@ -192,7 +194,7 @@ def test_certified_errors_hold_for_all_actions_at_once():
         assumptions = Assumptions(
             noise, float(np.linalg.norm(theta, axis=1).max()), 2**0.5, ridge=1.0, delta=delta
         )
-        bound = Ellipsoids(sums, assumptions).errors
+        bound = ConfidenceEllipsoids(sums, assumptions).errors
         estimates = choose(certified_within(1e9), log, assumptions).theta
         errors = np.linalg.norm(estimates - theta, axis=1)
         broken += bool((errors > bound).any())
@@ -204,7 +206,7 @@ def test_certified_errors_hold_for_all_actions_at_once():
 
 def test_given_labels_are_fitted():
     log = log_of([30, 20, 10])
-    chosen = choose(given(["a2", "a0"]), log)
+    chosen = choose(supported_actions(["a2", "a0"]), log)
     np.testing.assert_array_equal(chosen.actions, [0, 2])
     for action, theta in zip(chosen.actions, chosen.theta, strict=True):
         np.testing.assert_allclose(theta, lstsq_of(log, action), rtol=1e-9)
@@ -212,7 +214,7 @@ def test_given_labels_are_fitted():
 
 def test_given_parameters_are_kept_and_need_no_rows():
     log = log_of([30, 0, 10])
-    chosen = choose(given({"a2": None, "a1": [5, 6], "a0": (1.0, 2.0)}), log)
+    chosen = choose(supported_actions({"a2": None, "a1": [5, 6], "a0": (1.0, 2.0)}), log)
     np.testing.assert_array_equal(chosen.actions, [0, 1, 2])
     np.testing.assert_array_equal(chosen.theta[:2], [[1, 2], [5, 6]])
     np.testing.assert_allclose(chosen.theta[2], lstsq_of(log, 2), rtol=1e-9)
@@ -220,31 +222,31 @@ def test_given_parameters_are_kept_and_need_no_rows():
 
 def test_given_can_be_used_again_and_be_empty():
     log = log_of([30, 20])
-    supported = given(iter(["a1"]))
+    supported = supported_actions(iter(["a1"]))
     for _ in range(2):
         np.testing.assert_array_equal(choose(supported, log).actions, [1])
-    assert choose(given([]), log).theta.shape == (0, 2)
-    assert choose(given({}), log).actions.shape == (0,)
+    assert choose(supported_actions([]), log).theta.shape == (0, 2)
+    assert choose(supported_actions({}), log).actions.shape == (0,)
 
 
 def test_given_numbers_match_numpys_numbers():
     log = Log.from_arrays(np.eye(2), [3, 7], [1.0, 2.0])
-    np.testing.assert_array_equal(choose(given(np.array([7])), log).actions, [1])
+    np.testing.assert_array_equal(choose(supported_actions(np.array([7])), log).actions, [1])
 
 
 @pytest.mark.parametrize("actions", [["a0", "b"], {"b": [1.0, 2.0]}, [0]])
 def test_given_unknown_label_is_refused(actions):
     with pytest.raises(SettingError, match="not one of the log's 2 actions"):
-        choose(given(actions), log_of([5, 5]))
+        choose(supported_actions(actions), log_of([5, 5]))
 
 
 @pytest.mark.parametrize("theta", [[1.0], [1.0, 2.0, 3.0], 1.0, [[1.0, 2.0]], [1.0, float("nan")]])
 def test_given_parameters_of_the_wrong_shape_or_not_finite_are_refused(theta):
     with pytest.raises(SettingError, match=r"'a0'.*expected 2 finite numbers"):
-        choose(given({"a0": theta}), log_of([5, 5]))
+        choose(supported_actions({"a0": theta}), log_of([5, 5]))
 
 
 @pytest.mark.parametrize("actions", [["a1"], {"a1": None}])
 def test_given_labels_without_rows_need_parameters(actions):
     with pytest.raises(SettingError, match="'a1' has no rows to fit"):
-        choose(given(actions), log_of([5, 0]))
+        choose(supported_actions(actions), log_of([5, 0]))

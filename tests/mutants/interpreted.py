@@ -44,7 +44,7 @@ def interpret():
 
     kept, in_order = (compile.compiled, compile.Entry), vectors.dot
     vectors.dot = numba.njit(lambda a, b: in_order(a, b))
-    struct.Table.__getattr__, struct.Table.__setattr__ = get, put
+    struct.Struct.__getattr__, struct.Struct.__setattr__ = get, put
     compile.compiled, compile.Entry = lambda function: function, Direct
     try:
         from sparing.online.engine import runs, updates  # noqa: F401

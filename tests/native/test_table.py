@@ -10,7 +10,7 @@ import pytest
 
 import sparing
 from sparing.native.compile import Entry, compiled
-from sparing.native.struct import Memory, Table
+from sparing.native.struct import Struct, StructArrays
 from sparing.simulation import LinearWorld, draw_log
 
 FIELDS = {
@@ -23,12 +23,12 @@ FIELDS = {
 }
 
 
-class Small(Table, fields=FIELDS):
+class Small(Struct, fields=FIELDS):
     """A table to test with."""
 
 
 def memory(n=3, d=2):
-    made = Memory(FIELDS, {"n": n, "d": d})
+    made = StructArrays(FIELDS, {"n": n, "d": d})
     made.rows[:] = np.arange(n * d).reshape(n, d)
     made.rough[:], made.who[:] = 0.5, np.arange(n)[::-1]
     return made
@@ -113,7 +113,7 @@ def test_memory_is_copied_whole_and_apart():
         walk(Small(twin.places()), 1)
         assert (made.seen, twin.seen) == (4, 7)
         assert made.who.tolist() == [2, 1, 0]
-    larger = Memory(FIELDS, {"n": 5, "d": 2})
+    larger = StructArrays(FIELDS, {"n": 5, "d": 2})
     larger.take(made)
     assert larger.rows.tolist() == [*made.rows.tolist(), [0, 0], [0, 0]]
     assert larger.seen == 4
@@ -140,7 +140,7 @@ def test_an_entry_compiles_at_its_first_call_and_does_not_look_again():
 @pytest.mark.parametrize("name", ["linucb", "certified", "confident"])
 def test_learners_outlive_their_models_growth_and_collections(name, monkeypatch):
     """Copies by every way, growth of the slots, and a collection at every turn leave the answers as they are."""
-    monkeypatch.setattr("sparing.online.confidence_sets.FREELY", 0)
+    monkeypatch.setattr("sparing.online.confidence_sets.PREALLOCATE_LIMIT", 0)
     world = LinearWorld(n_actions=150, n_features=3, noise=0.5, seed=0)
     log = draw_log(world, rows=300, never=range(30, 150), seed=0)
     contexts = np.random.default_rng(0).random((120, 3))

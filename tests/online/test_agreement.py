@@ -67,9 +67,9 @@ def test_points(radius, inflate):
     top_two = np.argsort(-log.counts, kind="stable")[:2].tolist()
     near = {0: theta[0] + 0.05, 3: theta[3] - 0.05}
     for choice, supported in [
-        (sparing.top(2), dict.fromkeys(top_two)),
-        (sparing.given(near), near),
-        (sparing.given([1, 5]), {1: None, 5: None}),
+        (sparing.most_logged(2), dict.fromkeys(top_two)),
+        (sparing.supported_actions(near), near),
+        (sparing.supported_actions([1, 5]), {1: None, 5: None}),
     ]:
         learner = sparing.eps_moful(log, supported=choice, seed=3, **settings)
         reference = Reference("eps_moful", log, priority=learner.priority, supported=supported, **settings)
@@ -85,7 +85,9 @@ def test_log_beats_with_repeated_contexts(clip, ids):
         log = make_log(seed, theta, rows=150, distinct=70, ids=ids)
         settings = {**GIVEN, "radius": radius, "radius_scale": 0.2, "clip": clip}
         supported = {0: theta[0], 1: theta[1]}
-        learner = sparing.eps_moful_ips(log, supported=sparing.given(supported), seed=seed, **settings)
+        learner = sparing.eps_moful_ips(
+            log, supported=sparing.supported_actions(supported), seed=seed, **settings
+        )
         reference = Reference(
             "eps_moful_ips", log, priority=learner.priority, supported=supported, **settings
         )
@@ -97,7 +99,9 @@ def test_log_beats_never_fires_on_fresh_contexts():
     theta = parameters(8)
     log = make_log(8, theta, rows=150)
     settings = {**GIVEN, "radius_scale": 0.2, "clip": math.inf}
-    learner = sparing.eps_moful_ips(log, supported=sparing.given({0: theta[0]}), seed=8, **settings)
+    learner = sparing.eps_moful_ips(
+        log, supported=sparing.supported_actions({0: theta[0]}), seed=8, **settings
+    )
     supported = {0: theta[0]}
     reference = Reference("eps_moful_ips", log, priority=learner.priority, supported=supported, **settings)
     assert "log-beats" not in agree(learner, reference, make_rounds(8, theta, ROUNDS))
@@ -110,7 +114,7 @@ def test_log_beats_answers_by_policy_where_one_action_carries_it_all():
     log = make_log(9, theta, rows=150, distinct=70)
     assert log.rewards.min() > 0
     settings = {**GIVEN, "radius_scale": 0.2, "clip": math.inf, "answer": "policy"}
-    learner = sparing.eps_moful_ips(log, supported=sparing.given([]), seed=9, **settings)
+    learner = sparing.eps_moful_ips(log, supported=sparing.supported_actions([]), seed=9, **settings)
     reference = Reference("eps_moful_ips", log, priority=learner.priority, **settings)
     counts = agree(learner, reference, make_rounds(9, theta, ROUNDS, log=log))
     assert counts["log-beats"] > 0
@@ -204,7 +208,7 @@ def test_eligible_subsets(algorithm):
     settings, own = {**GIVEN, "radius_scale": 0.2}, {}
     chosen = {}
     if algorithm.startswith("eps"):
-        own, chosen = {"supported": {0: theta[0]}}, {"supported": sparing.given({0: theta[0]})}
+        own, chosen = {"supported": {0: theta[0]}}, {"supported": sparing.supported_actions({0: theta[0]})}
     if algorithm == "eps_moful_ips":
         settings["clip"] = math.inf
     if algorithm in ("certified", "confident"):

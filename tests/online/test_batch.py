@@ -12,9 +12,11 @@ LOG = draw_log(WORLD, rows=900, support="never-logged", unsupported=0.2, seed=1)
 GIVEN = {"noise": 0.5, "theta_bound": 4.0, "context_bound": 2.5, "radius_scale": 0.2}
 LEARNERS = {
     "moful": lambda: sparing.moful(LOG, **GIVEN),
-    "eps_moful_ips": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), clip="inf", **GIVEN),
-    "policy": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), answer="policy", **GIVEN),
-    "limit": lambda: sparing.eps_moful_ips(LOG, supported=sparing.top(5), beats="limit", **GIVEN),
+    "eps_moful_ips": lambda: sparing.eps_moful_ips(
+        LOG, supported=sparing.most_logged(5), clip="inf", **GIVEN
+    ),
+    "policy": lambda: sparing.eps_moful_ips(LOG, supported=sparing.most_logged(5), answer="policy", **GIVEN),
+    "limit": lambda: sparing.eps_moful_ips(LOG, supported=sparing.most_logged(5), beats="limit", **GIVEN),
     "certified": lambda: sparing.certified(LOG, tolerance=0.5, **GIVEN),
     "confident": lambda: sparing.confident(LOG, tolerance=0.3, spot_check=0, noise=0.5),
     "economical": lambda: sparing.economical(LOG, call_cost=0.002, horizon=5000, noise=0.5),

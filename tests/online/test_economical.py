@@ -98,10 +98,18 @@ def test_psi_is_an_expectation_and_stays_below_its_bound():
     z = np.linspace(-12, 12, 200_001)
     for gap, s in itertools.product((0.0, 1e-3, 0.3, 2.0), (1e-3, 0.2, 1.5)):
         exact = np.trapezoid(np.maximum(s * z - gap, 0) * np.exp(-z * z / 2) / math.sqrt(2 * math.pi), z)
-        assert value_of_information.psi(gap, s) == pytest.approx(exact, abs=1e-9)
-        assert value_of_information.psi(gap, s) == pytest.approx(float(psi(gap, s)), rel=1e-9, abs=1e-15)
-        assert value_of_information.psi(gap, s) <= value_of_information.psi_at_most(gap, s)
-    assert value_of_information.psi(0.5, 0.0) == value_of_information.psi(math.inf, 1.0) == 0.0
+        assert value_of_information.knowledge_gradient(gap, s) == pytest.approx(exact, abs=1e-9)
+        assert value_of_information.knowledge_gradient(gap, s) == pytest.approx(
+            float(psi(gap, s)), rel=1e-9, abs=1e-15
+        )
+        assert value_of_information.knowledge_gradient(
+            gap, s
+        ) <= value_of_information.knowledge_gradient_bound(gap, s)
+    assert (
+        value_of_information.knowledge_gradient(0.5, 0.0)
+        == value_of_information.knowledge_gradient(math.inf, 1.0)
+        == 0.0
+    )
 
 
 def a_log(seed=3, rows=120, never=(4, 5)):
@@ -344,7 +352,7 @@ def test_a_summary_starts_the_same_learner(tmp_path):
     world = LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=1)
     log = draw_log(world, rows=500, support="never-logged", unsupported=0.4, seed=1)
     sparing.write_log(log, tmp_path / "log.parquet")
-    for summary in (sparing.Summary.of(log), sparing.scan(tmp_path / "log.parquet").summary()):
+    for summary in (sparing.LogSummary.of(log), sparing.scan(tmp_path / "log.parquet").summary()):
         one, other = (sparing.economical(source, call_cost=0.05) for source in (log, summary))
         assert one.rules == other.rules
         assert one.rules[0].horizon == 500

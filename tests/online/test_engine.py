@@ -7,7 +7,7 @@ import pytest
 
 from reference.kernels import best
 from reference.rules import Round, optimism, planned
-from sparing.model.assumptions import Assumptions
+from sparing.model.confidence import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.native import vectors
 from sparing.native.compile import compiled
@@ -42,7 +42,7 @@ def random_sets(
 
 def chosen(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ahead=False):
     """What compiled code decides by a plan, in one of the two views."""
-    sets.follow(rules.plan(*plan, 0.0))
+    sets.follow(rules.compile_rules(*plan, 0.0))
     sets.desk.scratch.threshold, sets.desk.scratch.answer = threshold, logged
     action, reason, *rest = choice.choose(
         sets.desk.ahead if ahead else sets.desk.settled, x, eligible, sets.bounds
@@ -62,15 +62,15 @@ def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
 
 BEATS = SimpleNamespace(name="log-beats", code=choice.LOG_BEATS)
 LIMITS = SimpleNamespace(name="log-beats", code=choice.LOG_BEATS, beats="limit", tolerance=0.0)
-POINTS = rules.Supported(np.empty(0))
+POINTS = rules.SupportedRule(np.empty(0))
 PLANS = {
     "none": ([], "leader", 1.0),
     "points": ([BEATS, POINTS], "leader", 1.0),
     "limits": ([LIMITS, POINTS], "leader", 1.0),
-    "certified": ([rules.Certified(0.3)], "leader", 1.0),
-    "wider": ([rules.Certified(0.1)], "wider", 1.0),
-    "confident": ([rules.Confident(0.1, 0.95)], "optimistic", 2.5),
-    "rival": ([rules.Confident(0.1, 0.95)], "wider-rival", 2.5),
+    "certified": ([rules.CertifiedRule(0.3)], "leader", 1.0),
+    "wider": ([rules.CertifiedRule(0.1)], "wider", 1.0),
+    "confident": ([rules.ConfidentRule(0.1, 0.95)], "optimistic", 2.5),
+    "rival": ([rules.ConfidentRule(0.1, 0.95)], "wider-rival", 2.5),
 }
 STEPS = 700
 
@@ -138,7 +138,7 @@ def test_many_equal_sets_and_tiny_gaps():
         for slot in range(2, k + 1, 3):
             a.theta[slot, slot % d] = np.nextafter(a.theta[1, slot % d], rng.choice([-9.0, 9.0]))
         for slot in range(k + 1):
-            search.show(sets.desk.settled, slot)
+            search.write_bounds_row(sets.desk.settled, slot)
         for _ in range(1500):
             x = rng.random(d)
             got = chosen(sets, PLANS["certified"], x)
@@ -153,8 +153,8 @@ def test_the_best_mean_among_gaps_too_small_for_single_precision(bounds):
     theta = sets.arrays.theta
     theta[1:21] = theta[1] + 1e-12 * rng.standard_normal((20, 4))
     for slot in range(21):
-        search.show(sets.desk.settled, slot)
-    plan = ([rules.Confident(np.inf, 0.95)], "optimistic", 2.5)
+        search.write_bounds_row(sets.desk.settled, slot)
+    plan = ([rules.ConfidentRule(np.inf, 0.95)], "optimistic", 2.5)
     for x in rng.random((150, 4)):
         action, reason = chosen(sets, plan, x)[:2]
         assert reason == "confident"
@@ -199,7 +199,7 @@ def test_no_set_reaches_above_its_bounds(bounds):
     for step in range(4000):
         x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
         if step % 10 == 0:
-            norm = search.look(sets.desk.settled, x, 1.7, NOBODY_OUT, sets.bounds)
+            norm = search.scan_bounds(sets.desk.settled, x, 1.7, NOBODY_OUT, sets.bounds)
             search.evaluate(sets.desk.settled, x, mean, spread)
             top, slot = mean + 1.7 * spread, sets.arrays.settled
             assert (sets.desk.scratch.upper[slot] >= top)[slot > 0].all()
@@ -207,9 +207,9 @@ def test_no_set_reaches_above_its_bounds(bounds):
                 products = sets.desk.scratch.products / (norm * norm)
                 sets.desk.scratch.rough_products[:] = products
                 for a in np.flatnonzero(slot):
-                    assert not search.ruled_out(sets.desk.settled, slot[a], norm, 1.7, top[a])
+                    assert not search.pruned(sets.desk.settled, slot[a], norm, 1.7, top[a])
                     clearly = top[a] + 1.7 * 0.1 + 0.01 * (norm + abs(top[a]))  # the misfit, and rounding
-                    assert search.ruled_out(sets.desk.settled, slot[a], norm, 1.7, clearly)
+                    assert search.pruned(sets.desk.settled, slot[a], norm, 1.7, clearly)
         sets.absorb(
             int(rng.integers(k)), x if np.abs(x).max() < 50 else x / 100, float(rng.standard_normal())
         )

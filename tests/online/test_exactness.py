@@ -11,7 +11,7 @@ import pytest
 
 import sparing
 from sparing.errors import DecisionError, SettingError
-from sparing.model.assumptions import Assumptions
+from sparing.model.confidence import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.engine.updates import CONDITION, EXACT

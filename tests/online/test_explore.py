@@ -5,7 +5,7 @@ import pytest
 
 import sparing
 from reference.cases import make_log, parameters
-from sparing.online.decision import Drawn, Rival
+from sparing.online.decision import Challenger, SampledChances
 
 DRAWS = 200_000
 
@@ -16,8 +16,8 @@ def chance_of_best(mean, spread, action, *, eligible=None, priority=None):
     rivals = np.ones(len(mean), dtype=bool) if eligible is None else np.array(eligible)
     rivals[action] = False
     order = np.arange(len(mean)) if priority is None else np.array(priority)
-    own = Rival(mean[action], spread[action], int(order[action]))
-    return Drawn(own, mean[rivals], spread[rivals], order[rivals]).play
+    own = Challenger(mean[action], spread[action], int(order[action]))
+    return SampledChances(own, mean[rivals], spread[rivals], order[rivals]).play
 
 
 CASES = {

@@ -17,8 +17,10 @@ GIVEN = {"noise": 0.5, "theta_bound": 2.0, "context_bound": 1.75, "seed": 4}
 SCALED = {**GIVEN, "radius_scale": 0.2}
 ALGORITHMS = {
     "moful": lambda log: sparing.moful(log, **GIVEN),
-    "eps_moful": lambda log: sparing.eps_moful(log, supported=sparing.top(2), **SCALED),
-    "eps_moful_ips": lambda log: sparing.eps_moful_ips(log, supported=sparing.top(2), clip="inf", **SCALED),
+    "eps_moful": lambda log: sparing.eps_moful(log, supported=sparing.most_logged(2), **SCALED),
+    "eps_moful_ips": lambda log: sparing.eps_moful_ips(
+        log, supported=sparing.most_logged(2), clip="inf", **SCALED
+    ),
     "warm_started": lambda log: sparing.warm_started(log, **GIVEN),
     "certified": lambda log: sparing.certified(log, tolerance=0.1, **SCALED),
     "confident": lambda log: sparing.confident(log, tolerance=0.05, spot_check=0.1, noise=0.5, seed=4),

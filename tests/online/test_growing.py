@@ -6,7 +6,7 @@ import pytest
 import sparing
 from reference.cases import make_log, make_rounds, parameters, run, saved_bytes
 from sparing.errors import DecisionError, SettingError
-from sparing.model.evidence import Rows, Scales, fit
+from sparing.model.prior import ActionSums, PriorScales, fit
 from sparing.model.statistics import Statistics
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.simulate import play
@@ -237,7 +237,7 @@ def test_compiled_runs_know_what_came_and_went():
             "2 finite",
         ),
         (
-            lambda: sparing.eps_moful(LOG, supported=sparing.top(2)),
+            lambda: sparing.eps_moful(LOG, supported=sparing.most_logged(2)),
             lambda one: one.add_action("new"),
             "knows no others",
         ),
@@ -300,8 +300,8 @@ def test_the_bound_is_the_farthest_action_from_where_the_others_put_it():
     for a in np.flatnonzero(sums.counts):
         counts = np.where(np.arange(K) == a, 0, sums.counts)
         others = Statistics(counts, sums.gram, sums.response, sums.squares, 1.0)
-        scales = Scales(prior.noise, prior.spread, prior.slope)
-        center = fit(Rows.of(others, prior.items, prior.flat, None), scales).weights[0] * prior.spread
+        scales = PriorScales(prior.noise, prior.spread, prior.slope)
+        center = fit(ActionSums.of(others, prior.items, prior.flat, None), scales).weights[0] * prior.spread
         regular = np.eye(D) + sums.gram[a]
         away.append(np.linalg.norm(np.linalg.solve(regular, sums.response[a] - sums.gram[a] @ center)))
     assert learner.assumptions.theta_bound == pytest.approx(max(away), rel=1e-6)

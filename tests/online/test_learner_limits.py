@@ -35,13 +35,15 @@ def assert_same(first, second, rounds):
     assert run(first, rounds) == run(second, rounds)
 
 
-@pytest.mark.parametrize("nobody", [sparing.given([]), sparing.given({}), sparing.top(0)])
+@pytest.mark.parametrize(
+    "nobody", [sparing.supported_actions([]), sparing.supported_actions({}), sparing.most_logged(0)]
+)
 def test_no_supported_actions_make_eps_moful_moful(log, rounds, settings, nobody):
     assert_same(sparing.eps_moful(log, supported=nobody, **settings), sparing.moful(log, **settings), rounds)
 
 
 def test_all_actions_supported_make_no_calls(theta, log, rounds, settings):
-    for everyone in (sparing.top(6), sparing.given(dict(enumerate(theta)))):
+    for everyone in (sparing.most_logged(6), sparing.supported_actions(dict(enumerate(theta)))):
         learner = sparing.eps_moful(log, supported=everyone, **settings)
         decisions = run(learner, rounds)
         assert learner.calls == 0
@@ -81,6 +83,6 @@ def test_a_huge_tolerance_makes_certified_greedy_by_its_tops(log, rounds, settin
 
 def test_log_beats_that_cannot_fire_makes_ips_eps_moful(theta, log, rounds, settings):
     """On fresh contexts the log has nothing to say."""
-    supported = sparing.given({0: theta[0]})
+    supported = sparing.supported_actions({0: theta[0]})
     with_log = sparing.eps_moful_ips(log, supported=supported, **settings)
     assert_same(with_log, sparing.eps_moful(log, supported=supported, **settings), rounds)

@@ -12,8 +12,8 @@ from sparing.errors import DecisionError, InputError, LogError, SettingError
 THETA = parameters(1)
 LOG = make_log(1, THETA, rows=90)
 NEED_A_LOG = {
-    "eps_moful": partial(sparing.eps_moful, supported=sparing.top(1)),
-    "eps_moful_ips": partial(sparing.eps_moful_ips, supported=sparing.top(1)),
+    "eps_moful": partial(sparing.eps_moful, supported=sparing.most_logged(1)),
+    "eps_moful_ips": partial(sparing.eps_moful_ips, supported=sparing.most_logged(1)),
     "warm_started": sparing.warm_started,
     "certified": sparing.certified,
     "confident": sparing.confident,
@@ -108,10 +108,10 @@ def test_sizes_and_labels_without_a_log(factory):
         ("lints", "scale", 0.0),
         ("lints", "scale", np.inf),
         ("eps_moful", "supported", 3),
-        ("eps_moful", "supported", sparing.top(7)),
-        ("eps_moful", "supported", sparing.top(-1)),
-        ("eps_moful", "supported", sparing.given([9])),
-        ("eps_moful", "supported", sparing.given({0: [1.0]})),
+        ("eps_moful", "supported", sparing.most_logged(7)),
+        ("eps_moful", "supported", sparing.most_logged(-1)),
+        ("eps_moful", "supported", sparing.supported_actions([9])),
+        ("eps_moful", "supported", sparing.supported_actions({0: [1.0]})),
         ("eps_moful", "inflate", -0.1),
         ("eps_moful", "inflate", np.nan),
         ("eps_moful_ips", "clip", 0.5),
@@ -121,7 +121,7 @@ def test_sizes_and_labels_without_a_log(factory):
     ],
 )
 def test_own_settings_out_of_range(factory, name, value):
-    settings = {"supported": sparing.top(1)} if factory.startswith("eps") else {}
+    settings = {"supported": sparing.most_logged(1)} if factory.startswith("eps") else {}
     with pytest.raises(SettingError):
         getattr(sparing, factory)(LOG, **{**settings, name: value})
 
@@ -135,7 +135,7 @@ def test_every_refusal_is_an_input_error_and_a_value_error():
 def test_top_refuses_an_action_without_rows():
     log = make_log(2, THETA, never=[0, 1, 2])
     with pytest.raises(SettingError, match="never tried"):
-        sparing.eps_moful(log, supported=sparing.top(4))
+        sparing.eps_moful(log, supported=sparing.most_logged(4))
 
 
 def test_what_the_log_cannot_teach_must_be_given():
@@ -183,7 +183,7 @@ def test_assumed_and_estimated_values_are_named_in_the_guarantee():
     assert "every skipped round costs at most 0.1" in given
     assert sparing.certified(LOG, radius_scale=0.2).guarantee.startswith("none")
     assert sparing.linucb(LOG).guarantee.startswith("none")
-    assert sparing.eps_moful_ips(LOG, supported=sparing.top(1)).guarantee.startswith("none")
+    assert sparing.eps_moful_ips(LOG, supported=sparing.most_logged(1)).guarantee.startswith("none")
 
 
 def test_a_mask_is_not_a_list_of_labels():

@@ -12,7 +12,7 @@ GIVEN = {"noise": 0.1, "theta_bound": 1.0, "context_bound": 1.5, "radius_scale":
 
 def learner_of(log, **more):
     """All sets hardly optimistic, so that a threshold above 0 fires."""
-    return sparing.eps_moful_ips(log, supported=sparing.given([]), **{**GIVEN, "clip": 1, **more})
+    return sparing.eps_moful_ips(log, supported=sparing.supported_actions([]), **{**GIVEN, "clip": 1, **more})
 
 
 def log_of(contexts, actions, rewards, *, chances=None, **more):
@@ -76,7 +76,9 @@ def test_a_logged_answer_that_is_not_eligible_is_not_given():
 def test_log_beats_is_tested_before_supported():
     x = [0.5, 0.5]
     log = log_of([x], [1], [5.0])
-    learner = sparing.eps_moful_ips(log, supported=sparing.given({0: [1.0, 1.0]}), **GIVEN, clip=1)
+    learner = sparing.eps_moful_ips(
+        log, supported=sparing.supported_actions({0: [1.0, 1.0]}), **GIVEN, clip=1
+    )
     assert learner.decide(x).reason == "log-beats"
     assert learner.decide([0.6, 0.5]).reason == "supported"
 

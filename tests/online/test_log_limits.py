@@ -11,7 +11,7 @@ from reference.cases import make_log, make_rounds, parameters, run, saved_bytes
 from reference.learners import Reference
 from sparing import archive
 from sparing.errors import FileError, SettingError
-from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.model.statistics import Statistics
 from sparing.online.files import KIND, VERSION
 
@@ -20,7 +20,9 @@ ROUNDS = 400
 
 
 def limited(log, supported, **more):
-    return sparing.eps_moful_ips(log, supported=sparing.given(supported), beats="limit", **{**GIVEN, **more})
+    return sparing.eps_moful_ips(
+        log, supported=sparing.supported_actions(supported), beats="limit", **{**GIVEN, **more}
+    )
 
 
 def both(seed, *, ids=False, **settings):
@@ -91,7 +93,7 @@ def test_the_limit_is_the_highest_of_the_actions_logged_there():
 def test_own_lows_are_those_of_all_actions():
     log = make_log(9, parameters(9), rows=150, never=[2])
     sums = Statistics.of(log)
-    sets = Ellipsoids(sums, sparing.moful(log, **GIVEN).assumptions)
+    sets = ConfidenceEllipsoids(sums, sparing.moful(log, **GIVEN).assumptions)
     expected = sets.limits(log.contexts)[0][np.arange(150), log.actions]
     np.testing.assert_allclose(sets.own_lows(log.contexts, log.actions), expected, rtol=1e-12)
 
@@ -116,7 +118,9 @@ def test_a_point_that_is_too_low_is_what_a_skip_can_cost():
     given = {"noise": 0.01, "theta_bound": 1.0, "context_bound": 1.0, "beats": "limit"}
     decided = {}
     for inflate in (0.0, 0.2):
-        learner = sparing.eps_moful_ips(log, supported=sparing.given({0: [0.8]}), inflate=inflate, **given)
+        learner = sparing.eps_moful_ips(
+            log, supported=sparing.supported_actions({0: [0.8]}), inflate=inflate, **given
+        )
         decided[inflate] = learner.decide([1.0])
     assert (decided[0.0].action, decided[0.0].reason) == (1, "log-beats")
     assert decided[0.2].reason != "log-beats", "ε·S_x more, and the point is a valid top"
@@ -124,7 +128,7 @@ def test_a_point_that_is_too_low_is_what_a_skip_can_cost():
 
 def test_the_only_eligible_action_is_answered_without_a_call_where_it_was_logged():
     log = sparing.Log.from_arrays([[0.5, 0.5]], [1], [2.0], action_names=[0, 1, 2])
-    learner = sparing.eps_moful_ips(log, supported=sparing.given([]), beats="limit", **GIVEN)
+    learner = sparing.eps_moful_ips(log, supported=sparing.supported_actions([]), beats="limit", **GIVEN)
     assert learner.decide([0.5, 0.5], eligible=[1]).reason == "log-beats"
     assert learner.decide([0.5, 0.5], eligible=[2]).reason == "explore"
     assert learner.decide([0.5, 0.4], eligible=[1]).reason == "explore"
@@ -134,7 +138,7 @@ def test_an_id_says_nothing_of_a_limit():
     """It may stand for another x than was logged, where the limit does not hold."""
     given = {"action_names": [0, 1], "context_ids": [7]}
     log = sparing.Log.from_arrays([[0.5, 0.5]], [1], [2.0], **given)
-    learner = sparing.eps_moful_ips(log, supported=sparing.given([]), beats="limit", **GIVEN)
+    learner = sparing.eps_moful_ips(log, supported=sparing.supported_actions([]), beats="limit", **GIVEN)
     assert learner.decide([0.1, 0.9], eligible=[1], context_id=7).reason == "explore"
     assert learner.decide([0.5, 0.5], eligible=[1], context_id=8).reason == "log-beats"
 
@@ -143,7 +147,7 @@ def test_on_fresh_contexts_it_is_eps_moful_with_half_of_delta():
     theta = parameters(11)
     log = make_log(11, theta, rows=150)
     fresh = make_rounds(11, theta, 200)
-    settings = {**GIVEN, "supported": sparing.given({0: theta[0]}), "radius_scale": 0.2}
+    settings = {**GIVEN, "supported": sparing.supported_actions({0: theta[0]}), "radius_scale": 0.2}
     one = run(sparing.eps_moful_ips(log, beats="limit", delta=0.1, **settings), fresh)
     other = run(sparing.eps_moful(log, delta=0.05, **settings), fresh)
     assert [decision[:4] for decision in one] == [decision[:4] for decision in other]
@@ -165,7 +169,7 @@ def test_it_is_saved_and_loaded_and_files_without_a_word_are_samples(tmp_path):
     archive.write(tmp_path / "odd.sparing", KIND, VERSION, header, arrays)
     with pytest.raises(FileError, match="luck"):
         sparing.load(tmp_path / "odd.sparing")
-    sample = sparing.eps_moful_ips(make_log(1, parameters(1)), supported=sparing.top(2), **GIVEN)
+    sample = sparing.eps_moful_ips(make_log(1, parameters(1)), supported=sparing.most_logged(2), **GIVEN)
     assert (sample.rules[0].header(), sample.rules[0].beats) == ({}, "sample")
 
 
@@ -174,7 +178,13 @@ def test_compiled_runs_are_the_rounds_one_by_one():
 
     world = LinearWorld(n_actions=5, n_features=3, noise=0.5, seed=4)
     log = draw_log(world, rows=800, seed=4)
-    settings = {"supported": sparing.top(1), "beats": "limit", "noise": 0.5, "radius_scale": 0.2, "seed": 4}
+    settings = {
+        "supported": sparing.most_logged(1),
+        "beats": "limit",
+        "noise": 0.5,
+        "radius_scale": 0.2,
+        "seed": 4,
+    }
     fast, slow = (sparing.eps_moful_ips(log, **settings) for _ in range(2))
     trace = simulate(fast, world, rounds=500, seed=4, stream="in-log", log=log)
     stream = world.live_stream(500, np.random.default_rng([4, 3]), log)
@@ -193,13 +203,17 @@ def test_compiled_runs_are_the_rounds_one_by_one():
 def test_what_does_not_go_together_is_refused(wrong):
     log = make_log(1, parameters(1))
     with pytest.raises(SettingError, match=next(iter(wrong))):
-        sparing.eps_moful_ips(log, supported=sparing.top(2), **{"beats": "limit", **GIVEN, **wrong})
+        sparing.eps_moful_ips(log, supported=sparing.most_logged(2), **{"beats": "limit", **GIVEN, **wrong})
 
 
 def test_the_promise_says_what_a_skip_costs_and_how_surely():
     log = make_log(1, parameters(1))
-    promise = sparing.eps_moful_ips(log, supported=sparing.top(2), beats="limit", delta=0.1, **GIVEN).promise
+    promise = sparing.eps_moful_ips(
+        log, supported=sparing.most_logged(2), beats="limit", delta=0.1, **GIVEN
+    ).promise
     assert "with probability 0.9 " in promise
     assert "log-beats cost up to ε·S_x" in promise
     small = {"beats": "limit", "radius_scale": 0.5, **GIVEN}
-    assert "none: radius_scale" in sparing.eps_moful_ips(log, supported=sparing.top(2), **small).promise
+    assert (
+        "none: radius_scale" in sparing.eps_moful_ips(log, supported=sparing.most_logged(2), **small).promise
+    )

@@ -7,9 +7,9 @@ import sparing
 from sparing.errors import SettingError
 from sparing.log import Log, blocks
 from sparing.log.sampling import sample_contexts
+from sparing.model.confidence import most_logged
 from sparing.model.linearity import fit_sentence
-from sparing.model.supported import top
-from sparing.online.start import Walked
+from sparing.online.start import SummaryWithFit
 
 LEARNERS = ("moful", "warm_started", "certified", "confident", "economical", "linucb", "lints")
 
@@ -33,7 +33,7 @@ def made(n=3000, seed=0):
 def short_blocks(monkeypatch):
     """Blocks of 256 rows, leaves of 512: a few thousand rows make a tree."""
     monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
-    monkeypatch.setattr(blocks, "LEAF_ROWS", 512)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", 512)
 
 
 def scanned(log, folder, engine="local", workers=2):
@@ -82,7 +82,7 @@ def test_one_block_is_as_ever(tmp_path, name):
 
 def test_the_contexts_to_come_are_those_of_all_rows(short_blocks, tmp_path):
     log = made()
-    found = Walked.of(scanned(log, tmp_path))
+    found = SummaryWithFit.of(scanned(log, tmp_path))
     assert np.array_equal(found.reservoir, sample_contexts(log.contexts))
     assert found.fit.n_rows == 2048
     assert found.n_rows == 3000
@@ -98,7 +98,7 @@ def test_what_needs_rows_says_so(tmp_path):
     scan = scanned(made(300), tmp_path)
     for make in (sparing.eps_moful, sparing.eps_moful_ips):
         with pytest.raises(SettingError, match="needs the log's rows, and a scan never holds them all"):
-            make(scan, supported=top(2))
+            make(scan, supported=most_logged(2))
     for kernel in (16, "auto"):
         for make in (sparing.confident, sparing.warm_started, sparing.certified):
             with pytest.raises(SettingError, match="scan it with features="):

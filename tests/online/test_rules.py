@@ -12,12 +12,12 @@ from reference.cases import make_log, parameters
 from sparing.errors import SettingError
 from sparing.online import rules
 from sparing.online.engine import choice
-from sparing.online.engine.random_stream import seeded
+from sparing.online.engine.random_stream import tie_order_and_key
 from sparing.online.learner import Learner
 
 
 def view(scores, eligible, priority):
-    return rules.View(np.zeros(1), None, scores, scores, scores, eligible, priority)
+    return rules.RoundView(np.zeros(1), None, scores, scores, scores, eligible, priority)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 4, 10**6])
@@ -43,10 +43,10 @@ def test_best_of_nobody_is_none_and_of_equals_has_the_smallest_priority_number()
 def test_a_doubt_is_the_normal_tail_and_without_deviation_compares():
     for gap, scale in [(0.3, 1.0), (-2.0, 0.5), (5.0, 0.1)]:
         assert (
-            choice.doubt(gap, scale)
+            choice.beaten_probability(gap, scale)
             == plain.doubts(np.array([gap, 0.0]), np.array([scale, 0.0]), np.ones(2, bool), 0, 0.0)[1]
         )
-    assert [choice.doubt(gap, 0.0) for gap in (-0.1, 0.0, 0.1)] == [1.0, 0.0, 0.0]
+    assert [choice.beaten_probability(gap, 0.0) for gap in (-0.1, 0.0, 0.1)] == [1.0, 0.0, 0.0]
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Narrow:
 
 def own_learner(log, length, *more, **settings):
     sets = sparing.warm_started(log, noise=0.5, theta_bound=1.0, context_bound=1.0, radius_scale=0.2).sets
-    priority, key = seeded(0, log.n_actions)
+    priority, key = tie_order_and_key(0, log.n_actions)
     sets.prioritise(priority)
     return Learner("own", log.action_names, sets, [Narrow(length), *more], key=key, **settings)
 
@@ -76,8 +76,8 @@ def own_learner(log, length, *more, **settings):
 def test_a_rule_of_ones_own_is_asked_before_the_built_in_ones():
     log = make_log(3, parameters(3), rows=200)
     always, never = (
-        own_learner(log, np.inf, rules.Certified(np.inf)),
-        own_learner(log, 0.0, rules.Certified(np.inf)),
+        own_learner(log, np.inf, rules.CertifiedRule(np.inf)),
+        own_learner(log, 0.0, rules.CertifiedRule(np.inf)),
     )
     for x in np.random.default_rng(0).random((20, log.n_features)):
         mean, spread = always.sets.evaluate(x)
@@ -105,15 +105,15 @@ def test_a_rule_of_ones_own_sees_the_settled_sets_first_and_then_those_with_open
 def test_rules_that_compiled_code_does_not_have_together_are_refused():
     log = make_log(3, parameters(3), rows=60)
     with pytest.raises(SettingError, match="certified, confident"):
-        own_learner(log, 0.0, rules.Certified(0.1), rules.Confident(0.1, 0.9))
+        own_learner(log, 0.0, rules.CertifiedRule(0.1), rules.ConfidentRule(0.1, 0.9))
     with pytest.raises(SettingError, match="explore='wider'"):
         own_learner(log, 0.0, explore="wider")
 
 
 def test_a_built_in_rule_saves_its_own_fields():
-    points = rules.Supported(np.array([True, False]))
+    points = rules.SupportedRule(np.array([True, False]))
     assert (points.header(), list(points.arrays())) == ({}, ["frozen"])
-    doubt = rules.Confident(0.1, 0.95)
+    doubt = rules.ConfidentRule(0.1, 0.95)
     assert (doubt.header(), doubt.arrays()) == ({"tolerance": 0.1, "confidence": 0.95, "strict": False}, {})
 
 

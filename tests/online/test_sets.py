@@ -6,7 +6,7 @@ import pytest
 import sparing
 from reference.cases import make_log, parameters
 from sparing.errors import SettingError
-from sparing.model.assumptions import Assumptions
+from sparing.model.confidence import Assumptions
 from sparing.model.statistics import Statistics
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.engine.updates import REFACTOR

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.online.core import Turns
+from sparing.online.core import ReadWriteLock
 from sparing.simulation import LinearWorld, draw_log
 
 THREADS, DECISIONS = 4, 20_000
@@ -188,7 +188,7 @@ def test_turns_in_one_order_give_the_bits_of_that_order():
 
 
 def test_a_change_waits_for_those_who_look_and_nobody_looks_meanwhile():
-    turns, seen, inside = Turns(), [], threading.Event()
+    turns, seen, inside = ReadWriteLock(), [], threading.Event()
 
     def look():
         with turns.looking():

@@ -34,7 +34,7 @@ def same(one, other):
 def test_a_plan_of_a_scan_is_that_of_memory(tmp_path, monkeypatch, rows, most):
     """Of one block and of several, with all contexts and with a part of them."""
     monkeypatch.setattr(blocks, "BATCH_ROWS", rows)
-    monkeypatch.setattr(blocks, "LEAF_ROWS", rows)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", rows)
     monkeypatch.setattr(planning, "MOST_CONTEXTS", most)
     log, how = made(), {"horizon": 60, "worlds": 20, "workers": 1, "seed": 5}
     same(plan(log, **how), plan(scanned(log, tmp_path, workers=2), **how))

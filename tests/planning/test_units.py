@@ -86,8 +86,10 @@ def test_a_budget_lasts_at_its_price(log):
     option = found.options[1]
     assert (option.calls <= budget).all()
     learner = economical(log, call_cost=option.price, horizon=HORIZON, **BELIEFS)
-    assert start.lasts(learner, option.price, budget)
-    assert not start.lasts(learner, option.price / start.CLOSE, budget)  # it is the smallest such price
+    assert start.budget_lasts(learner, option.price, budget)
+    assert not start.budget_lasts(
+        learner, option.price / start.CLOSE, budget
+    )  # it is the smallest such price
     assert f"priced at {option.price:.3g} each, the budget lasts" in found.sentence
     assert found.to_dict()["options"][1]["spend"] is None
     both = plan(log, horizon=HORIZON, budget=5, call_cost=0.01, learners="economical", **QUICK, **BELIEFS)

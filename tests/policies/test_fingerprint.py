@@ -10,7 +10,7 @@ import sparing
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.log import Log, blocks
-from sparing.log.rows import Memory
+from sparing.log.rows import InMemoryRows
 from sparing.policies import files
 from sparing.policies import fingerprint as module
 from sparing.policies.fingerprint import SKETCH, Split, TrainingFingerprint, row_hashes
@@ -149,7 +149,7 @@ def test_a_split_by_place_checks_the_order_of_the_rows(batch, tmp_path, monkeypa
     assert (split.share, split.seed, split.by) == (0.3, 4, "place")
     out = split.held_out(log)
     assert abs(out.mean() - 0.3) < 6 * np.sqrt(0.21 / log.n_rows)
-    for found in (policy.held_out(log), policy.held_out(Memory(log)).read()):
+    for found in (policy.held_out(log), policy.held_out(InMemoryRows(log)).read()):
         assert np.array_equal(found.rewards, log.rewards[out])
     assert set(policy.held_out(log).rewards).isdisjoint(log.rewards[~out])
     hashes = row_hashes(log)
@@ -159,7 +159,7 @@ def test_a_split_by_place_checks_the_order_of_the_rows(batch, tmp_path, monkeypa
     kept = TrainingFingerprint.of(log.take(order).take(~out))
     assert np.array_equal(kept.sketch, policy.taught.sketch)  # which alone would not see it
     for moved in (log.take(order), log.take(np.roll(np.arange(log.n_rows), 1)), few_contexts(2999)):
-        for each in (moved, Memory(moved)):
+        for each in (moved, InMemoryRows(moved)):
             with pytest.raises(SettingError, match="in the same order"):
                 policy.held_out(each)
 

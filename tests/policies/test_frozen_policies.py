@@ -8,7 +8,7 @@ import pytest
 import sparing
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.rows import Memory, Rows
+from sparing.log.rows import InMemoryRows, Rows
 from sparing.policies.files import load_policy, save_policy
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -57,7 +57,7 @@ def test_its_single_rows_that_were_held_out_are_found(by):
     """By their values only in memory; and in no other log."""
     log = few()
     policy = load_policy(FROZEN / f"{by}.sparing")
-    for each in (log, Memory(log)):
+    for each in (log, InMemoryRows(log)):
         held = policy.held_out(each)
         held = held.read() if isinstance(held, Rows) else held
         np.testing.assert_array_equal(held.rewards, EXPECTED[f"{by}/held_out"])

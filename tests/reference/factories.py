@@ -9,7 +9,7 @@ GIVEN = {"noise": 0.5, "theta_bound": 2.0, "context_bound": 2.0}
 
 def _first(log):
     """𝓛 of one action with given parameters: needs no rows."""
-    return sparing.given({log.action_names[0]: np.linspace(1.5, -1.5, log.n_features)})
+    return sparing.supported_actions({log.action_names[0]: np.linspace(1.5, -1.5, log.n_features)})
 
 
 def _cold(log):

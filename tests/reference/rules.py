@@ -9,7 +9,7 @@ from reference.kernels import best, doubts
 from reference.luck import Luck, uniform
 from reference.worth import expected
 from sparing.online.core import SPOT_CHECK
-from sparing.online.decision import Chances, Drawn, Rival
+from sparing.online.decision import Challenger, Chances, SampledChances
 
 UNLIKELY, APART = 1e-6, 0.05
 
@@ -145,8 +145,8 @@ def take_over(learner):
         chances = Chances(drawn, 0.0) if reason != "explore" else Chances(1.0, 1.0)
         if reason == "explore" and learner.explore == "sampled":
             rivals = eligible & (np.arange(len(mean)) != action)
-            own = Rival(float(mean[action]), float(spread[action]), int(learner.priority[action]))
-            chances = Drawn(own, mean[rivals], spread[rivals], learner.priority[rivals])
+            own = Challenger(float(mean[action]), float(spread[action]), int(learner.priority[action]))
+            chances = SampledChances(own, mean[rivals], spread[rivals], learner.priority[rivals])
         elif spot_check and reason != "spent":
             others = eligible.sum() > 1
             apart = APART if others else 0.0

@@ -11,7 +11,7 @@ import pytest
 
 import sparing
 from scanning.tables import raw_table, write
-from sparing.model import streaming
+from sparing.model import statistics
 from sparing.policies.policy import UniformPolicy
 
 ROWS = 200_000
@@ -22,7 +22,7 @@ def everything(log):
     policy = sparing.learn(log, "greedy", holdout=0.25)
     learner = sparing.confident(log, tolerance=0.05)
     uniform = UniformPolicy(log.action_names)
-    summary = sparing.Summary.of(log)
+    summary = sparing.LogSummary.of(log)
     return {
         "audit": sparing.audit(log, policy=uniform).to_dict(),
         "sums": {
@@ -80,15 +80,15 @@ def test_the_same_bits(path, in_memory, engine):
 
 def test_the_same_sums_of_columns_that_are_not_turned_into_rows(tmp_path, monkeypatch, engine):
     """The log in memory has rows; numbers of any size, and row groups that end nowhere near leaves."""
-    monkeypatch.setattr(streaming, "COMPILED_CELLS", 0)
+    monkeypatch.setattr(statistics, "COMPILED_CELLS", 0)
     rng = np.random.default_rng(3)
     columns = {f"x_{j}": rng.normal(size=ROWS) * 10.0**j for j in range(7)}
     columns["x_5"] = columns["x_5"].astype(np.float32)
     columns["x_6"] = rng.integers(-9, 10, ROWS)
     table = pa.table({**columns, "action": rng.integers(0, 5, ROWS), "reward": rng.normal(size=ROWS)})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=30_000)
-    got = sparing.Summary.of(sparing.scan(tmp_path / "log.parquet", engine=engine))
-    expected = sparing.Summary.of(sparing.read_log(table))
+    got = sparing.LogSummary.of(sparing.scan(tmp_path / "log.parquet", engine=engine))
+    expected = sparing.LogSummary.of(sparing.read_log(table))
     same(vars(got.statistics), vars(expected.statistics))
     same(got.reservoir, expected.reservoir)
 

@@ -143,7 +143,7 @@ def test_a_file_that_changes_while_it_is_walked_is_told(folder):
     log = sparing.scan(folder, contexts=["x_0"], features="raw")
     pq.write_table(table(0, 8), folder / "part=0" / "rows.parquet", row_group_size=4)
     with pytest.raises(LogError, match="changed since it was opened"):
-        sparing.Summary.of(log)
+        sparing.LogSummary.of(log)
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ from scanning.tables import raw_table, write
 from sparing.errors import LogError, SettingError
 from sparing.log import blocks, tables
 from sparing.log.hashing import group_hashes
-from sparing.log.rows import rows_of
-from sparing.log.walking import Statistic, Total
+from sparing.log.passes import Statistic, SumOf
+from sparing.log.rows import as_rows
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "BATCH_ROWS", 64)
-    monkeypatch.setattr(blocks, "LEAF_ROWS", 128)
+    monkeypatch.setattr(blocks, "CHUNK_ROWS", 128)
 
 
 def same(one, other):
@@ -90,7 +90,7 @@ def test_a_sample_is_uniform_and_the_same_wherever_the_rows_lie(tmp_path, small_
     for seed in (0, 5):
         few = scanned.sample(500, seed)
         assert few.n_rows == 500
-        same(few, rows_of(log).sample(500, seed))
+        same(few, as_rows(log).sample(500, seed))
     # Of each of 20 parts about 25 rows of 500: χ² with 19 degrees of freedom.
     number = {key: row for row, key in enumerate(group_hashes(log).tolist())}
     assert len(number) > 18_000
@@ -118,7 +118,7 @@ def test_progress_is_told_of_every_walk(tmp_path, small_blocks):
     scanned = sparing.scan(path, workers=2, progress=lambda *at: seen.append(at))
     first = list(seen)
     assert first[-1][0] == first[-1][1]
-    sparing.Summary.of(scanned)
+    sparing.LogSummary.of(scanned)
     assert len(seen) > len(first) > 1
 
 
@@ -127,7 +127,7 @@ def test_progress_of_one_thread_rises_to_its_end(tmp_path, small_blocks, ending)
     path, seen = tmp_path / f"log.{ending}", []
     sparing.write_log(sparing.read_log(raw_table(3000)), path)
     scanned = sparing.scan(path, workers=1)
-    sparing.Summary.of(scanned.on("local", workers=1, progress=lambda *at: seen.append(at)))
+    sparing.LogSummary.of(scanned.on("local", workers=1, progress=lambda *at: seen.append(at)))
     assert len(seen) > 1
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
     assert {total for _, total in seen} == {seen[-1][0]}
@@ -147,7 +147,7 @@ def test_one_thread_reads_no_row_twice(tmp_path, small_blocks, monkeypatch, rows
     for workers, once in ((1, True), (2, False)):
         scanned = sparing.scan(path, workers=workers).narrowed()
         read.clear()
-        scanned.fold(Total(lambda block, first_row: block.n_rows))
+        scanned.fold(SumOf(lambda block, first_row: block.n_rows))
         assert (sum(read) == rows) == once
 
 

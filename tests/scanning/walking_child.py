@@ -21,7 +21,7 @@ def main(path, limit):
         return found
 
     log = timed("scan", lambda: sparing.scan(path, workers=2))
-    summary = timed("summarise", lambda: sparing.Summary.of(log))
+    summary = timed("summarise", lambda: sparing.LogSummary.of(log))
     audit = timed("audit", lambda: sparing.audit(log))
     policy = UniformPolicy(log.action_names)
     found = timed("evaluate", lambda: sparing.evaluate(log, policy, methods=["ips", "dr"]))

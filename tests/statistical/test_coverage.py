@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sparing import moful, warm_started
-from sparing.model.assumptions import RADII
+from sparing.model.confidence import RADII
 from sparing.simulation import LinearWorld, draw_log
 
 RUNS, ROUNDS, EVERY = 200, 200, 10

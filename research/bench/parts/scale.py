@@ -55,6 +55,7 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
         path = Path(folder) / "log.parquet"
         write_log(path, setting.scale_rows, setting.seed)
         log = sparing.scan(path, workers=2)
+        assert isinstance(log, Scan)
         policy = UniformPolicy(log.action_names)
         works: dict[str, Callable[[], Any]] = {
             READING: lambda: _read(path),

@@ -10,7 +10,7 @@ from research.paper.beyond.worlds import asked
 from research.paper.experiment import Record
 from research.paper.synthetic import LIVE_STREAM
 from sparing.log import Log
-from sparing.model.supported import top
+from sparing.model.confidence import most_logged
 from sparing.online.learner import Learner
 from sparing.simulation import ClassificationWorld, RoutingWorld, datasets, draw_log, hidden_model_log
 
@@ -66,7 +66,7 @@ def _start(record: Record, meeting: Meeting, seed: int, **known: object) -> Lear
     log = meeting.log
     half = min(log.n_actions // 2, int((log.counts > 0).sum()))
     told = asked(record, meeting.unit, len(meeting.stream))
-    return learners.start(record["name"], log, supported=top(half), seed=seed, **known, **told)
+    return learners.start(record["name"], log, supported=most_logged(half), seed=seed, **known, **told)
 
 
 def _about(log: Log, rounds: int) -> Record:

@@ -8,7 +8,7 @@ from research.paper.beyond.meeting import Meeting
 from research.paper.experiment import Record
 from research.paper.synthetic import Synthetic
 from sparing.log import Log
-from sparing.model.supported import top
+from sparing.model.confidence import most_logged
 from sparing.online.learner import Learner
 from sparing.simulation import LinearWorld
 
@@ -49,7 +49,7 @@ def start(
         record["name"],
         world,
         log,
-        supported=top(told.actions // 2),
+        supported=most_logged(told.actions // 2),
         **asked(record, unit, horizon),
     )
 

@@ -11,7 +11,7 @@ from research.paper.synthetic import LIVE_STREAM, Synthetic
 from research.paper.theorems.bounds import Lived
 from research.paper.theorems.setting import Cell, Setting
 from sparing.log import Log
-from sparing.model.supported import given
+from sparing.model.confidence import supported_actions
 from sparing.online.algorithms import eps_moful
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
@@ -249,7 +249,7 @@ def knowing_by_limit(base: Synthetic, world: LinearWorld, log: Log, means: np.nd
     `leader` is the share of rounds in which L(x) is not below max_b x·θ*_b either, `most` that of rounds whose logged action
     is the best: nothing that answers with it can skip more for free.
     """
-    (rule, _) = base.start(LIMIT, world, log, supported=given({})).rules
+    (rule, _) = base.start(LIMIT, world, log, supported=supported_actions({})).rules
     assert isinstance(rule, LogBeats)
     limit = rule.by_context.thresholds[rule.by_context.index.find(log.contexts)]
     rows, best = np.arange(log.n_rows), means.max(axis=1)
@@ -278,7 +278,7 @@ def contrary(*, rounds: int, seed: int) -> Record:
     log = draw_log(world, rows=20, unsupported=0.0, seed=seed)
     learner = eps_moful(
         log,
-        supported=given({0: np.array([point])}),
+        supported=supported_actions({0: np.array([point])}),
         noise=CONTRARY_NOISE,
         theta_bound=best,
         context_bound=1.0,

@@ -25,15 +25,12 @@ from sparing.auditing.overlap import (
 from sparing.auditing.support import SupportEstimate, estimate_support
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
-from sparing.log.rows import AnyLog, Memory, Rows, rows_of
+from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.rows import AnyLog, InMemoryRows, Rows, as_rows
 from sparing.log.sampling import RowSample
-from sparing.log.walking import Statistic, Together, Total
-from sparing.model.assumptions import Assumptions, positive
-from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, find_elbow, positive
 from sparing.model.linearity import linear_notes
-from sparing.model.statistics import Statistics
-from sparing.model.streaming import Sums
-from sparing.model.supported import find_elbow
+from sparing.model.statistics import Statistics, Sums
 from sparing.policies.policy import Policy
 from sparing.report import notebook
 
@@ -80,15 +77,15 @@ def first_pass(rows: Rows, rare: float, seed: int) -> AuditPass:
     size = sample_rows(rows.header)
     short = rows.n_rows <= size
     wanted: list[Statistic[Log, Any]] = [
-        Total(partial(LogCounts.of, rare=rare)),
+        SumOf(partial(LogCounts.of, rare=rare)),
         Sums(rows),
     ]
-    if not (short and isinstance(rows, Memory)):
+    if not (short and isinstance(rows, InMemoryRows)):
         wanted.append(RowSample(rows.header, rows.n_rows, size, seed))
-    facts, sums, *sampled = rows.fold(Together(*wanted))
+    facts, sums, *sampled = rows.fold(Combined(*wanted))
     sums = replace(sums, encoder=rows.encoder.digest)
     if not sampled:
-        assert isinstance(rows, Memory)
+        assert isinstance(rows, InMemoryRows)
         return AuditPass(rows, facts, sums, rows.log, None)
     (found,) = sampled
     return AuditPass(rows, facts, sums, found.log(), None if short else found.numbers[found.kept])
@@ -107,13 +104,13 @@ def second_pass(
     estimated = looked.support.known and not seen.rows.header.support.known
     never = seen.sums.counts == 0
     if seen.whole:
-        measures, doing = _walked(Memory(looked), found, policy, never)
+        measures, doing = _walked(InMemoryRows(looked), found, policy, never)
         return found.measured(looked, measures, measures.shares), doing
     measures, doing = _walked(seen.rows, found, policy, never)
     shares = measures.shares
     if estimated:
         part = policy[seen.numbers] if isinstance(policy, np.ndarray) else policy
-        near, here = _walked(Memory(looked), found, part, never)
+        near, here = _walked(InMemoryRows(looked), found, part, never)
         shares = near.shares
         if doing is not None and here is not None:
             doing = replace(doing, mass=here.mass, weights=doing.weights or here.weights)
@@ -127,7 +124,7 @@ def _walked(
     measuring = SegmentCounter(found.segments, rows.n_actions)
     if policy is not None:
         measures, doing = rows.fold(
-            Together(measuring, Total(partial(PolicyCounts.of, policy=policy, never=never)))
+            Combined(measuring, SumOf(partial(PolicyCounts.of, policy=policy, never=never)))
         )
         return measures, doing
     if not found.segments:
@@ -166,7 +163,7 @@ def audit_actions(
     counts: np.ndarray,
     supported: SupportCounts | None,
     implied: np.ndarray | None,
-    ellipsoids: Ellipsoids | None,
+    ellipsoids: ConfidenceEllipsoids | None,
     estimate: SupportEstimate | None,
     *,
     rare: float,
@@ -426,7 +423,7 @@ def audit(
     validation.fraction("rare", rare)
     validation.fraction("confidence", confidence)
     validation.integer("gaps", gaps)
-    rows, reward_range = rows_of(log), validation.reward_range(reward_range)
+    rows, reward_range = as_rows(log), validation.reward_range(reward_range)
     check_policy(rows, policy)
     seen = first_pass(rows, rare, seed)
     if reward_range is not None and seen.facts is not None:
@@ -437,7 +434,7 @@ def audit(
     assumptions, notes = _assumptions(
         seen.sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale
     )
-    ellipsoids = None if assumptions is None else Ellipsoids(seen.sums, assumptions)
+    ellipsoids = None if assumptions is None else ConfidenceEllipsoids(seen.sums, assumptions)
     notes += linear_notes(seen.sample, seen.sums if seen.whole else Statistics.of(seen.sample), ridge)
     looked, estimate, more = _supported(seen, rare=rare, confidence=confidence, seed=seed)
     found = search_gaps(
@@ -470,7 +467,7 @@ def _build_audit(
     looked: Log,
     gaps: GapMap,
     doing: PolicyCounts | None,
-    ellipsoids: Ellipsoids | None,
+    ellipsoids: ConfidenceEllipsoids | None,
     *,
     reward_range: tuple[float, float] | None,
     estimate: SupportEstimate | None,

@@ -9,10 +9,9 @@ from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
-from sparing.log.moments import Moments, Powers
-from sparing.log.rows import Rewards
-from sparing.log.sketches import Distinct, Values
-from sparing.log.walking import Statistic
+from sparing.log.passes import Statistic
+from sparing.log.rows import RewardSummary
+from sparing.log.sketches import DistinctSketch, Moments, PowerSums, QuantileSketch
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +22,11 @@ class Propensities:
     Var(1/μ | x), where distributions are.
     """
 
-    values: Values
+    values: QuantileSketch
     low: float
     high: float
     inverse: Moments
-    weights: Powers
+    weights: PowerSums
     by_action: np.ndarray
     excess: Moments | None
     variance: float | None
@@ -38,11 +37,11 @@ class Propensities:
         inverse = 1 / block.propensities
         known = block.support.known
         return cls(
-            values=Values.of(block.propensities),
+            values=QuantileSketch.of(block.propensities),
             low=float(block.propensities.min()),
             high=float(block.propensities.max()),
             inverse=Moments.of(inverse),
-            weights=Powers.of(inverse),
+            weights=PowerSums.of(inverse),
             by_action=np.bincount(block.actions, weights=inverse, minlength=block.n_actions),
             excess=Moments.of(inverse - block.support.sizes) if known else None,
             variance=_variance(block.support) if known else None,
@@ -154,18 +153,18 @@ def column_sums(bits: np.ndarray) -> np.ndarray:
 class LogCounts:
     """All of them; what the rows do not have is None."""
 
-    rewards: Rewards
+    rewards: RewardSummary
     propensities: Propensities | None
     sets: SupportCounts | None
-    contexts: Distinct
+    contexts: DistinctSketch
 
     @classmethod
     def of(cls, block: Log, first_row: int, *, rare: float) -> "LogCounts":
         return cls(
-            Rewards.of(block),
+            RewardSummary.of(block),
             None if block.propensities is None else Propensities.of(block),
             SupportCounts.of(block.support, rare) if block.support.known else None,
-            Distinct.of(group_hashes(block)),
+            DistinctSketch.of(group_hashes(block)),
         )
 
     def __add__(self, other: "LogCounts") -> "LogCounts":

@@ -10,8 +10,8 @@ from sparing.auditing.segments import Binned, Segment, half_space, searched
 from sparing.engines import local
 from sparing.log import Log
 from sparing.log.blocks import Blocks
-from sparing.log.rows import Memory
-from sparing.model.ellipsoids import Ellipsoids
+from sparing.log.rows import InMemoryRows
+from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.report.text import counted, join_names, percent
 
 RARELY_SHARE = 0.05
@@ -140,7 +140,7 @@ class GapSearch:
 
 def find_gaps(
     log: Log,
-    sets: Ellipsoids | None,
+    sets: ConfidenceEllipsoids | None,
     *,
     reward_range: tuple[float, float] | None = None,
     limit: int = 20,
@@ -148,14 +148,14 @@ def find_gaps(
 ) -> GapMap:
     """Search a sample of rows of a log in memory, and measure what is found on all of them."""
     found = search_gaps(log, log.counts, sets, reward_range=reward_range, limit=limit, seed=seed)
-    measures = Memory(log).fold(SegmentCounter(found.segments, log.n_actions))
+    measures = InMemoryRows(log).fold(SegmentCounter(found.segments, log.n_actions))
     return found.measured(log, measures, measures.shares)
 
 
 def search_gaps(
     log: Log,
     counts: np.ndarray,
-    sets: Ellipsoids | None,
+    sets: ConfidenceEllipsoids | None,
     *,
     reward_range: tuple[float, float] | None = None,
     limit: int = 20,
@@ -190,7 +190,7 @@ def search_gaps(
 
 
 def _limits(
-    sets: Ellipsoids,
+    sets: ConfidenceEllipsoids,
     contexts: np.ndarray,
     possible: np.ndarray,
     untried: list[int],

@@ -7,9 +7,8 @@ import numpy as np
 from sparing.auditing.counts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.log.moments import Moments, Powers
-from sparing.log.rows import Memory, Rewards, Rows
-from sparing.log.sketches import Values
+from sparing.log.rows import InMemoryRows, RewardSummary, Rows
+from sparing.log.sketches import Moments, PowerSums, QuantileSketch
 from sparing.policies.policy import Policy, policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
@@ -70,7 +69,7 @@ def overlap(found: Propensities, *, estimated: bool, exact: bool) -> PropensityO
     )
 
 
-def _quantiles(values: Values, low: float, high: float) -> dict[int, float]:
+def _quantiles(values: QuantileSketch, low: float, high: float) -> dict[int, float]:
     """Of values between these."""
     found = np.clip(values.quantiles(np.array(PERCENTS) / 100), low, high)
     return dict(zip(PERCENTS, found.tolist(), strict=True))
@@ -117,8 +116,8 @@ class PolicyCounts:
 
     rows: int
     never: float
-    mass: tuple[Moments, Values] | None
-    weights: tuple[Powers, Moments] | None
+    mass: tuple[Moments, QuantileSketch] | None
+    weights: tuple[PowerSums, Moments] | None
 
     @classmethod
     def of(
@@ -138,8 +137,8 @@ class PolicyCounts:
         return cls(
             block.n_rows,
             unlogged,
-            (Moments.of(mass), Values.of(mass)) if known else None,
-            None if weights is None else (Powers.of(weights), Moments.of(1 - weights)),
+            (Moments.of(mass), QuantileSketch.of(mass)) if known else None,
+            None if weights is None else (PowerSums.of(weights), Moments.of(1 - weights)),
         )
 
     def __add__(self, other: "PolicyCounts") -> "PolicyCounts":
@@ -155,7 +154,7 @@ def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
     """An array must have a distribution for every row of a log in memory."""
     if not isinstance(policy, np.ndarray):
         return
-    if not isinstance(rows, Memory):
+    if not isinstance(rows, InMemoryRows):
         raise SettingError(
             f"a policy of shape {policy.shape} for a log that is scanned; expected an object with "
             "probabilities(contexts), which is asked block by block. Give one, or read the log with read_log"
@@ -167,7 +166,7 @@ def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
 def audit_policy(
     doing: PolicyCounts,
     kind: str,
-    rewards: Rewards,
+    rewards: RewardSummary,
     reward_range: tuple[float, float] | None,
     *,
     estimated: bool,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sparing.auditing.counts import SupportCounts
     from sparing.auditing.gaps import GapMap
     from sparing.auditing.overlap import PropensityOverlap
-    from sparing.log.sketches import Distinct
+    from sparing.log.sketches import DistinctSketch
 
 
 SURE = 4.0
@@ -217,7 +217,7 @@ def further_notes(
     overlap: "PropensityOverlap | None",
     sets: "SupportCounts | None",
     gaps: "GapMap",
-    contexts: "Distinct | None",
+    contexts: "DistinctSketch | None",
 ) -> Iterator[str]:
     """What a reader must know of the propensities, of the gap map and of the contexts of a log of so many rows."""
     mean, error = (overlap and overlap.contradiction) or (0.0, 0.0)

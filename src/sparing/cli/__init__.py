@@ -4,7 +4,7 @@ from functools import partial
 
 import typer
 
-from sparing.cli import convert, demo, offline, service, terminal
+from sparing.cli import demo, offline, service, terminal
 
 app = typer.Typer(
     name="sparing",
@@ -23,7 +23,7 @@ app.command("learn")(offline.learn)
 app.command("evaluate")(offline.evaluate)
 app.command("plan")(offline.plan)
 app.command("serve")(service.serve)
-app.command("convert")(convert.convert)
+app.command("convert")(offline.convert)
 app.command("verify")(service.verify)
 app.command("backup")(service.backup)
 app.add_typer(service.keys)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparing.cli import reading, terminal
+from sparing.cli import options, terminal
 from sparing.errors import SettingError
 
 
@@ -34,7 +34,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the log, the figure and the page.")] = Path(
         "sparing-demo"
     ),
-    as_json: reading.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare learners that pay for few rewards with those that pay for all, on a simulated support desk.
 
@@ -48,7 +48,7 @@ def demo(
     given = {"call_cost": call_cost, "tolerance": tolerance, "seeds": seeds and tuple(range(seeds))}
     settings = {name: value for name, value in given.items() if value is not None}
     if data:
-        _classes(data, tuple(reading.words(never, "never")), settings, out, as_json=as_json)
+        _classes(data, tuple(options.words(never, "never")), settings, out, as_json=as_json)
     elif never:
         raise SettingError(f"never={never!r} names classes of a real data set; name that too, with --data")
     else:

@@ -1,11 +1,12 @@
 """`sparing audit`, `learn`, `evaluate` and `plan`: commands that need a log and no service."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparing.cli import reading, terminal
+from sparing.cli import options, terminal
 
 if TYPE_CHECKING:
     from sparing.auditing import Audit
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
 
-@reading.reads_log(
+@options.reads_log(
     error=(0.1, "ε: largest certified error of a supported action."),
     rare=(0.01, "Propensities below this count as rare."),
     confidence=(0.95, "Confidence of the limits of an estimated support."),
@@ -28,18 +29,18 @@ MAX_SHOWN = 12  # actions in the table for people; JSON has them all
     seed=(0, "Seed of the sampled rows."),
 )
 def audit(
-    log: reading.GivenLog,
+    log: options.GivenLog,
     policy: Annotated[
         str,
         typer.Option(help="Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
     ] = "",
-    as_json: reading.AsJson = False,
+    as_json: options.AsJson = False,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page to this file.")] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is not known; can be repeated."),
     ] = None,
-    reward_range: reading.RewardRange = "",
+    reward_range: options.RewardRange = "",
     **settings: Any,
 ) -> None:
     """Report what a log does not cover, and what that may be worth.
@@ -54,9 +55,9 @@ def audit(
     from sparing.auditing import page as report
 
     gates = [gate(text) for text in fail_on or []]
-    rows, target = reading.read_both(log, policy) if policy else (log.open(), None)
-    with reading.walking("auditing", rows):
-        found = look_over(rows, policy=target, reward_range=reading.pair(reward_range), **settings)
+    rows, target = options.read_both(log, policy) if policy else (log.open(), None)
+    with options.walking("auditing", rows):
+        found = look_over(rows, policy=target, reward_range=options.pair(reward_range), **settings)
     shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
     if html is not None:
         report.write(found, html, title=log.name)
@@ -91,9 +92,9 @@ def _print_audit(found: "Audit") -> None:
         terminal.print_text(f"\nAssumed: {found.assumptions}.")
 
 
-@reading.reads_log(estimates=True)
+@options.reads_log(estimates=True)
 def learn(
-    log: reading.GivenLog,
+    log: options.GivenLog,
     method: Annotated[
         str,
         typer.Option(
@@ -106,12 +107,12 @@ def learn(
         float,
         typer.Option(help="Share of contexts held out to evaluate the policy; 0: learn from all."),
     ] = 0.3,
-    reward_range: reading.RewardRange = "",
+    reward_range: options.RewardRange = "",
     option: Annotated[
         list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of folds, held-out contexts and random starts.")] = 0,
-    as_json: reading.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn a policy from a log alone, and save it.
 
@@ -126,12 +127,12 @@ def learn(
     from sparing.policies.files import save_policy
     from sparing.policies.policy import mean_probabilities
 
-    table, settings = log.open(), reading.settings(option)
+    table, settings = log.open(), options.settings(option)
     if reward_range:
-        settings["reward_range"] = reading.pair(reward_range)
-    with reading.walking(f"learning {method}", table) as progress:
+        settings["reward_range"] = options.pair(reward_range)
+    with options.walking(f"learning {method}", table) as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
-    with reading.walking("evaluating it", table):
+    with options.walking("evaluating it", table):
         found = _evaluate_held_out(table, policy, settings.get("reward_range")) if holdout else None
         shares = mean_probabilities(policy, table)
     save_policy(policy, out)
@@ -146,7 +147,7 @@ def learn(
     _print_held_out(found, policy.taught.rows)
     terminal.print_text(f"Policy: {out}", whole=True)
     if found is None:
-        again, why = ["ANOTHER_LOG", *reading.options(policy=out)], "evaluate it on another log"
+        again, why = ["ANOTHER_LOG", *options.options(policy=out)], "evaluate it on another log"
     else:
         again, why = log.again(policy=out, reward_range=reward_range), "all methods, on the rows held out"
     terminal.print_next_step(why, ["evaluate", *again])
@@ -154,9 +155,9 @@ def learn(
 
 def _evaluate_held_out(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
     from sparing.evaluation import evaluate
-    from sparing.log.rows import rows_of
+    from sparing.log.rows import as_rows
 
-    method = "dm" if rows_of(table).header.propensities is None else "dr"
+    method = "dm" if as_rows(table).header.propensities is None else "dr"
     return evaluate(table, policy, methods=[method], reward_range=reward_range)
 
 
@@ -185,7 +186,7 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
         terminal.print_text(f"  note: {note}")
 
 
-@reading.reads_log(
+@options.reads_log(
     estimates=True,
     interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
     confidence=(0.95, "Confidence of the intervals."),
@@ -194,19 +195,19 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     taught=("refuse", "Rows that the policy was trained on: refuse, or allow and mark."),
 )
 def evaluate(
-    log: reading.GivenLog,
+    log: options.GivenLog,
     policy: Annotated[
         str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
     ],
     methods: Annotated[
         str, typer.Option(help="Estimators, separated by commas; default: all that the log allows.")
     ] = "",
-    reward_range: reading.RewardRange = "",
+    reward_range: options.RewardRange = "",
     fail_above: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
     ] = None,
-    as_json: reading.AsJson = False,
+    as_json: options.AsJson = False,
     **settings: Any,
 ) -> None:
     """Estimate from a log what a policy would have earned.
@@ -218,13 +219,13 @@ def evaluate(
     from sparing.evaluation import evaluate as evaluate_policy
     from sparing.log.tables import redact_uri
 
-    table, target = reading.read_both(log, policy)
-    with reading.walking("evaluating", table) as progress:
+    table, target = options.read_both(log, policy)
+    with options.walking("evaluating", table) as progress:
         found = evaluate_policy(
             table,
             target,
-            methods=reading.words(methods, "methods") or None,
-            reward_range=reading.pair(reward_range),
+            methods=options.words(methods, "methods") or None,
+            reward_range=options.pair(reward_range),
             progress=progress,
             training_rows=settings.pop("taught"),
             **settings,
@@ -260,7 +261,7 @@ def _within(found: "Evaluation", bound: float) -> bool:
     return bool(known) and all(mass <= bound for mass in known)
 
 
-@reading.reads_log(
+@options.reads_log(
     regret=(float, "Find the cheapest option with at most this regret."),
     worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
     confidence=(0.9, "Confidence of the prediction intervals."),
@@ -272,7 +273,7 @@ def _within(found: "Evaluation", bound: float) -> bool:
     workers=(0, "Threads; 0: one per core."),
 )
 def plan(
-    log: reading.GivenLog,
+    log: options.GivenLog,
     call_cost: Annotated[
         float | None, typer.Option(help="Cost of a reward call, in units of the reward; default: try a few.")
     ] = None,
@@ -298,7 +299,7 @@ def plan(
     out: Annotated[
         Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
     ] = None,
-    as_json: reading.AsJson = False,
+    as_json: options.AsJson = False,
     **settings: Any,
 ) -> None:
     """Predict how many reward calls are worth making live.
@@ -316,11 +317,11 @@ def plan(
     if out is not None:
         check_folder(out)
     if tolerances:
-        settings["tolerances"] = reading.numbers("tolerances", tolerances, example="0.05,0.1")
-    settings["learners"] = reading.words(learners, "learners") or COMPARED
+        settings["tolerances"] = options.numbers("tolerances", tolerances, example="0.05,0.1")
+    settings["learners"] = options.words(learners, "learners") or COMPARED
     settings["workers"] = settings["workers"] or None
     rows = log.open()
-    with reading.walking("simulating worlds", rows) as progress:
+    with options.walking("simulating worlds", rows) as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
         found = make_plan(rows, **said, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
@@ -330,7 +331,7 @@ def plan(
         _print_plan(found)
         if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
             again = log.again("engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon)
-            named = reading.options(name="live", log=log.source)
+            named = options.options(name="live", log=log.source)
             terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
     if files:
         terminal.print_status(files)
@@ -343,3 +344,63 @@ def _print_plan(found: "Plan") -> None:
     terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
     for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
         terminal.print_text(text)
+
+
+def convert(
+    source: Annotated[str, typer.Argument(help="The log to read; its format is told by its content.")],
+    target: Annotated[Path, typer.Argument(help="Where to write it; the ending says the format.")],
+    source_format: Annotated[
+        str,
+        typer.Option(
+            "--from", help="Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river."
+        ),
+    ] = "",
+    target_format: Annotated[
+        str, typer.Option("--to", help="Write as: table, obp, vw, vw-adf, dsjson.")
+    ] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="How to read, as NAME=VALUE: actions, context_id, position, … (docs/formats.md)."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Convert a log from one format to another.
+
+    It says what was assumed, and what the target cannot carry.
+
+    Example: sparing convert decisions.dsjson log.parquet
+    """
+    from sparing.log.formats import convert as convert_log
+    from sparing.log.rows import as_rows
+    from sparing.log.text_files import is_table
+
+    with options.utf8_name(Path(source), target), terminal.progress_bar("converting") as progress:
+        log, assumed, lost = convert_log(
+            source,
+            target,
+            source_format or None,
+            target_format or None,
+            progress=progress,
+            **options.settings(option, "action=banner"),
+        )
+    if as_json:
+        terminal.print_json(
+            {
+                "rows": log.n_rows,
+                "actions": log.n_actions,
+                "features": log.n_features,
+                "support": as_rows(log).header.support.kind,
+                "target": str(target),
+                "assumed": assumed,
+                "lost": lost,
+            }
+        )
+        return
+    terminal.print_text(f"Log({repr(log).partition('(')[2]}")
+    for sentence in assumed:
+        terminal.print_text(f"assumed: {sentence}")
+    for sentence in lost:
+        terminal.print_text(f"not carried: {sentence}")
+    terminal.print_text(f"Written: {target}", whole=True)
+    if is_table(target) and target_format in ("", "table"):
+        terminal.print_next_step("what it tried, and what it could not", ["audit", shlex.quote(str(target))])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparing.cli import reading, terminal
+from sparing.cli import options, terminal
 
 if TYPE_CHECKING:
     from sparing.service.maintenance import VerificationResult
@@ -37,11 +37,11 @@ keys = typer.Typer(
 KeyName = Annotated[str, typer.Argument(help="The key's name.")]
 
 
-@reading.reads_log(optional=True)
+@options.reads_log(optional=True)
 def serve(
     store: StoreFolder,
     name: Annotated[str, typer.Option(help="Name of the experiment; with --log it is created.")] = "",
-    log: reading.GivenLog | None = None,
+    log: options.GivenLog | None = None,
     learner: Annotated[str, typer.Option(help="Name of a learner of the library.")] = "economical",
     call_cost: Annotated[
         float | None, typer.Option(help="Cost of a reward call, in units of the reward (economical).")
@@ -98,11 +98,11 @@ def serve(
         durability=durability,
         workers=workers,
     )
-    said = reading.settings(option) | {
+    said = options.settings(option) | {
         key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
     }
     with server.bound_to(host, port) as bound:
-        rules = reading.settings(rule, "holdout=0.05", "rule")
+        rules = options.settings(rule, "holdout=0.05", "rule")
         locked = _make_experiment(settings, name, log, learner, said, rules)
         server.run(settings, bound, workers, locked=locked, say=terminal.print_status)
 
@@ -110,13 +110,13 @@ def serve(
 def _make_experiment(
     settings: "ServerSettings",
     name: str,
-    log: reading.GivenLog | None,
+    log: options.GivenLog | None,
     learner: str,
     said: dict[str, Any],
     rules: dict[str, Any],
 ) -> bool:
     """Create the experiment unless it exists; refuse settings that cannot be served. Return whether a key is needed."""
-    from sparing.log.rows import rows_of
+    from sparing.log.rows import as_rows
     from sparing.service import server
 
     new = log is not None and settings.address is None and not settings.folder.exists()
@@ -129,7 +129,7 @@ def _make_experiment(
     elif name in known:
         terminal.print_status(f"sparing: experiment {name} exists and continues; --log is not read again")
     else:
-        table = rows_of(log.open()).read()
+        table = as_rows(log.open()).read()
         word = next((each for each in table.encoder.names if "=" in each), None)
         if table.encoder.is_raw and word is not None:
             terminal.print_status(
@@ -201,7 +201,7 @@ def add_key(
 
 
 @keys.command("list")
-def list_keys(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+def list_keys(store: MadeStore, address: StoreAddress = "", as_json: options.AsJson = False) -> None:
     """List the names of all keys, without the keys.
 
     Example: sparing keys list shop
@@ -271,7 +271,7 @@ def backup(
         terminal.print_text(f"note: {note}")
 
 
-def verify(store: MadeStore, address: StoreAddress = "", as_json: reading.AsJson = False) -> None:
+def verify(store: MadeStore, address: StoreAddress = "", as_json: options.AsJson = False) -> None:
     """Replay a store, and recompute every decision in it.
 
     It also adds up every total again, and changes nothing. It may run while the store is served. The exit code is 3

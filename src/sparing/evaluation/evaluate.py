@@ -24,7 +24,7 @@ from sparing.evaluation.passes import PASSES, EstimatorSummary, EvaluationData
 from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rows import EvaluationSettings
 from sparing.log import Log
-from sparing.log.rows import AnyLog, BlocksInMemory, Memory, Rows, rewards_of, rows_of
+from sparing.log.rows import AnyLog, BlocksInMemory, InMemoryRows, Rows, as_rows, reward_summary
 from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
@@ -130,13 +130,13 @@ def evaluate(
     _check(log, policy, interval, band)
     _check_settings(training_rows, confidence, flag_mass, reward_model, clip)
     chosen = _methods(methods)
-    rows = rows_of(log)
+    rows = as_rows(log)
     given = evaluation_rows(rows, policy, training_rows)
     settings = EvaluationSettings(
         chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta, reward_model
     )
     steps = ProgressCounter(progress, PASSES + len(chosen) + (folds if "mlips" in chosen else 0))
-    rewards = None if given.rows is rows else rewards_of(rows)
+    rewards = None if given.rows is rows else reward_summary(rows)
     data = EvaluationData(given.rows, policy, settings, rewards, reward_range, steps)
     limits = data.limits(confidence)
     drafts, unusable = _drafts(data, given, limits, flag_mass, steps, strict=methods is not None)
@@ -197,10 +197,10 @@ def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str)
 def _held_out(rows: Rows, known: TrainingFingerprint) -> tuple[Rows | None, str]:
     """The rows held out; None where there are none, or where it cannot be told which they were, and why."""
     log: AnyLog = rows
-    if isinstance(rows, Memory) and known.split is not None and known.split.by == "row":
+    if isinstance(rows, InMemoryRows) and known.split is not None and known.split.by == "row":
         log = rows.log  # single rows are told apart by all of them
     try:
-        held = rows_of(known.held_out(log))
+        held = as_rows(known.held_out(log))
     except SettingError as error:
         return None, str(error)
     if not held.n_rows:

@@ -30,18 +30,16 @@ from sparing.evaluation.rows import (
     value_or_raise,
 )
 from sparing.log import Log
-from sparing.log.moments import Powers
-from sparing.log.rows import Memory, Rewards, Rows
+from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.rows import InMemoryRows, RewardSummary, Rows
 from sparing.log.sampling import RowSample, SampleState, row_keys
-from sparing.log.sketches import Values
+from sparing.log.sketches import PowerSums, QuantileSketch
 from sparing.log.support import Support
-from sparing.log.walking import Statistic, Together, Total
 from sparing.model.boosting import Boosted, boost
+from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.model.crossfitting import Folds, FoldSums, PropensityFit, fit_propensities, leave_one_fold_out
-from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.linearity import linear_notes
-from sparing.model.statistics import Statistics, ridge_regression, times_inverse
-from sparing.model.streaming import Sums
+from sparing.model.statistics import Statistics, Sums, ridge_regression, times_inverse
 from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import Policy
 from sparing.validation import check_reward_range
@@ -63,7 +61,9 @@ COLUMNS_KEPT = 8
 PASSES = 3
 
 
-def reward_bounds(rewards: Rewards, given: tuple[float, float] | None, interval: str) -> tuple[float, float]:
+def reward_bounds(
+    rewards: RewardSummary, given: tuple[float, float] | None, interval: str
+) -> tuple[float, float]:
     """Bounds on mean rewards: as given, 0 and 1 where no other rewards occur, else the range seen."""
     low, high = known_range(given) or ((0.0, 1.0) if rewards.binary else (rewards.low, rewards.high))
     check_reward_range((low, high), rewards.low, rewards.high)
@@ -105,7 +105,7 @@ class PolicyTotals:
     counts: np.ndarray
     unlogged: np.ndarray
     missing: float
-    propensities: Values
+    propensities: QuantileSketch
     feature_sums: tuple[np.ndarray, ...]
 
     @classmethod
@@ -129,7 +129,11 @@ class PolicyTotals:
                 every = of.supports_all
                 feature_sums += (feature_sums[0] if every else of.policy_feature_sums(within_support=True),)
         clips = methods & {"clipped", "cab"} and blocks.shared.settings.clip == "percentile-ratio"
-        propensities = Values() if block.propensities is None or not clips else Values.of(block.propensities)
+        propensities = (
+            QuantileSketch()
+            if block.propensities is None or not clips
+            else QuantileSketch.of(block.propensities)
+        )
         blocks.release(of)
         return cls(block.n_rows, block.counts, unlogged, missing, propensities, feature_sums)
 
@@ -159,7 +163,7 @@ class FirstPass:
     rows: Rows
     blocks: BlockQuantities
     totals: PolicyTotals
-    rewards: Rewards
+    rewards: RewardSummary
     folds: Folds | SparingError | None
     sums: Statistics | None = None
     fold_sums: tuple[Statistics, ...] | None = None
@@ -176,28 +180,28 @@ class FirstPass:
         if methods & {"aipw", "mlips"} or (boosted and methods & set(MODELLED)):
             folds = _result_or_error(lambda: Folds.of(rows, settings.folds, settings.seed))
         wanted: dict[str, Statistic[Log, Any]] = {
-            "totals": Total(partial(PolicyTotals.of, blocks=blocks)),
-            "rewards": Total(Rewards.of),
+            "totals": SumOf(partial(PolicyTotals.of, blocks=blocks)),
+            "rewards": SumOf(RewardSummary.of),
         }
         if methods & set(MODELLED) or settings.band == "model":
             wanted["sums"] = Sums(rows)
         if "aipw" in methods and isinstance(folds, Folds) and not boosted:
             wanted["fold_sums"] = FoldSums(rows, folds)
         sampled = methods & {*MODELLED, "aipw", "mlips"}
-        if sampled and not (isinstance(rows, Memory) and rows.n_rows <= size):
+        if sampled and not (isinstance(rows, InMemoryRows) and rows.n_rows <= size):
             extra = partial(_target, blocks) if "mlips" in methods else None
             kind, header = (RowSample, rows.header) if extra else (_BareSample, _bare(rows.header))
             wanted["sample"] = kind(header, rows.n_rows, size, settings.seed, extra)
         elif "mlips" in methods:
-            wanted["target"] = Total(partial(_target_parts, blocks))
-        states: tuple[Any, ...] = rows.fold(Together(*wanted.values()))
+            wanted["target"] = SumOf(partial(_target_parts, blocks))
+        states: tuple[Any, ...] = rows.fold(Combined(*wanted.values()))
         found: dict[str, Any] = dict(zip(wanted, states, strict=True))
         sample, target = found.pop("sample", None), found.pop("target", None)
         first = cls(rows, blocks, folds=folds, **found)
         if sample is not None:
             first.sample, first.keys = sample.log(), sample.keys[sample.kept]
             first.target = None if sample.extra is None else sample.extra[sample.kept]
-        elif sampled and isinstance(rows, Memory):
+        elif sampled and isinstance(rows, InMemoryRows):
             first.sample, first.keys = rows.log, row_keys(np.arange(rows.n_rows), settings.seed)
             first.target = None if target is None else np.concatenate(target)
         if first.sums is None and first.fold_sums is not None:
@@ -253,11 +257,11 @@ class FirstPass:
 
     def _with_model_bounds(self, shared: GlobalQuantities) -> GlobalQuantities:
         """With band="model", one more pass bounds what the unsupported mass may earn, which the ratio of SNIPS needs at once."""
-        known = isinstance(shared.ellipsoids, Ellipsoids) and self.rows.header.support.known
+        known = isinstance(shared.ellipsoids, ConfidenceEllipsoids) and self.rows.header.support.known
         if known and "snips" in shared.settings.methods:
             self.blocks.shared = shared
             low, high = (
-                self.rows.fold(Total(partial(_unsupported_value_bounds, self.blocks))) / self.totals.rows
+                self.rows.fold(SumOf(partial(_unsupported_value_bounds, self.blocks))) / self.totals.rows
             )
             shared.means.update(low=float(low), high=float(high))
         return shared
@@ -270,11 +274,11 @@ class FirstPass:
             return None
         light = self.rows.focused((0,))
         while not sketch.exact:  # one pass gives at least 15 more bits of the values around the quantiles
-            sketch = light.fold(Total(partial(_propensities_within, *sketch.brackets(CLIP_SHARES))))
+            sketch = light.fold(SumOf(partial(_propensities_within, *sketch.brackets(CLIP_SHARES))))
         low, high = sketch.quantiles(CLIP_SHARES)
         return float(high / low)
 
-    def _ellipsoids(self) -> Ellipsoids:
+    def _ellipsoids(self) -> ConfidenceEllipsoids:
         assert self.sums is not None
         return self.blocks.shared.settings.ellipsoids(self.sums)
 
@@ -340,9 +344,9 @@ def _unsupported_value_bounds(blocks: BlockQuantities, block: Log, first_row: in
     return found
 
 
-def _propensities_within(low: np.ndarray, high: np.ndarray, block: Log, first_row: int) -> Values:
+def _propensities_within(low: np.ndarray, high: np.ndarray, block: Log, first_row: int) -> QuantileSketch:
     assert block.propensities is not None
-    return Values.within(block.propensities, low, high)
+    return QuantileSketch.within(block.propensities, low, high)
 
 
 def named_terms(parts: EstimatorTerms) -> Iterator[tuple[str, Terms]]:
@@ -416,13 +420,13 @@ class EstimatorSums:
     parts: EstimatorTerms
     rows: int
     totals: dict[str, float]
-    weights: dict[str, Powers]
+    weights: dict[str, PowerSums]
 
     @classmethod
     def of(cls, parts: EstimatorTerms) -> "EstimatorSums":
         summed: dict[int, float] = {}  # many statistics have rows in common
         totals: dict[str, float] = {}
-        weights: dict[str, Powers] = {}
+        weights: dict[str, PowerSums] = {}
         own = list(named_rows(parts))
         columns = [
             (f"{name} {column}", rows)
@@ -431,7 +435,7 @@ class EstimatorSums:
         ]
         for name, rows in (*own, *columns):
             if _own_name(name) in WEIGHTS:
-                weights[name] = Powers.of(rows)
+                weights[name] = PowerSums.of(rows)
                 continue
             if id(rows) not in summed:
                 summed[id(rows)] = float(rows.sum())
@@ -541,7 +545,7 @@ class SumTerms(Statistic[Log, MethodSums]):
 class DeviationSums:
     """Powers of deviations, by method and name; and the resampled sums of every column, see `resample_sums`."""
 
-    powers: dict[tuple[str, str], Powers]
+    powers: dict[tuple[str, str], PowerSums]
     sums: np.ndarray
 
 
@@ -555,21 +559,21 @@ class SumDeviations(Statistic[Log, DeviationSums]):
         return DeviationSums({}, np.empty((0, 0)))
 
     def update(self, state: DeviationSums, block: Log, first_row: int) -> DeviationSums:
-        powers: dict[tuple[str, str], Powers] = {}
+        powers: dict[tuple[str, str], PowerSums] = {}
         columns: list[np.ndarray] = []
         for method, parts in self.estimators.each(list(self.sums), block, first_row):
             parts, sums = value_or_raise(parts), self.sums[method]
-            found: dict[tuple[int, int, int, float], Powers] = {}  # many statistics have rows in common
+            found: dict[tuple[int, int, int, float], PowerSums] = {}  # many statistics have rows in common
             for name, terms in named_terms(parts):
                 rows = id(terms.base), id(terms.numerator), id(terms.denominator), terms.factor
                 if rows not in found:
-                    found[rows] = Powers.of(sums.centres[name].deviations(terms))
+                    found[rows] = PowerSums.of(sums.centres[name].deviations(terms))
                 powers[method, name] = found[rows]
                 if "bootstrap" in self.interval:
                     columns += [values for _, values in term_columns(terms)]
             for name, values in named_rows(parts):
                 if name.endswith("deficit"):
-                    powers[method, name] = Powers.of(values - sums.mean(name))
+                    powers[method, name] = PowerSums.of(values - sums.mean(name))
         if not columns:
             return self.merge(state, DeviationSums(powers, np.empty((0, 0))))
         seed = self.estimators.blocks.shared.settings.seed
@@ -609,7 +613,7 @@ class EstimatorSummary:
     def of(
         cls,
         sums: EstimatorSums,
-        deviations: dict[str, Powers],
+        deviations: dict[str, PowerSums],
         columns: dict[str, tuple[int, int | None, int | None]],
         parts: EstimatorTerms | None = None,
         prefix: str = "",
@@ -619,7 +623,7 @@ class EstimatorSummary:
         statistics = dict(named_terms(replace(parts, check=None)))
 
         def summary(name: str) -> TermSummary:
-            terms, powers = statistics[name], deviations.get(prefix + name, Powers())
+            terms, powers = statistics[name], deviations.get(prefix + name, PowerSums())
             centre, places = sums.centres[prefix + name], columns.get(prefix + name, (0, None, None))
             return TermSummary(
                 sums.rows, centre.value, powers.variance, powers.freedom, terms.factor, terms.span, places
@@ -631,7 +635,7 @@ class EstimatorSummary:
         def deficit(name: str) -> WeightDeficit | None:
             if (found := mean(name)) is None:
                 return None
-            powers = deviations.get(prefix + name, Powers())
+            powers = deviations.get(prefix + name, PowerSums())
             if sums.rows < 2:
                 return WeightDeficit(0.0, 0.0)
             return WeightDeficit(found, float(np.sqrt(powers.variance / sums.rows)))
@@ -673,7 +677,7 @@ class EvaluationData:
         rows: Rows,
         policy: Policy | np.ndarray,
         settings: EvaluationSettings,
-        rewards: Rewards | None,
+        rewards: RewardSummary | None,
         reward_range: tuple[float, float] | None,
         steps: ProgressCounter,
     ) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 
 from sparing.errors import LogError, SparingError
 from sparing.log import Log
-from sparing.model.assumptions import Assumptions
 from sparing.model.boosting import Boosted
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.crossfitting import Folds, PropensityFit
-from sparing.model.ellipsoids import Ellipsoids
 from sparing.model.statistics import Statistics
 from sparing.policies.policy import Policy, policy_blocks
 
@@ -41,12 +40,12 @@ class EvaluationSettings:
     delta: float = 0.05
     reward_model: str = "linear"
 
-    def ellipsoids(self, sums: Statistics) -> Ellipsoids:
+    def ellipsoids(self, sums: Statistics) -> ConfidenceEllipsoids:
         """The linear model's confidence band."""
         assumptions = Assumptions.resolve(
             sums, ridge=self.ridge, noise=self.noise, theta_bound=self.theta_bound, delta=self.delta
         )
-        return Ellipsoids(sums, assumptions)
+        return ConfidenceEllipsoids(sums, assumptions)
 
 
 DEFAULT_SETTINGS = EvaluationSettings()
@@ -81,7 +80,7 @@ class GlobalQuantities:
     fold_theta: np.ndarray | SparingError | None = None
     boosted: Boosted | SparingError | None = None
     influence_vectors: dict[bool, np.ndarray] = field(default_factory=dict)
-    ellipsoids: Ellipsoids | SparingError | None = None
+    ellipsoids: ConfidenceEllipsoids | SparingError | None = None
     propensity_fit: tuple[PropensityFit, tuple[float, float]] | SparingError | None = None
     means: dict[str, float] = field(default_factory=dict)
 

@@ -64,7 +64,9 @@ def boosted(request: LearningRequest, *, rounds: Any = None) -> BoostedPolicy:
 
 
 def boosted_rewards(request: LearningRequest, rounds: Any = None) -> Boosted:
-    numbers = [integer("rounds", each, least=1) for each in np.atleast_1d(ROUNDS if rounds is None else rounds)]
+    numbers = [
+        integer("rounds", each, least=1) for each in np.atleast_1d(ROUNDS if rounds is None else rounds)
+    ]
     return boost(
         request.log, folds=request.folds, seed=request.seed, rounds=numbers, purpose="method 'boosted'"
     )

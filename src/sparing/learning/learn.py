@@ -21,13 +21,11 @@ from sparing.learning.objectives import Objective, completed_rewards, descend, m
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
 from sparing.learning.ridge import RIDGES, Hyperparameters, choose, choose_ridge, crossfitted_scores, grid
 from sparing.log import Log
-from sparing.log.rows import AnyLog, Filtered, Rows, rows_of
-from sparing.log.walking import Together
-from sparing.model.assumptions import Assumptions, positive
+from sparing.log.passes import Combined
+from sparing.log.rows import AnyLog, FilteredRows, Rows, as_rows
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, positive
 from sparing.model.crossfitting import reward_parameters
-from sparing.model.ellipsoids import Ellipsoids
-from sparing.model.statistics import Statistics
-from sparing.model.streaming import Sums
+from sparing.model.statistics import Statistics, Sums
 from sparing.policies.fingerprint import FingerprintStatistic, Split, SplitFilter, TrainingFingerprint
 from sparing.policies.pi_plus import pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
@@ -94,11 +92,11 @@ def pessimistic(request: LearningRequest, **assumptions: Any) -> PessimisticPoli
     request.progress.total = 2
     rows = request.rows.narrowed()
     extra = (FingerprintStatistic(rows.action_names),) if request.fingerprint else ()
-    sums, *fingerprint = rows.fold(Together(Sums(rows), *extra))
+    sums, *fingerprint = rows.fold(Combined(Sums(rows), *extra))
     request.progress.step()
     model, notes = request.allowed_actions(sums.counts)
     resolved = Assumptions.resolve(sums, **assumptions)
-    sets = Ellipsoids(sums, resolved)
+    sets = ConfidenceEllipsoids(sums, resolved)
     policy = PessimisticPolicy(
         rows.action_names,
         sets.theta,
@@ -390,7 +388,7 @@ def learn(
             "part, learn(log.sample(200_000), ...), at the prompt --sample 200000, or from all of them, read with "
             f"sparing.read_log(...); {' and '.join(BY_PASSES)} learn from a scan as it is"
         )
-    rows, split = rows_of(log), None
+    rows, split = as_rows(log), None
     if holdout != 0 and rows.n_rows:
         rows, split = _training_rows(log, holdout, integer("seed", seed), by_passes=by_passes)
     counter = ProgressCounter(progress)
@@ -411,5 +409,5 @@ def _training_rows(log: AnyLog, holdout: float, seed: int, *, by_passes: bool) -
             "another share, another seed, or 0 to learn from all rows, and judge the policy on another log"
         )
     if isinstance(log, Log) and not by_passes:
-        return rows_of(log.take(~split.held_out(log))), split
-    return Filtered(rows_of(log), SplitFilter(split, held=False), log.n_rows - held), split
+        return as_rows(log.take(~split.held_out(log))), split
+    return FilteredRows(as_rows(log), SplitFilter(split, held=False), log.n_rows - held), split

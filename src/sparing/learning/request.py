@@ -9,7 +9,7 @@ import numpy as np
 from sparing.engines.base import ProgressCounter
 from sparing.errors import LogError
 from sparing.log import Log, Support
-from sparing.log.rows import Rows, rows_of
+from sparing.log.rows import Rows, as_rows
 from sparing.policies.policy import SupportModel
 from sparing.policies.support import KnownSupport, log_support, user_support
 from sparing.validation import integer
@@ -52,7 +52,7 @@ class LearningRequest:
 
     def of_rows(self, log: Log) -> "LearningRequest":
         """The same options for other rows; their progress is not reported."""
-        return replace(self, rows=rows_of(log), progress=ProgressCounter())
+        return replace(self, rows=as_rows(log), progress=ProgressCounter())
 
     @property
     def lowest(self) -> float:

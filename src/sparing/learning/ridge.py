@@ -13,13 +13,12 @@ from sparing.evaluation.intervals import Terms, closed_form
 from sparing.learning.objectives import completed_rewards
 from sparing.learning.request import REL_TOLERANCE, LearningRequest, TrainingData
 from sparing.log import Log
-from sparing.log.moments import Moments
-from sparing.log.rows import Memory, Rewards, Rows, rows_of
-from sparing.log.walking import Statistic, Together, Total
-from sparing.model.assumptions import positive
+from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.rows import InMemoryRows, RewardSummary, Rows, as_rows
+from sparing.log.sketches import Moments
+from sparing.model.confidence import positive
 from sparing.model.crossfitting import ContextKeys, Folds, FoldSums, leave_one_fold_out, reward_parameters
-from sparing.model.statistics import Statistics
-from sparing.model.streaming import Sums
+from sparing.model.statistics import Statistics, Sums
 from sparing.policies.policy import Policy
 
 Hyperparameters = dict[str, float]
@@ -93,19 +92,19 @@ def choose_ridge(
     settings, extras = grid(ridge=(ridge, RIDGES)), () if extra is None else (extra,)
     if len(settings) == 1 and not crossfitted:
         rows = request.rows.narrowed()
-        sums, *found = rows.fold(Together(Sums(rows), *extras))
+        sums, *found = rows.fold(Combined(Sums(rows), *extras))
         return RidgeChoice(settings[0]["ridge"], (sums,), None, (), *found)
     rows = request.rows.lean()
-    keys, *found = rows.fold(Together(ContextKeys(request.seed), *extras))
+    keys, *found = rows.fold(Combined(ContextKeys(request.seed), *extras))
     folds = Folds.from_keys(keys, request.folds, request.seed) if len(keys) > 1 else None
-    fold_sums, rewards = rows.fold(Together(FoldSums(rows, folds), Total(Rewards.of)))
+    fold_sums, rewards = rows.fold(Combined(FoldSums(rows, folds), SumOf(RewardSummary.of)))
     best, notes = 0, []
     if len(settings) > 1 and folds is None:
         notes.append(f"one context only, none to hold out: {format_setting(settings[0])} taken unseen")
     elif len(settings) > 1 and folds is not None:
         others = leave_one_fold_out(fold_sums)
         theta = [[reward_parameters(sums, each["ridge"]) for sums in others] for each in settings]
-        small = isinstance(rows, Memory) and len(settings) * rows.n_rows <= MAX_CACHED_CELLS
+        small = isinstance(rows, InMemoryRows) and len(settings) * rows.n_rows <= MAX_CACHED_CELLS
         models = FoldModels(np.array(theta), folds, {} if small else None)
         best, how = _least_error(rows, models, rewards.total, to_rank=to_rank)
         setting = format_setting(settings[best])
@@ -168,13 +167,13 @@ class CalibrationLine(NamedTuple):
 def _least_error(rows: Rows, models: FoldModels, total_reward: float, *, to_rank: bool) -> tuple[int, str]:
     """The index of the best setting, and the error by which it is best."""
     centre = total_reward / rows.n_rows
-    sums = rows.fold(Total(partial(_error_sums, models, centre)))
+    sums = rows.fold(SumOf(partial(_error_sums, models, centre)))
     best, how = int(np.argmin(sums[:, 0])), "squared error"
     lines = [CalibrationLine.of(each, rows.n_rows, centre) for each in sums]
     first = int(np.argmin([line.error for line in lines]))
     if to_rank and first != best:
         pair = models.select([best, first])
-        gain = rows.fold(Total(partial(_error_difference, pair, (lines[best], lines[first]))))
+        gain = rows.fold(SumOf(partial(_error_difference, pair, (lines[best], lines[first]))))
         if gain.mean > np.sqrt(gain.deviations / (gain.count - 1) / gain.count):
             best, how = first, "squared error up to shift and scale"
     return best, how
@@ -261,7 +260,7 @@ def choose(
 
 def fold_of_rows(request: LearningRequest, log: Log) -> np.ndarray | None:
     """The fold of each row by its context, (n,); None if there is only one context."""
-    keys = rows_of(log).lean().fold(ContextKeys(request.seed))
+    keys = as_rows(log).lean().fold(ContextKeys(request.seed))
     if len(keys) < 2:
         return None
     return Folds.from_keys(keys, request.folds, request.seed).assign_folds(log)

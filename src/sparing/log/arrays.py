@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.columns import Columns
+from sparing.log.columns import ColumnRoles
 from sparing.log.features.cells import one_by_one
-from sparing.log.labels import DIGITS, brief, cut, first_repeated, load_json
+from sparing.log.labels import DIGITS, first_repeated, load_json, shorten, truncate
 from sparing.log.support import EligibleSets
 from sparing.log.tables import TableSource
 
@@ -64,7 +64,7 @@ def distinct(*names: str | None) -> tuple[str, ...]:
 
 def find_columns(
     source: TableSource,
-    columns: Columns,
+    columns: ColumnRoles,
     *,
     taken: Callable[[Sequence[str]], Sequence[str]] | None = None,
     raw: bool = False,
@@ -77,10 +77,10 @@ def find_columns(
     names = source.schema.names
     twice = first_repeated(names)
     if twice is not None:
-        raise _column_error(source, f"two columns {brief(twice)}", ". Rename one of them")
+        raise _column_error(source, f"two columns {shorten(twice)}", ". Rename one of them")
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name not in names:
-            raise _column_error(source, f"no {role} column {brief(name)}", _guess(source, role, name))
+            raise _column_error(source, f"no {role} column {shorten(name)}", _guess(source, role, name))
     _check_written(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     others = set(distinct(*given))
@@ -97,7 +97,7 @@ def find_columns(
         raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", mend)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
-            raise _column_error(source, f"{brief(name)} as the {role}, so it cannot be a feature")
+            raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be a feature")
     return TableColumns(
         contexts,
         columns.action,
@@ -111,7 +111,7 @@ def find_columns(
     )
 
 
-def _check_written(source: TableSource, columns: Columns) -> None:
+def _check_written(source: TableSource, columns: ColumnRoles) -> None:
     there, features = set(source.schema.names), source.stored_metadata.get("features", {})
     for name in source.stored_metadata.get("columns", ()):
         plain = name.removeprefix(ESTIMATED_PREFIX)
@@ -120,7 +120,7 @@ def _check_written(source: TableSource, columns: Columns) -> None:
         )
         if name not in there and (columns.contexts is None if name in features else by_name):
             raise LogError(
-                f"{source.name} has no column {brief(name)}, which its notes list; it is damaged, or the column was "
+                f"{source.name} has no column {shorten(name)}, which its notes list; it is damaged, or the column was "
                 "dropped. Write it again, or say what to read: contexts=[...], or None for another column's role"
             )
 
@@ -129,24 +129,24 @@ def _optional(source: TableSource, role: str, name: str | None) -> str | None:
     # It need not be there by its default name, but one whose name is alike would be taken for a feature.
     if name is None or name in source.schema.names:
         return name
-    alike = [other for other in source.schema.names if labels.plainly(other) == labels.plainly(name)]
+    alike = [other for other in source.schema.names if labels.fold_case(other) == labels.fold_case(name)]
     if name == role and not alike:
         return None
     none = f", or {role}=None if it is no such column" if name == role else ""
-    what = f"no {role.replace('_', ' ')} column {brief(name)}"
+    what = f"no {role.replace('_', ' ')} column {shorten(name)}"
     raise _column_error(source, what, f"{_guess(source, role, name)}{none}")
 
 
 def _guess(source: TableSource, role: str, name: str) -> str:
-    near = labels.meant(name, source.schema.names)
+    near = labels.suggest(name, source.schema.names)
     if near is not None:
-        return f". Did you mean {brief(near)}? Pass {role}={near!r}"
+        return f". Did you mean {shorten(near)}? Pass {role}={near!r}"
     head = ". The first line must name the columns, and delimiter='…' says what parts them"
     return f". Pass {role}=NAME{head if source.text else ''}"
 
 
 def _support_columns(
-    source: TableSource, columns: Columns, others: set[str]
+    source: TableSource, columns: ColumnRoles, others: set[str]
 ) -> tuple[str, tuple[str, ...], str | None]:
     """The probability columns and their prefix, or the column of sets.
 
@@ -178,7 +178,7 @@ def _named_columns(source: TableSource, contexts: str | Sequence[str]) -> tuple[
     _check_present(source, chosen)
     twice = first_repeated(chosen)
     if twice is not None:
-        raise LogError(f"contexts name {brief(twice)} twice; name each column once")
+        raise LogError(f"contexts name {shorten(twice)} twice; name each column once")
     return chosen
 
 
@@ -186,11 +186,11 @@ def _check_present(source: TableSource, chosen: Sequence[str]) -> None:
     missing = [name for name in chosen if name not in source.schema.names]
     if missing:
         free = [name for name in source.schema.names if name not in chosen]
-        guess = ", ".join(brief(near) for name in missing[:12] if (near := labels.meant(name, free)))
+        guess = ", ".join(shorten(near) for name in missing[:12] if (near := labels.suggest(name, free)))
         hint = (
             f". Did you mean {guess}? Name columns as the table does, or rename them there" if guess else ""
         )
-        raise _column_error(source, f"no context column {', '.join(map(brief, missing))}", hint)
+        raise _column_error(source, f"no context column {', '.join(map(shorten, missing))}", hint)
 
 
 def _default_columns(source: TableSource, others: set[str]) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def _default_columns(source: TableSource, others: set[str]) -> tuple[str, ...]:
 
 def _column_error(source: TableSource, what: str, hint: str = "") -> LogError:
     names = source.schema.names
-    shown = ", ".join(map(brief, names[:12])) + (", …" if len(names) > 12 else "")
+    shown = ", ".join(map(shorten, names[:12])) + (", …" if len(names) > 12 else "")
     return LogError(f"{source.name} has {what}; it has {shown or 'no columns'}{hint}")
 
 
@@ -256,7 +256,7 @@ def features(
         odd = np.flatnonzero(lengths != width)
         if len(odd):
             raise LogError(
-                f"{cut(names[0])} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
+                f"{truncate(names[0])} at row {first_row + odd[0]} has length {lengths[odd[0]]}; the rows before it "
                 f"have {width}"
             )
         flat = numbers(column.flatten(), names[0], first_row=first_row, width=max(1, width))
@@ -274,7 +274,9 @@ def _lengths(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
     lengths = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     absent = np.flatnonzero(lengths < 0)
     if len(absent):
-        raise LogError(f"{cut(name)} at row {first_row + absent[0]} is missing; fill it in, or drop the row")
+        raise LogError(
+            f"{truncate(name)} at row {first_row + absent[0]} is missing; fill it in, or drop the row"
+        )
     return lengths
 
 
@@ -283,7 +285,7 @@ def context_ids(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise LogError(
-            f"{cut(name)} at row {first_row + row} is missing; pass context_id=None, or fill it in"
+            f"{truncate(name)} at row {first_row + row} is missing; pass context_id=None, or fill it in"
         )
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
@@ -351,7 +353,7 @@ def eligible_sets(
         lengths = np.array([len(row) for row in parsed], dtype=np.int64)[codes]
         members, places = labels.encode([label for code in codes.tolist() for label in parsed[code]])
         # 0.5 in JSON is the action "0.5" of a text file, where only that is known.
-        known = [m if m is None or m in index else labels.as_text(m) for m in members]
+        known = [m if m is None or m in index else labels.label_text(m) for m in members]
         found = EligibleSets(known, places, lengths)
     return lengths, found.indices(index, first_row=first_row)
 
@@ -359,7 +361,7 @@ def eligible_sets(
 def _parse_json_lists(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
     """The distinct JSON lists of a text column, and which of them each row has, (n,)."""
     if not is_text(column.type):
-        raise LogError(f"{cut(name)} is a column of {column.type}; expected lists of action labels")
+        raise LogError(f"{truncate(name)} is a column of {column.type}; expected lists of action labels")
     distinct, codes = labels.encode(column.to_pylist())
     parsed: list[list[Any]] = []
     for code, text in enumerate(distinct):
@@ -367,7 +369,7 @@ def _parse_json_lists(column: pa.Array, name: str, *, first_row: int) -> tuple[l
         if members is None:
             row = first_row + np.flatnonzero(codes == code)[0]
             raise LogError(
-                f'{cut(name)} at row {row} is {str(text)[:60]!r}; expected a JSON list such as ["a", "b"]'
+                f'{truncate(name)} at row {row} is {str(text)[:60]!r}; expected a JSON list such as ["a", "b"]'
             )
         parsed.append(members)
     return parsed, codes
@@ -379,8 +381,10 @@ def _json_list(text: Any) -> list[Any] | None:
         members = [labels.from_json(label) for label in value]
     except (KeyError, TypeError, ValueError):
         return None
-    return [m if m is None else labels.plain(m) for m in members] if isinstance(value, list) else None
+    return (
+        [m if m is None else labels.normalize_label(m) for m in members] if isinstance(value, list) else None
+    )
 
 
 def _type_error(column: pa.Array, name: str) -> LogError:
-    return LogError(f"{cut(name)} holds {column.type}; expected action labels that are text or numbers")
+    return LogError(f"{truncate(name)} holds {column.type}; expected action labels that are text or numbers")

@@ -21,18 +21,18 @@ BATCH_ROWS = 131_072
 BATCH_CELLS = 2**24
 """Numbers of a table that are read or written at a time."""
 
-FEWEST = 256
+MIN_BLOCK_ROWS = 256
 """Rows of a block, at least, however wide they are."""
 
-LEAF_ROWS = 2**17
+CHUNK_ROWS = 2**17
 """Rows of a leaf, at least; where there are many actions, ROWS_AN_ACTION for each."""
 
-ROWS_AN_ACTION = 16
+CHUNK_ROWS_PER_ACTION = 16
 
-LEAVES = 4096
+MAX_CHUNKS = 4096
 """The most leaves a log has."""
 
-ACCUMULATORS = 2**30
+MAX_ACCUMULATOR_BYTES = 2**30
 """Bytes that the sums of leaves may take together while they wait for each other; one leaf takes what it must."""
 
 
@@ -72,7 +72,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Partition:
     """How so many rows are cut: into leaves, and each leaf into blocks; both are powers of two, so that blocks fill leaves."""
 
     rows: int
@@ -80,24 +80,24 @@ class Cut:
     leaf: int
 
     @classmethod
-    def of(cls, rows: int, actions: int, features: int) -> "Cut":
+    def of(cls, rows: int, actions: int, features: int) -> "Partition":
         """That of a log: blocks whose widest table fits in memory a few times, leaves worth their sums."""
         block = block_rows(max(actions, features))
         state = 8 * actions * features * features
-        leaf = _leaf_rows(block)
+        leaf = _chunk_rows(block)
         while leaf < rows and not (
-            leaf >= ROWS_AN_ACTION * actions
-            and rows <= LEAVES * leaf
-            and (2 + (rows // leaf).bit_length()) * state <= ACCUMULATORS
+            leaf >= CHUNK_ROWS_PER_ACTION * actions
+            and rows <= MAX_CHUNKS * leaf
+            and (2 + (rows // leaf).bit_length()) * state <= MAX_ACCUMULATOR_BYTES
         ):
             leaf *= 2
         return cls(rows, block, leaf)
 
     @classmethod
-    def of_table(cls, rows: int, width: int) -> "Cut":
+    def of_table(cls, rows: int, width: int) -> "Partition":
         """That of the raw cells of a table, so many a row."""
         block = block_rows(width)
-        return cls(rows, block, _leaf_rows(block))
+        return cls(rows, block, _chunk_rows(block))
 
     @property
     def leaves(self) -> Blocks:
@@ -118,18 +118,18 @@ class Cut:
 
 def block_rows(width: int) -> int:
     """Rows of a block where a row has so many numbers: the largest power of two that bounds both."""
-    most = max(min(FEWEST, BATCH_ROWS), min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
+    most = max(min(MIN_BLOCK_ROWS, BATCH_ROWS), min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
     return 1 << (most.bit_length() - 1)
 
 
-def _leaf_rows(block: int) -> int:
+def _chunk_rows(block: int) -> int:
     """Blocks in twos, fours, …, until they make a leaf."""
-    while block < LEAF_ROWS:
+    while block < CHUNK_ROWS:
         block *= 2
     return block
 
 
-def exactly(
+def rechunk(
     batches: "Iterator[pa.RecordBatch]", row: int, start: int, stop: int | None, step: int
 ) -> "Iterator[tuple[int, pa.RecordBatch]]":
     """Batches of which the first begins with this row, cut and joined anew: from `start` on, `step` rows each."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., object])
+F = TypeVar("F", bound=Callable[..., object])
 
 
-class ColumnNames(TypedDict, total=False):
+class ColumnKeywords(TypedDict, total=False):
     """The keywords of whatever reads a table: those of `Columns`."""
 
     contexts: str | Sequence[str] | None
@@ -28,7 +28,7 @@ def _role(default: str | None, said: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class ColumnRoles:
     """Which columns play which role, as the caller says; a default name that is not there is left out.
 
     `contexts` are scalar columns or one list column, `distribution` is the prefix of one column an action.
@@ -43,10 +43,10 @@ class Columns:
     context_id: str | None = _role("context_id", "The column that says which context a row is.")
 
 
-def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]:
+def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
     """Show, in a function's signature and so in its help, another's keywords where it has `**keywords`."""
 
-    def shown(function: Function) -> Function:
+    def shown(function: F) -> F:
         signature = inspect.signature(function)
         first, *own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         theirs = [
@@ -58,11 +58,11 @@ def keywords_of(source: Callable[..., object]) -> Callable[[Function], Function]
     return shown
 
 
-def roles_of(names: ColumnNames) -> Columns:
+def roles_of(names: ColumnKeywords) -> ColumnRoles:
     """The roles from a function's keywords; a keyword that is none of them is refused."""
-    roles = [role.name for role in fields(Columns)]
+    roles = [role.name for role in fields(ColumnRoles)]
     if unknown := sorted(set(names) - set(roles)):
         raise TypeError(
             f"unexpected keyword argument {unknown[0]!r}; columns are named by {', '.join(roles)}"
         )
-    return Columns(**names)
+    return ColumnRoles(**names)

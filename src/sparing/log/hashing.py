@@ -9,8 +9,6 @@ from sparing.hashing import GAMMA, fold_word, mix64
 if TYPE_CHECKING:
     from sparing.log.log import Log
 
-MULTIPLIER, folded, mixed = GAMMA, fold_word, mix64
-
 _ROWS, _HALF = 2048, np.uint64(32)
 
 
@@ -21,8 +19,8 @@ def context_hashes(contexts: np.ndarray) -> np.ndarray:
         state = hashes[start : start + _ROWS]
         upper = np.empty_like(state)
         for words in (contexts[start : start + _ROWS] + 0.0).T.copy().view(np.uint64):
-            state ^= words  # `folded`, without arrays of its own
-            state *= MULTIPLIER
+            state ^= words  # `fold_word`, without arrays of its own
+            state *= GAMMA
             state ^= np.right_shift(state, _HALF, out=upper)
     return hashes
 
@@ -32,14 +30,14 @@ def id_hashes(ids: np.ndarray) -> np.ndarray:
     texts = np.ascontiguousarray(ids.astype(np.str_))
     hashes = np.zeros(len(ids), dtype=np.uint64)
     for letters in texts.view(np.uint32).reshape(len(ids), -1).T:
-        hashes = np.where(letters > 0, folded(hashes, letters.astype(np.uint64)), hashes)
+        hashes = np.where(letters > 0, fold_word(hashes, letters.astype(np.uint64)), hashes)
     return hashes
 
 
 def group_hashes(log: "Log") -> np.ndarray:
     """Of what makes rows one context, (n,): its id where the log has ids, else its bytes; every bit is mixed."""
     ids = log.context_ids
-    return mixed(hashes_of(log) if ids is None else id_hashes(ids))
+    return mix64(hashes_of(log) if ids is None else id_hashes(ids))
 
 
 def hashes_of(log: "Log") -> np.ndarray:

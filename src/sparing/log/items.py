@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import LogError, SettingError
 from sparing.log import labels
 from sparing.log.features import Encoder, Features
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +42,11 @@ class ItemTable:
         self.source, self.column = open_table(source), column
         names = self.source.schema.names
         if column not in names:
-            near = labels.meant(column, names)
-            guess = "" if near is None else f"Did you mean {brief(near)}? "
+            near = labels.suggest(column, names)
+            guess = "" if near is None else f"Did you mean {shorten(near)}? "
             raise LogError(
-                f"the items in {self.source.name} have no column {brief(column)} that says which action each is; "
-                f"there are {', '.join(map(brief, names[:12]))}. {guess}Name it as the log's action column is named"
+                f"the items in {self.source.name} have no column {shorten(column)} that says which action each is; "
+                f"there are {', '.join(map(shorten, names[:12]))}. {guess}Name it as the log's action column is named"
             )
         if not isinstance(wanted, Features | Encoder | None) and wanted != "auto":
             raise SettingError(
@@ -59,20 +59,20 @@ class ItemTable:
 
     def labels(self, known: Sequence[Hashable]) -> list[Hashable]:
         """Each row's label, as the log writes it where it has it: `known` are the log's."""
-        by_text = {labels.as_text(name): name for name in known}
+        by_text = {labels.label_text(name): name for name in known}
         found: list[Hashable] = []
         for row, cell in enumerate(self.cells):
             if labels.missing(cell) or cell == "":
                 raise LogError(
-                    f"{brief(self.column)} at row {row} of the items is missing; name the item, or drop the row"
+                    f"{shorten(self.column)} at row {row} of the items is missing; name the item, or drop the row"
                 )
-            plain = labels.plain(cell)
-            found.append(by_text.get(labels.as_text(plain), plain))
+            plain = labels.normalize_label(cell)
+            found.append(by_text.get(labels.label_text(plain), plain))
         if self.source.text and all(isinstance(name, int) for name in known):
             found = [label if label in by_text.values() else _whole(label) for label in found]
         twice = labels.first_repeated(found)
         if twice is not None:
-            raise LogError(f"the item {brief(twice)} stands in two rows of the items; keep one of them")
+            raise LogError(f"the item {shorten(twice)} stands in two rows of the items; keep one of them")
         return found
 
     def items(self, names: Sequence[Hashable]) -> Items:
@@ -80,7 +80,7 @@ class ItemTable:
         place = {label: row for row, label in enumerate(self.labels(names))}
         absent = [name for name in names if name not in place]
         if absent:
-            shown = ", ".join(brief(name) for name in absent[:8]) + (", …" if len(absent) > 8 else "")
+            shown = ", ".join(shorten(name) for name in absent[:8]) + (", …" if len(absent) > 8 else "")
             raise LogError(
                 f"{len(absent)} of {len(names)} actions have no row in {self.source.name}: {shown}. Add them, or leave "
                 "items out"

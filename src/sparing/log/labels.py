@@ -15,10 +15,10 @@ from sparing.log.limits import DEEPEST_JSON, DEEPEST_LABEL, LONGEST_NUMBER, MAX_
 LARGEST_NUMBER = 10**LONGEST_NUMBER
 WHOLE_NUMBER = re.compile(rf"0|-?[1-9][0-9]{{0,{LONGEST_NUMBER - 1}}}")
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
-BRIEF = 80
+SHORT_LENGTH = 80
 """Characters of a bad value that an error message repeats."""
 
-LOOKED_AT = 1000
+MAX_CHECKED = 1000
 """Names among which the one that was meant is looked for."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -28,7 +28,7 @@ class RepeatedKeyError(ValueError):
     """JSON in which an object has a `key` twice: a parser would keep the last one, and say nothing."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"{brief(key)} stands twice in one object; name each field once")
+        super().__init__(f"{shorten(key)} stands twice in one object; name each field once")
         self.key = key
 
 
@@ -85,7 +85,9 @@ def load_json(text: str | bytes, *, constants: bool = False) -> Any:
     `constants`: whether NaN and Infinity, which Python writes though JSON has no such numbers, may stand.
     """
     try:
-        value = json.loads(text, parse_constant=None if constants else _refuse, object_pairs_hook=once)
+        value = json.loads(
+            text, parse_constant=None if constants else _refuse, object_pairs_hook=reject_repeated_keys
+        )
     except RecursionError:
         raise ValueError(f"nested more than {DEEPEST_JSON} deep") from None
     if isinstance(text, bytes):
@@ -97,16 +99,16 @@ def load_json(text: str | bytes, *, constants: bool = False) -> Any:
     return value
 
 
-def cut(text: str) -> str:
+def truncate(text: str) -> str:
     """The beginning of a name, where it is too long for a message."""
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
+    return text if len(text) <= SHORT_LENGTH else f"{text[:SHORT_LENGTH]}…"
 
 
-def brief(value: object) -> str:
+def shorten(value: object) -> str:
     """A value as an error message repeats it: its beginning only, where it is long."""
     if isinstance(value, int) and abs(value) >= LARGEST_NUMBER:
         return f"a number of more than {LONGEST_NUMBER} digits"
-    return cut(repr(value[:BRIEF] if isinstance(value, str | bytes) else value))
+    return truncate(repr(value[:SHORT_LENGTH] if isinstance(value, str | bytes) else value))
 
 
 def first_repeated(names: Sequence[Hashable]) -> Hashable:
@@ -119,7 +121,7 @@ def first_repeated(names: Sequence[Hashable]) -> Hashable:
     return None
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The pairs of a JSON object, if no key stands there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -149,7 +151,7 @@ def missing(label: Any) -> bool:
         return True
 
 
-def plain(label: Any, depth: int = 0) -> Hashable:
+def normalize_label(label: Any, depth: int = 0) -> Hashable:
     """Return a label as a plain Python value, so that NumPy's 3 and Python's 3 are one action."""
     if isinstance(label, np.generic):
         label = label.item()
@@ -158,7 +160,7 @@ def plain(label: Any, depth: int = 0) -> Hashable:
             raise LogError(
                 f"an action label is nested more than {DEEPEST_LABEL} deep; use a text, a number or a flat tuple"
             )
-        label = tuple(plain(part, depth + 1) for part in label)
+        label = tuple(normalize_label(part, depth + 1) for part in label)
     if isinstance(label, str):
         _check_text("action label", label)
     if isinstance(label, int) and abs(label) >= LARGEST_NUMBER:
@@ -167,10 +169,10 @@ def plain(label: Any, depth: int = 0) -> Hashable:
         hash(label)
     except TypeError:
         raise LogError(
-            f"action label {brief(label)} is not hashable; use a number, a string or a tuple of those"
+            f"action label {shorten(label)} is not hashable; use a number, a string or a tuple of those"
         ) from None
     if missing(label):
-        raise LogError(f"action label {brief(label)} is missing; drop the row, or give the action a name")
+        raise LogError(f"action label {shorten(label)} is missing; drop the row, or give the action a name")
     return label
 
 
@@ -178,19 +180,19 @@ def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
     """Check a list of action labels: not empty, no two equal."""
     if isinstance(labels, Sized):
         check_action_count(len(labels), "the list of actions")
-    names = tuple(plain(label) for label in labels)
+    names = tuple(normalize_label(label) for label in labels)
     if not names:
         raise LogError("no actions: a log needs at least one. Name them all in the list of actions")
     check_action_count(len(names), "the list of actions")
     twice = first_repeated(names)
     if twice is not None:
-        raise LogError(f"action label {brief(twice)} is given twice (1, 1.0 and True count as one label)")
+        raise LogError(f"action label {shorten(twice)} is given twice (1, 1.0 and True count as one label)")
     return names
 
 
 def in_order(labels: Iterable[Any]) -> tuple[Hashable, ...]:
     """Distinct labels in a stable order: sorted where they compare, else by type and text."""
-    distinct = {plain(label) for label in labels}
+    distinct = {normalize_label(label) for label in labels}
     check_action_count(len(distinct), "every label that occurs")
     try:
         return tuple(sorted(distinct))  # type: ignore[type-var]
@@ -209,7 +211,7 @@ def encode(labels: Sequence[Any] | np.ndarray) -> tuple[list[Any], np.ndarray]:
         try:
             codes[row] = seen.setdefault(label, len(seen))
         except TypeError:
-            codes[row] = seen.setdefault(plain(label), len(seen))
+            codes[row] = seen.setdefault(normalize_label(label), len(seen))
     return list(seen), codes
 
 
@@ -225,7 +227,9 @@ def positions(
 
     `rows` (n,) is each code's row in the log, by default its own position.
     """
-    known = np.array([-1 if missing(label) else index.get(plain(label), -1) for label in distinct], np.int32)
+    known = np.array(
+        [-1 if missing(label) else index.get(normalize_label(label), -1) for label in distinct], np.int32
+    )
     found = known[codes] if len(known) else np.empty(0, dtype=np.int32)
     bad = np.flatnonzero(found < 0)
     if not len(bad):
@@ -233,11 +237,11 @@ def positions(
     row, label = bad[0] if rows is None else rows[bad[0]], distinct[codes[bad[0]]]
     if missing(label):
         raise LogError(
-            f"the {what} at row {row} is missing ({brief(label)}); drop the row, or give it a name"
+            f"the {what} at row {row} is missing ({shorten(label)}); drop the row, or give it a name"
         )
-    shown = ", ".join(brief(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
+    shown = ", ".join(shorten(name) for name in list(index)[:5]) + (", …" if len(index) > 5 else "")
     raise LogError(
-        f"unknown {what} {brief(label)} at row {row}; known are {shown}. Add it to the list of actions, or drop "
+        f"unknown {what} {shorten(label)} at row {row}; known are {shown}. Add it to the list of actions, or drop "
         "the row"
     )
 
@@ -249,7 +253,7 @@ def to_json(label: Hashable) -> Any:
     if isinstance(label, tuple):
         return {"tuple": [to_json(part) for part in label]}
     raise LogError(
-        f"action label {brief(label)} of type {type(label).__name__} cannot be written to a file; "
+        f"action label {shorten(label)} of type {type(label).__name__} cannot be written to a file; "
         "use strings, numbers or tuples of those"
     )
 
@@ -261,20 +265,20 @@ def from_json(value: Any) -> Hashable:
     return value
 
 
-def as_text(label: Hashable) -> str:
+def label_text(label: Hashable) -> str:
     """A label in a text column: a string as it is, anything else as its JSON."""
     return label if isinstance(label, str) else json.dumps(to_json(label), ensure_ascii=False)
 
 
-def by_text(names: Sequence[Hashable]) -> dict[str, int]:
+def labels_by_text(names: Sequence[Hashable]) -> dict[str, int]:
     """Indices by the labels' texts, refusing two labels that a text column cannot tell apart."""
     index: dict[str, int] = {}
     for position, name in enumerate(names):
-        if as_text(name) in index:
+        if label_text(name) in index:
             raise LogError(
-                f"action labels {brief(names[index[as_text(name)]])} and {brief(name)} are one in a text column"
+                f"action labels {shorten(names[index[label_text(name)]])} and {shorten(name)} are one in a text column"
             )
-        index[as_text(name)] = position
+        index[label_text(name)] = position
     return index
 
 
@@ -297,7 +301,7 @@ def identifiers(values: Any, n: int) -> np.ndarray | None:
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     odd = [row for row, value in enumerate(listed) if not isinstance(value, str | int | np.integer)]
     if odd or len(listed) != n:
-        got = f"{brief(listed[odd[0]])} at row {odd[0]}" if odd else f"{len(listed)} of them"
+        got = f"{shorten(listed[odd[0]])} at row {odd[0]}" if odd else f"{len(listed)} of them"
         raise LogError(f"context ids must be {n} integers or strings; got {got}")
     if not any(isinstance(value, str) for value in listed):
         for kind in (np.int64, np.uint64):
@@ -323,30 +327,30 @@ def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
     texts = tuple(map(str, names))
     twice = first_repeated(texts)
     if twice is not None:
-        raise LogError(f"feature names are not all different: {brief(twice)} is given twice. Rename one")
+        raise LogError(f"feature names are not all different: {shorten(twice)} is given twice. Rename one")
     for text in texts:
         _check_text("feature name", text)
     return texts
 
 
-def alike(names: Iterable[Hashable]) -> list[str]:
+def near_duplicates(names: Iterable[Hashable]) -> list[str]:
     """Texts among labels that differ from an earlier one only in case or in spaces, and that one before each of them."""
     first: dict[str, str] = {}
     found: list[str] = []
     for name in names:
-        if isinstance(name, str) and first.setdefault(plainly(name), name) != name:
-            found += [first[plainly(name)], name]
+        if isinstance(name, str) and first.setdefault(fold_case(name), name) != name:
+            found += [first[fold_case(name)], name]
     return found
 
 
-def plainly(name: object) -> str:
+def fold_case(name: object) -> str:
     """A name without what is overlooked in one: case, and spaces at its ends or beside others."""
     return " ".join(str(name).split()).casefold()
 
 
-def meant(name: object, there: Iterable[Hashable]) -> str | None:
+def suggest(name: object, there: Iterable[Hashable]) -> str | None:
     """The name that one which is not there may have been meant to be: alike but for case and spaces, else the closest."""
-    texts = [each for each in there if isinstance(each, str)][:LOOKED_AT]
-    near = {plainly(each): each for each in reversed(texts)}
-    close = difflib.get_close_matches(plainly(name), near, 1)
+    texts = [each for each in there if isinstance(each, str)][:MAX_CHECKED]
+    near = {fold_case(each): each for each in reversed(texts)}
+    close = difflib.get_close_matches(fold_case(name), near, 1)
     return near[close[0]] if close else None

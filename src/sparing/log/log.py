@@ -1,6 +1,6 @@
 """The log: contexts, actions, rewards, and what is known of the policy that wrote it."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,12 +10,13 @@ import numpy as np
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.context_index import groups_of
+from sparing.log.features.columns import all_valid
 from sparing.log.features.encoder import Encoder
-from sparing.log.features.kinds import all_fit
 from sparing.log.items import Items
-from sparing.log.labels import brief
+from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.log.support import EligibleSets, Support
+from sparing.report.notebook import card
 
 CONTRADICTION = 1e-4
 """How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
@@ -225,7 +226,7 @@ class Log:
             return
         outside = np.flatnonzero(~self.support.contains(np.arange(self.n_rows), self.actions))
         if len(outside):
-            name = brief(self.action_names[self.actions[outside[0]]])
+            name = shorten(self.action_names[self.actions[outside[0]]])
             raise LogError(
                 f"action {name} was logged at row {first_row + outside[0]} but is outside that row's support; {len(outside)} "
                 "rows in all. Mend the eligible sets or the distribution"
@@ -239,7 +240,6 @@ class Log:
         )
 
     def _repr_html_(self) -> str:
-        from sparing.log.showing import card_of
 
         return card_of(self, "Log", self.n_rows)
 
@@ -309,18 +309,18 @@ def check_features(
 ) -> None:
     """Refuse contexts, as rows (n, d) or as columns (n,), of which a feature is not finite or too large."""
     if isinstance(contexts, np.ndarray):
-        if all_fit(contexts):
+        if all_valid(contexts):
             return
         contexts = list(contexts.T)
     for j, column in enumerate(contexts):
-        name = names[j][: labels.BRIEF] if names is not None and j < len(names) else f"x_{j}"
+        name = names[j][: labels.SHORT_LENGTH] if names is not None and j < len(names) else f"x_{j}"
         called = "" if name == f"x_{j}" else f" ({name})"
         check_numbers(column, f"context feature {j}{called}", first_row=first_row)
 
 
 def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
     """Refuse numbers (n,) that are not finite, or too large to be summed."""
-    if all_fit(values):
+    if all_valid(values):
         return
     row = np.flatnonzero(~(np.abs(values) <= LARGEST))[0]
     rule = "finite. Fill it in"
@@ -356,3 +356,25 @@ def _odd(array: np.ndarray) -> str | None:
         return ODD_KINDS.get(array.dtype.kind)
     kinds = {type(value) for value in array.flat}
     return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
+
+
+NAMED = 12
+"""Actions whose names are shown."""
+
+
+def card_of(header: Log, kind: str, rows: int) -> str:
+    """A log of so many rows; where it is walked, `header` has none of them."""
+    title = f"{kind}: {rows:,} rows, {header.n_actions:,} actions, {header.n_features:,} features"
+    return card(title, facts=_facts(header))
+
+
+def _facts(log: Log) -> Iterator[tuple[str, str]]:
+    more = f", … {log.n_actions - NAMED:,} more" if log.n_actions > NAMED else ""
+    yield "actions", ", ".join(truncate(str(name)) for name in log.action_names[:NAMED]) + more
+    named = ", ".join(log.feature_names[:NAMED]) + (", …" if log.n_features > NAMED else "")
+    yield "features", named if log.encoder.is_raw else log.encoder.described()
+    if log.n_rows:
+        low, high = log.rewards.min(), log.rewards.max()
+        yield "rewards", f"mean {log.rewards.mean():.4g}, from {low:.4g} to {high:.4g}"
+    yield "propensities", "none logged" if log.propensities is None else "logged"
+    yield "support", log.support.kind

@@ -10,18 +10,18 @@ import numpy as np
 
 from sparing.engines import Progress
 from sparing.errors import LogError
-from sparing.log.blocks import Blocks, Cut
+from sparing.log.blocks import Blocks, Partition
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.log import Log
+from sparing.log.passes import ChunkReducer, Statistic, SumOf
 from sparing.log.sampling import RowSample
 from sparing.log.support import SupportBuilder
-from sparing.log.walking import Leaves, Statistic, Total
 
 if TYPE_CHECKING:
-    from sparing.model.statistics import Summary
+    from sparing.model.statistics import LogSummary
 
-State = TypeVar("State")
+S = TypeVar("S")
 
 
 class Rows(ABC):
@@ -38,9 +38,9 @@ class Rows(ABC):
     threads: int | None = None
     in_memory: bool = False
 
-    def fold(self, statistic: Statistic[Log, State]) -> State:
+    def fold(self, statistic: Statistic[Log, S]) -> S:
         """Walk all rows once, in this thread, and give what the statistic gathers."""
-        leaves = Leaves(statistic, self.cut.leaf)
+        leaves = ChunkReducer(statistic, self.cut.leaf)
         for first, block in self.blocks():
             leaves.add(block, first)
             if self.progress is not None:
@@ -52,9 +52,9 @@ class Rows(ABC):
         """The rows in order, a block at a time, each with its first row."""
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Partition:
         """How the rows are cut into leaves and blocks."""
-        return Cut.of(self.n_rows, self.n_actions, self.n_features)
+        return Partition.of(self.n_rows, self.n_actions, self.n_features)
 
     @property
     def whole(self) -> bool:
@@ -109,18 +109,18 @@ class Rows(ABC):
 
     def read(self) -> Log:
         """All rows, as a log in memory."""
-        return joined(self.header, [block for _, block in self.blocks()])
+        return concatenate_logs(self.header, [block for _, block in self.blocks()])
 
-    def summary(self) -> "Summary":
+    def summary(self) -> "LogSummary":
         """The sums of the rows, and a few contexts: all that a learner needs of the log.
 
         Only contexts, actions and rewards are read. Memory is bounded by actions, features and workers.
         """
         from sparing.model.statistics import (
-            Summary,
+            LogSummary,
         )  # the one import up the layers: a method users expect here
 
-        return Summary.of(self)
+        return LogSummary.of(self)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -130,12 +130,12 @@ class Rows(ABC):
         return f"{type(self).__name__}({self.n_rows} rows, {kept}"
 
     def _repr_html_(self) -> str:
-        from sparing.log.showing import card_of
+        from sparing.log.log import card_of
 
         return card_of(self.header, type(self).__name__, self.n_rows)
 
 
-class Memory(Rows):
+class InMemoryRows(Rows):
     """A log that is in memory, walked as all others are."""
 
     in_memory = True
@@ -159,7 +159,7 @@ class Memory(Rows):
         return self.log
 
 
-class Keep(Protocol):
+class RowFilter(Protocol):
     """Says which rows of a block are kept, (n,), the number of its first given; it must be picklable.
 
     `ids` says whether it looks at the ids of contexts.
@@ -173,28 +173,28 @@ class Keep(Protocol):
         """Whether each row is kept, (n,)."""
 
 
-class Filtered(Rows):
+class FilteredRows(Rows):
     """Some of a log's rows, cut as all of them are: its blocks are shorter, and keep the number of the first row.
 
     Without `n_rows`, how many they are, they are counted.
     """
 
-    def __init__(self, rows: Rows, keep: Keep, n_rows: int | None = None) -> None:
+    def __init__(self, rows: Rows, keep: RowFilter, n_rows: int | None = None) -> None:
         self.rows, self.keep, self.header = rows, keep, rows.header
         self.progress, self.threads = rows.progress, rows.threads
         # Rows in memory are taken once, and not again by every pass.
-        self._taken: dict[int, Log] | None = {} if isinstance(rows, Memory) else None
+        self._taken: dict[int, Log] | None = {} if isinstance(rows, InMemoryRows) else None
         light = rows if keep.ids else rows.narrowed()
-        self.n_rows = (light.fold(kept(keep)) or 0) if n_rows is None else n_rows
+        self.n_rows = (light.fold(count_kept(keep)) or 0) if n_rows is None else n_rows
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Partition:
         """That of all rows."""
         return self.rows.cut
 
-    def fold(self, statistic: Statistic[Log, State]) -> State:
+    def fold(self, statistic: Statistic[Log, S]) -> S:
         """Where the rows are."""
-        return self.rows.fold(_Sifted(statistic, self.keep, self._taken))
+        return self.rows.fold(_FilteredStatistic(statistic, self.keep, self._taken))
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Those that have rows left."""
@@ -205,9 +205,9 @@ class Filtered(Rows):
 
     def narrowed(self) -> "Rows":
         """With ids, if they say what is kept."""
-        if self.keep.ids or isinstance(self.rows, Memory):
+        if self.keep.ids or isinstance(self.rows, InMemoryRows):
             return self
-        return Filtered(self.rows.narrowed(), self.keep, self.n_rows)
+        return FilteredRows(self.rows.narrowed(), self.keep, self.n_rows)
 
 
 class BlocksInMemory(Rows):
@@ -220,23 +220,23 @@ class BlocksInMemory(Rows):
         self._blocks = list(rows.blocks())
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> Partition:
         return self._cut
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         return iter(self._blocks)
 
 
-def kept(keep: Keep) -> Total[Log]:
+def count_kept(keep: RowFilter) -> SumOf[Log]:
     """Counts the rows that are kept."""
-    return Total(partial(_count, keep))
+    return SumOf(partial(_count, keep))
 
 
-def _count(keep: Keep, block: Log, first_row: int) -> int:
+def _count(keep: RowFilter, block: Log, first_row: int) -> int:
     return int(keep(block, first_row).sum())
 
 
-def _take(keep: Keep, taken: dict[int, Log] | None, block: Log, first_row: int) -> Log:
+def _take(keep: RowFilter, taken: dict[int, Log] | None, block: Log, first_row: int) -> Log:
     if taken is None:
         return block.take(keep(block, first_row))
     if first_row not in taken:
@@ -244,23 +244,23 @@ def _take(keep: Keep, taken: dict[int, Log] | None, block: Log, first_row: int) 
     return taken[first_row]
 
 
-class _Sifted(Statistic[Log, State]):
+class _FilteredStatistic(Statistic[Log, S]):
     """A statistic of the rows that are kept."""
 
-    def __init__(self, statistic: Statistic[Log, State], keep: Keep, taken: dict[int, Log] | None) -> None:
+    def __init__(self, statistic: Statistic[Log, S], keep: RowFilter, taken: dict[int, Log] | None) -> None:
         self.statistic, self.keep, self.taken = statistic, keep, taken
 
-    def zero(self) -> State:
+    def zero(self) -> S:
         return self.statistic.zero()
 
-    def update(self, state: State, block: Log, first_row: int) -> State:
+    def update(self, state: S, block: Log, first_row: int) -> S:
         kept = _take(self.keep, self.taken, block, first_row)
         return self.statistic.update(state, kept, first_row) if kept.n_rows else state
 
-    def finish(self, state: State) -> State:
+    def finish(self, state: S) -> S:
         return self.statistic.finish(state)
 
-    def merge(self, one: State, other: State) -> State:
+    def merge(self, one: S, other: S) -> S:
         return self.statistic.merge(one, other)
 
 
@@ -268,14 +268,14 @@ AnyLog = Log | Rows
 """A log in memory, or one that is walked."""
 
 
-def rows_of(log: AnyLog) -> Rows:
+def as_rows(log: AnyLog) -> Rows:
     """A log as one that is walked."""
     if not isinstance(log, Log | Rows):
         raise LogError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
-    return Memory(log) if isinstance(log, Log) else log
+    return InMemoryRows(log) if isinstance(log, Log) else log
 
 
-def joined(header: Log, parts: Sequence[Log]) -> Log:
+def concatenate_logs(header: Log, parts: Sequence[Log]) -> Log:
     """Logs of one table as one log."""
     if len(parts) < 2:
         return parts[0] if parts else header
@@ -305,7 +305,7 @@ def joined(header: Log, parts: Sequence[Log]) -> Log:
 
 
 @dataclass(frozen=True)
-class Rewards:
+class RewardSummary:
     """Their sum, the least and the largest, and whether each is 0 or 1."""
 
     total: float
@@ -314,16 +314,16 @@ class Rewards:
     binary: bool
 
     @classmethod
-    def of(cls, block: Log, first_row: int = 0) -> "Rewards":
+    def of(cls, block: Log, first_row: int = 0) -> "RewardSummary":
         """Those of a log with rows."""
         rewards = block.rewards
         return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
 
-    def __add__(self, other: "Rewards") -> "Rewards":
+    def __add__(self, other: "RewardSummary") -> "RewardSummary":
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Rewards(self.total + other.total, low, high, self.binary and other.binary)
+        return RewardSummary(self.total + other.total, low, high, self.binary and other.binary)
 
 
-def rewards_of(log: AnyLog) -> Rewards:
+def reward_summary(log: AnyLog) -> RewardSummary:
     """Those of a log with rows, in memory or walked."""
-    return Rewards.of(log) if isinstance(log, Log) else log.narrowed().fold(Total(Rewards.of))
+    return RewardSummary.of(log) if isinstance(log, Log) else log.narrowed().fold(SumOf(RewardSummary.of))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.log.walking import Standing, Statistic
+from sparing.log.passes import ColumnarBlock, Statistic
 
 if TYPE_CHECKING:
     from sparing.log.log import Log
@@ -58,9 +58,9 @@ class SampleState:
 
     def log(self) -> "Log":
         """The sampled rows in the log's order."""
-        from sparing.log.rows import joined  # which samples rows itself
+        from sparing.log.rows import concatenate_logs  # which samples rows itself
 
-        candidates = joined(self.header, self.parts)
+        candidates = concatenate_logs(self.header, self.parts)
         return candidates if len(self.keys) <= self.size else candidates.take(self.kept)
 
 
@@ -124,13 +124,13 @@ class ContextSample(Statistic[Any, SampledContexts]):
         return SampledContexts(np.empty(0, dtype=np.uint64), np.empty((0, self.n_features)))
 
     def update(
-        self, state: SampledContexts, block: "Log | Standing | np.ndarray", first_row: int
+        self, state: SampledContexts, block: "Log | ColumnarBlock | np.ndarray", first_row: int
     ) -> SampledContexts:
         many = len(block) if isinstance(block, np.ndarray) else block.n_rows
         keys = row_keys(np.arange(first_row, first_row + many))
         near = np.arange(many) if len(state.keys) < self.size else np.flatnonzero(keys < state.keys[-1])
         near = near[smallest(keys[near], self.size)]
-        if isinstance(block, Standing):
+        if isinstance(block, ColumnarBlock):
             found = block.at(near)
         else:
             found = (block if isinstance(block, np.ndarray) else block.contexts)[near]

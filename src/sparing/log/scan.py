@@ -11,22 +11,22 @@ from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError, SettingError
 from sparing.log import arrays, labels
 from sparing.log.arrays import TableColumns
-from sparing.log.blocks import Cut
-from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
+from sparing.log.blocks import Partition
+from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of, roles_of
 from sparing.log.features import Encoder, Features
-from sparing.log.features.fitting import Surveys, Wish, as_it_is
+from sparing.log.features.fitting import ColumnProfiles, ColumnSpec, identity_batch
 from sparing.log.items import Items, ItemTable
-from sparing.log.labels import DIGITS, brief, whole_numbers
+from sparing.log.labels import DIGITS, shorten, whole_numbers
 from sparing.log.log import Log, check_features, check_numbers
+from sparing.log.passes import ColumnarBlock, Combined, Statistic, SumOf, line_numbers_in_errors, scan_rows
 from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
 from sparing.log.tables import TableSource, open_table
 from sparing.log.text_files import Dialect
-from sparing.log.walking import Standing, Statistic, Together, Total, telling_lines, walk
 
-State = TypeVar("State")
+S = TypeVar("S")
 
-Wanted = Features | Encoder | str | None
+FeatureSpec = Features | Encoder | str | None
 """What a table's columns become: `auto`, `raw`, as `sparing.features(...)` specifies, or as an encoder does."""
 
 
@@ -98,7 +98,7 @@ class TableLayout:
         named = self.feature_names is not None  # neither lists nor an encoder's
         return few and named and self.feature_subset is None
 
-    def standing(self, batch: pa.RecordBatch, first_row: int = 0) -> Standing:
+    def standing(self, batch: pa.RecordBatch, first_row: int = 0) -> ColumnarBlock:
         """The rows of a batch, if they are plain, with the columns as they stand; refused where their log would be."""
         columns = self.columns
         actions = self.actions(batch, first_row)
@@ -111,7 +111,7 @@ class TableLayout:
         names = self.stored_encoder.names if self.stored_encoder else self.feature_names
         check_features(contexts, names, first_row=first_row)
         check_numbers(rewards, "reward", first_row=first_row)
-        return Standing(contexts, actions, rewards)
+        return ColumnarBlock(contexts, actions, rewards)
 
     def actions(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray:
         """The action indices of a batch, (n,)."""
@@ -180,10 +180,10 @@ class TableLayout:
 
 def infer_layout(
     source: TableSource,
-    roles: Columns,
+    roles: ColumnRoles,
     *,
     actions: Sequence[Hashable] | None = None,
-    features: Wanted = None,
+    features: FeatureSpec = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> TableLayout:
@@ -191,16 +191,18 @@ def infer_layout(
     engine = engine or local(1)
     found, plan, fixed = _resolve_columns(source, roles, features)
     names = _known_names(source, found, actions)
-    surveys = Surveys(plan or Features(), found.contexts if plan else ())
+    surveys = ColumnProfiles(plan or Features(), found.contexts if plan else ())
     labelled = _ActionLabels(
         found.action if names is None else "", found.eligible or "" if names is None else ""
     )
     rows = source.rows
     if plan is not None or names is None or rows is None:
         used = arrays.distinct(*surveys.columns, labelled.action or found.action, labelled.eligible or None)
-        cut = None if rows is None else Cut.of_table(rows, len(used))
-        both = Together(surveys, labelled, Total(_count))
-        columns, seen, rows = walk(source, used, both, as_it_is, cut=cut, engine=engine, progress=progress)
+        cut = None if rows is None else Partition.of_table(rows, len(used))
+        both = Combined(surveys, labelled, SumOf(_count))
+        columns, seen, rows = scan_rows(
+            source, used, both, identity_batch, cut=cut, engine=engine, progress=progress
+        )
         if plan is not None and rows:
             fixed = plan.fitted(source, columns, engine)
         if names is None:
@@ -258,7 +260,7 @@ def _count(batch: pa.RecordBatch, first_row: int) -> int:
 
 
 def _resolve_columns(
-    source: TableSource, roles: Columns, features: Wanted
+    source: TableSource, roles: ColumnRoles, features: FeatureSpec
 ) -> tuple[TableColumns, Features | None, Encoder | None]:
     # The columns, the features to fit to those of the contexts, or the encoder that is known; neither if they are raw.
     if not isinstance(features, Features | Encoder | None) and features not in ("auto", "raw"):
@@ -289,7 +291,7 @@ def _resolve_columns(
     if isinstance(features, Features):
         return found, features, None
     named = () if roles.contexts is None else found.contexts
-    return found, Features(tuple((name, Wish("auto")) for name in named), others="auto"), None
+    return found, Features(tuple((name, ColumnSpec("auto")) for name in named), others="auto"), None
 
 
 def _known_names(
@@ -310,13 +312,13 @@ def _seen_names(source: TableSource, seen: set[Hashable]) -> tuple[Hashable, ...
         raise LogError(
             f"{source.name} has no rows with an action; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
         )
-    return labels.in_order(whole_numbers(map(labels.as_text, seen)) if source.text else seen)
+    return labels.in_order(whole_numbers(map(labels.label_text, seen)) if source.text else seen)
 
 
 def _label_index(source: TableSource, names: Sequence[Hashable]) -> dict[Hashable, int]:
     index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
     if source.text or source.stored_metadata:
-        index.update(labels.by_text(names).items())
+        index.update(labels.labels_by_text(names).items())
     return index
 
 
@@ -364,7 +366,7 @@ def _column_labels(source: TableSource, columns: TableColumns) -> Sequence[Hasha
         return pa.array(texts, pa.string()).cast(kind).to_pylist()
     except pa.ArrowException:
         raise LogError(
-            f"the columns {columns.prefix}* of {source.name} end in {brief(texts[:5])}, not in actions, which are "
+            f"the columns {columns.prefix}* of {source.name} end in {shorten(texts[:5])}, not in actions, which are "
             f"{kind}. Name one column {columns.prefix}<action> for each, or pass distribution=None"
         ) from None
 
@@ -375,7 +377,7 @@ def _probability_columns(columns: TableColumns, names: tuple[Hashable, ...]) -> 
         return ()
     found = [_column_of_action(name, by_text) for name in names]
     if None in found or len(by_text) != len(names):
-        absent = f"; none for {brief(names[found.index(None)])}" if None in found else ""
+        absent = f"; none for {shorten(names[found.index(None)])}" if None in found else ""
         raise LogError(
             f"{len(by_text)} probability columns for {len(names)} actions{absent}. "
             f"Expected one column {columns.prefix}<action> for each"
@@ -392,7 +394,7 @@ def empty_table_error(source: TableSource) -> LogError:
 
 def _column_of_action(name: Hashable, by_text: Mapping[str, str]) -> str | None:
     # 1.0 may be written 1, and True true.
-    texts = [labels.as_text(name), str(name)]
+    texts = [labels.label_text(name), str(name)]
     if isinstance(name, float) and name.is_integer():
         texts.append(str(int(name)))
     return next((by_text[text] for text in texts if text in by_text), None)
@@ -411,14 +413,14 @@ class Scan(Rows):
         self.source = source.with_dictionaries((*layout.columns.contexts, layout.columns.action))
         self.layout, self.engine, self.progress = layout, engine, progress
         self.n_rows, self.threads = layout.n_rows, engine.threads
-        with telling_lines(source):
+        with line_numbers_in_errors(source):
             _, first = next(source.blocks(layout.columns.all, step=1, stop=1))
             self.header = layout.log(first).part(slice(0, 0))
 
-    def fold(self, statistic: Statistic[Log, State]) -> State:
+    def fold(self, statistic: Statistic[Log, S]) -> S:
         """On the engine's workers."""
         make: Any = self.layout.standing if statistic.by_columns and self.layout.plain else self.layout.log
-        return walk(
+        return scan_rows(
             self.source,
             self.layout.columns.all,
             statistic,
@@ -431,7 +433,7 @@ class Scan(Rows):
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read in this thread, in order."""
         for row, batch in self.source.blocks(self.layout.columns.all, step=self.cut.block):
-            with telling_lines(self.source):
+            with line_numbers_in_errors(self.source):
                 log = self.layout.log(batch, row)
             yield row, log
 
@@ -448,20 +450,20 @@ class Scan(Rows):
         return Scan(self.source, self.layout, engine_of(engine, workers), progress or self.progress)
 
 
-@keywords_of(Columns)
+@keywords_of(ColumnRoles)
 def scan_table(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
-    features: Wanted = None,
+    features: FeatureSpec = None,
     items: Any = None,
-    item_features: Wanted = None,
+    item_features: FeatureSpec = None,
     delimiter: str | None = None,
     decimal: str | None = None,
     engine: Any = "local",
     workers: int | None = None,
     progress: Progress | None = None,
-    **columns: Unpack[ColumnNames],
+    **columns: Unpack[ColumnKeywords],
 ) -> Scan:
     """Open a table as a scan: one pass for its labels and to fit `features`. The keywords are those of `sparing.scan`."""
     roles, chosen = roles_of(columns), engine_of(engine, workers)

@@ -1,5 +1,6 @@
 """Small stands-in for many numbers, that parts of a log can make apart and join: exact up to a size, close beyond."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ def _empty() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class QuantileSketch:
     """Positive numbers, or 0, by how often each occurs: keys (m,) are their bits but for the last `shift`, ascending.
 
     What is left of the bits follows from all numbers together, not from how they were parted and joined.
@@ -27,13 +28,13 @@ class Values:
     shift: int = 0
 
     @classmethod
-    def of(cls, values: np.ndarray) -> "Values":
+    def of(cls, values: np.ndarray) -> "QuantileSketch":
         """Those of an array (n,)."""
         bits = (values + 0.0).view(np.uint64)
         return cls(*np.unique(bits, return_counts=True))._cut()
 
     @classmethod
-    def within(cls, values: np.ndarray, low: np.ndarray, high: np.ndarray) -> "Values":
+    def within(cls, values: np.ndarray, low: np.ndarray, high: np.ndarray) -> "QuantileSketch":
         """Those of an array (n,) that lie in intervals of bits, as `brackets` gives them.
 
         Values between two intervals count as the upper end of the one before, those below all as 0: the order stays.
@@ -44,20 +45,20 @@ class Values:
             np.where(place < 0, 0, np.minimum(bits, high[place])).astype(np.uint64).view(np.float64)
         )
 
-    def __add__(self, other: "Values") -> "Values":
+    def __add__(self, other: "QuantileSketch") -> "QuantileSketch":
         shift = max(self.shift, other.shift)
         one, two = (each._shifted(shift) for each in (self, other))
         keys = np.concatenate([one.keys, two.keys])
         order = np.argsort(keys, kind="stable")  # two runs, each sorted: one pass
         return _joined(keys[order], np.concatenate([one.counts, two.counts])[order], shift)._cut()
 
-    def _shifted(self, shift: int) -> "Values":
+    def _shifted(self, shift: int) -> "QuantileSketch":
         """Without the last bits, so many in all."""
         if shift == self.shift:
             return self
         return _joined(self.keys >> np.uint64(shift - self.shift), self.counts, shift)
 
-    def _cut(self) -> "Values":
+    def _cut(self) -> "QuantileSketch":
         """Without as few of the last bits as must go; keys are told apart by the bits in which neighbours differ."""
         if len(self.keys) <= MOST_VALUES:
             return self
@@ -110,28 +111,28 @@ def _starts(keys: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
 
 
-def _joined(keys: np.ndarray, counts: np.ndarray, shift: int) -> Values:
+def _joined(keys: np.ndarray, counts: np.ndarray, shift: int) -> QuantileSketch:
     """Values of keys in order, in which equal ones are neighbours."""
     starts = _starts(keys)
-    return Values(keys[starts], np.add.reduceat(counts, starts) if len(keys) else counts, shift)
+    return QuantileSketch(keys[starts], np.add.reduceat(counts, starts) if len(keys) else counts, shift)
 
 
 @dataclass(frozen=True, eq=False)
-class Distinct:
+class DistinctSketch:
     """How many different hashes there are: the smallest of them, ascending, all where they are few."""
 
     hashes: np.ndarray = field(default_factory=_empty)
 
     @classmethod
-    def of(cls, hashes: np.ndarray) -> "Distinct":
+    def of(cls, hashes: np.ndarray) -> "DistinctSketch":
         """Those of an array (n,)."""
         return cls._smallest(np.sort(hashes))
 
-    def __add__(self, other: "Distinct") -> "Distinct":
+    def __add__(self, other: "DistinctSketch") -> "DistinctSketch":
         return self._smallest(np.sort(np.concatenate([self.hashes, other.hashes]), kind="stable"))
 
     @classmethod
-    def _smallest(cls, ordered: np.ndarray) -> "Distinct":
+    def _smallest(cls, ordered: np.ndarray) -> "DistinctSketch":
         if (ordered[1:] == ordered[:-1]).any():
             ordered = ordered[_starts(ordered)]
         return cls(ordered[:MOST_DISTINCT].copy())
@@ -147,3 +148,114 @@ class Distinct:
         if self.exact:
             return len(self.hashes)
         return round((len(self.hashes) - 1) / (float(self.hashes[-1]) / 2.0**64))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """How many numbers there are, their sum, the sum of their squared distances from their mean, and their range."""
+
+    count: int = 0
+    total: float = 0.0
+    deviations: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Moments":
+        """Those of an array (n,)."""
+        if not len(values):
+            return cls()
+        total = float(values.sum())
+        off = values - total / len(values)
+        return cls(len(values), total, float((off * off).sum()), float(values.min()), float(values.max()))
+
+    def __add__(self, other: "Moments") -> "Moments":
+        if not self.count or not other.count:
+            return self if self.count else other
+        count, apart = self.count + other.count, other.mean - self.mean
+        between = apart * apart * (self.count * other.count / count)
+        return Moments(
+            count,
+            self.total + other.total,
+            self.deviations + other.deviations + between,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
+
+    @property
+    def mean(self) -> float:
+        """Their mean; 0 where there are none."""
+        return self.total / max(self.count, 1)
+
+    @property
+    def deviation(self) -> float:
+        """Their deviation; 0 where there are none."""
+        return math.sqrt(self.deviations / max(self.count, 1))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return math.sqrt(self.deviations / self.count) / math.sqrt(self.count)
+
+
+@dataclass(frozen=True)
+class PowerSums:
+    """Of so many numbers: the largest |v|, and Σv, Σv², Σv⁴ of what is left of v when it is divided by that; none overflows."""
+
+    rows: int = 0
+    largest: float = 0.0
+    one: float = 0.0
+    two: float = 0.0
+    four: float = 0.0
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "PowerSums":
+        """Those of an array (n,)."""
+        largest = float(np.abs(values).max(initial=0))
+        if largest == 0:
+            return cls(len(values))
+        scaled = values / largest
+        squares = scaled * scaled
+        return cls(
+            len(values),
+            largest,
+            float(scaled.sum()),
+            float(squares.sum()),
+            float((squares * squares).sum()),
+        )
+
+    def __add__(self, other: "PowerSums") -> "PowerSums":
+        largest = max(self.largest, other.largest)
+        rows = self.rows + other.rows
+        if largest == 0:
+            return PowerSums(rows)
+        here, there = self.largest / largest, other.largest / largest
+        return PowerSums(
+            rows,
+            largest,
+            self.one * here + other.one * there,
+            self.two * here**2 + other.two * there**2,
+            self.four * here**4 + other.four * there**4,
+        )
+
+    @property
+    def mean(self) -> float:
+        """Σv/n."""
+        return self.one / self.rows * self.largest
+
+    @property
+    def effective(self) -> float:
+        """(Σv)²/Σv², the effective sample size of weights; 0 where all are 0."""
+        return self.one**2 / self.two if self.two > 0 else 0.0
+
+    @property
+    def variance(self) -> float:
+        """Σv²/(n − 1), the variance where v are deviations from a mean; NaN of a single row."""
+        return self.two / (self.rows - 1) * self.largest**2 if self.rows > 1 else float("nan")
+
+    @property
+    def freedom(self) -> float:
+        """(Σv²)²/Σv⁴ − 1, as `Terms.freedom` of deviations v; 1 or more."""
+        if self.largest == 0:
+            return max(float(self.rows) - 1, 1.0)
+        return max(self.two**2 / self.four - 1, 1.0)

@@ -316,7 +316,9 @@ class EligibleSets:
         sets: list[list[Any]] = []
         for row, given in enumerate(eligible):
             if isinstance(given, str) or not isinstance(given, Iterable):
-                raise LogError(f"eligible at row {row} is {labels.brief(given)}; expected a list of actions")
+                raise LogError(
+                    f"eligible at row {row} is {labels.shorten(given)}; expected a list of actions"
+                )
             sets.append(list(given))
         members = list(itertools.chain.from_iterable(sets))
         return cls(*labels.encode(members), np.array(list(map(len, sets)), dtype=np.int64))

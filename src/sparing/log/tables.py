@@ -25,9 +25,9 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels, text_files
-from sparing.log.blocks import Blocks, exactly
-from sparing.log.labels import WHOLE_NUMBER, brief
-from sparing.log.text_files import KINDS, Dialect, ending_of, existing, is_path, kind_of, readable
+from sparing.log.blocks import Blocks, rechunk
+from sparing.log.labels import WHOLE_NUMBER, shorten
+from sparing.log.text_files import KINDS, Dialect, ending_of, existing, is_path, kind_of, readable_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +94,7 @@ class TableSource(ABC):
             first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
             parts, row = range(first, min(last + 1, len(ends))), int(ends[first] - self.sizes[first])
         found = start
-        for first, batch in exactly(self.batches(list(columns), step, parts), row, start, stop, step):
+        for first, batch in rechunk(self.batches(list(columns), step, parts), row, start, stop, step):
             found = first + batch.num_rows
             yield first, batch
         if end is not None and self.sizes and found < end:
@@ -257,7 +257,7 @@ def _arrow_column(values: Any) -> Any:
 def _open_file(name: str, filesystem: Any, dialect: Dialect) -> TableSource:
     path = Path(name)
     kind = kind_of(path, ending_of(path))
-    with readable(path, f"cannot be read as {kind}"):
+    with readable_errors(path, f"cannot be read as {kind}"):
         if filesystem.type_name == "local":  # elsewhere it would take a request
             if path.stat().st_size == 0:
                 raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
@@ -294,7 +294,7 @@ class _Parquet(TableSource):
 
         coded = [name for name in columns if name in self.dictionary_columns]
         with (
-            readable(self.name),
+            readable_errors(self.name),
             pq.ParquetFile(self.name, filesystem=self.filesystem, read_dictionary=coded, **PARQUET) as file,
         ):
             if file.metadata.num_rows != sum(self.sizes):
@@ -330,7 +330,7 @@ class _Arrow(TableSource):
     def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
         import pyarrow as pa
 
-        with readable(self.name), _open_mapped(self.name, self.filesystem) as file:
+        with readable_errors(self.name), _open_mapped(self.name, self.filesystem) as file:
             reader = pa.ipc.open_file(file)
             for i in range(reader.num_record_batches) if parts is None else parts:
                 batch = reader.get_batch(i).select(columns)
@@ -396,7 +396,7 @@ class _Csv(TableSource):
             strings_can_be_null=self.empty_is_null,
             quoted_strings_can_be_null=False,
         )
-        with readable(self.name):
+        with readable_errors(self.name):
             try:
                 with (
                     _open_text(self.name, self.filesystem) as stream,
@@ -438,7 +438,7 @@ def _find_files(source: str) -> tuple[Any, list[str], str]:
         )
     if URI.match(source):
         base, pattern = _split_uri(source)
-        with readable(shown, "cannot be reached"):
+        with readable_errors(shown, "cannot be reached"):
             filesystem, path = fs.FileSystem.from_uri(base)
         path += pattern
     wild = WILDCARD.search(path)
@@ -449,7 +449,7 @@ def _find_files(source: str) -> tuple[Any, list[str], str]:
             each for each in _list(filesystem, root or ".") if _matches(PurePosixPath(each).parts, wanted)
         ]
         return filesystem, paths, root
-    with readable(shown, "cannot be reached"):
+    with readable_errors(shown, "cannot be reached"):
         info = filesystem.get_file_info(path)
     if info.type != fs.FileType.Directory:
         return filesystem, [path], str(PurePosixPath(path).parent)
@@ -476,7 +476,7 @@ def _split_uri(uri: str) -> tuple[str, str]:
 def _list(filesystem: Any, root: str) -> list[str]:
     import pyarrow.fs as fs
 
-    with readable(root, "cannot be listed"):
+    with readable_errors(root, "cannot be listed"):
         found = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
     return sorted(info.path for info in found if info.type == fs.FileType.File)
 
@@ -541,7 +541,7 @@ def _difference(one: TableSource, two: TableSource, keys: list[str], others: lis
     odd = [name for name in (*mine, *theirs) if mine.get(name) != theirs.get(name)]
     if odd:
         types = " and ".join(str(each.get(odd[0], "nothing")) for each in (mine, theirs))
-        return f"differ in the column {brief(odd[0])}: {types}. All files of a log need the same columns"
+        return f"differ in the column {shorten(odd[0])}: {types}. All files of a log need the same columns"
     if keys != others:
         return f"lie in folders that name different columns: {keys} and {others}"
     return "have the same columns in another order, or are of different kinds. Write them alike"

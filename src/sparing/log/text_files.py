@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from sparing.errors import LogError, SettingError
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ def is_gzip(path: Path) -> bool:
         return file.read(2) == GZIP
 
 
-def unpacked(path: Path) -> IO[bytes]:
+def open_text(path: Path) -> IO[bytes]:
     """The bytes of a file, decompressed if it is packed by gzip."""
     return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
 
@@ -106,7 +106,7 @@ def kind_of(path: Path, ending: str) -> str:
 
 
 @contextlib.contextmanager
-def readable(path: Path | str, trouble: str = "is truncated or damaged") -> Iterator[None]:
+def readable_errors(path: Path | str, trouble: str = "is truncated or damaged") -> Iterator[None]:
     """Raise the errors of reading a damaged file as `LogError`."""
     import pyarrow as pa
 
@@ -218,7 +218,7 @@ def check_csv_cells(stream: Any, name: str, delimiter: str) -> None:
     if next(rows, None) is None:
         hint += ". If the file was cut off there, delete the line"
     got = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    raise LogError(f"{name}, line {first} has {got} ({brief(cells)}); the header has {len(header)}. {hint}")
+    raise LogError(f"{name}, line {first} has {got} ({shorten(cells)}); the header has {len(header)}. {hint}")
 
 
 def json_line_names(path: Path) -> Iterator[str]:
@@ -252,7 +252,7 @@ def read_json_lines(path: Path) -> "tuple[pa.Table, dict[str, str]]":
         except (pa.ArrowException, OverflowError) as error:
             arrays[name] = pa.nulls(len(cells))
             errors[name] = _mixed_types(path, name) or (
-                f"{path}: {brief(name)} does not make a column: {str(error)[:200]}. {ONE_TYPE}"
+                f"{path}: {shorten(name)} does not make a column: {str(error)[:200]}. {ONE_TYPE}"
             )
     return pa.table(arrays), errors
 
@@ -264,7 +264,7 @@ def _json_cells(path: Path) -> dict[str, list[Any]]:
         for name, value in _flatten("", record):
             cells = columns.setdefault(name, [])
             if len(cells) > row:
-                raise LogError(f"{where} names {brief(name)} twice; name each field once")
+                raise LogError(f"{where} names {shorten(name)} twice; name each field once")
             cells += [None] * (row - len(cells)) + [value]
         if len(columns) > MAX_JSON_COLUMNS:
             raise LogError(
@@ -282,7 +282,7 @@ def _json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(record, dict):
             hint = f". {LISTED}" if isinstance(record, list) else ""
             raise LogError(
-                f"{where}: {brief(record)}; expected an object a line, with a field a column{hint}"
+                f"{where}: {shorten(record)}; expected an object a line, with a field a column{hint}"
             )
         yield where, record
 
@@ -317,7 +317,7 @@ def _mixed_types(path: Path, name: str) -> str:
             first = first or (kind, value, where)
             if kind != first[0]:
                 return (
-                    f"{where}: {brief(name)} is {brief(value)}, {kind}, but it is {brief(first[1])}, {first[0]}, at "
+                    f"{where}: {shorten(name)} is {shorten(value)}, {kind}, but it is {shorten(first[1])}, {first[0]}, at "
                     f"{first[2].rpartition(', ')[2]}; expected one kind. {ONE_TYPE}"
                 )
     return ""

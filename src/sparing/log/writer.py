@@ -15,16 +15,16 @@ from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
-from sparing.log.labels import WHOLE_NUMBER, brief, first_repeated, whole_numbers
+from sparing.log.labels import WHOLE_NUMBER, first_repeated, shorten, whole_numbers
 from sparing.log.log import Log
-from sparing.log.rows import AnyLog, rows_of
+from sparing.log.passes import SumOf
+from sparing.log.rows import AnyLog, as_rows
 from sparing.log.tables import METADATA, metadata_json
 from sparing.log.text_files import WRITTEN, kind_of
-from sparing.log.walking import Total
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class SupportSummary:
     """Which actions were logged, (K,), which are in a known set, (K,), and the size of the smallest such set."""
 
     logged: np.ndarray
@@ -32,7 +32,7 @@ class Told:
     smallest: int
 
     @classmethod
-    def of(cls, block: Log, first_row: int = 0) -> "Told":
+    def of(cls, block: Log, first_row: int = 0) -> "SupportSummary":
         """Those of a block; equal sets are read once."""
         logged = block.counts > 0
         if not has_sets(block):
@@ -45,34 +45,34 @@ class Told:
         smallest = int(np.bitwise_count(sets).sum(axis=1, dtype=np.int64).min(initial=sys.maxsize))
         return cls(logged, listed, smallest)
 
-    def __add__(self, other: "Told") -> "Told":
+    def __add__(self, other: "SupportSummary") -> "SupportSummary":
         smallest = min(self.smallest, other.smallest)
-        return Told(self.logged | other.logged, self.listed | other.listed, smallest)
+        return SupportSummary(self.logged | other.logged, self.listed | other.listed, smallest)
 
 
-class Passing:
+class LogStream:
     """A log that is written block by block; `told` sums up the blocks that were written."""
 
     def __init__(self, log: AnyLog) -> None:
-        self.rows = rows_of(log)
+        self.rows = as_rows(log)
         self.header = self.rows.header
-        self.told = Told.of(self.header)
+        self.told = SupportSummary.of(self.header)
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """The rows in order, a block at a time, each with its first row."""
         for first, block in self.rows.blocks():
-            self.told += Told.of(block)
+            self.told += SupportSummary.of(block)
             yield first, block
             if self.rows.progress is not None:
                 self.rows.progress(first + block.n_rows, self.rows.n_rows)
 
-    def beforehand(self) -> Told:
+    def beforehand(self) -> SupportSummary:
         """The same of all blocks, in a pass of its own."""
-        return self.rows.fold(Total(Told.of)) or self.told
+        return self.rows.fold(SumOf(SupportSummary.of)) or self.told
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WrittenRow:
     """One row of a log.
 
     Attributes
@@ -97,14 +97,14 @@ class Row:
     context_id: Any
 
 
-def rows(passing: Passing, names: Sequence[Any]) -> Iterator[Row]:
+def rows(passing: LogStream, names: Sequence[Any]) -> Iterator[WrittenRow]:
     """Each row, its features under these names; sets and distributions are unpacked for a few rows at a time."""
     for first, block in passing.blocks():
         for part in Blocks.of(block.n_rows, max(block.n_features, block.n_actions)):
             yield from _rows(block.part(part), first + part.start, names)
 
 
-def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[Row]:
+def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[WrittenRow]:
     known = has_sets(log)
     written = (log.contexts != 0) | np.signbit(log.contexts)
     masks = log.support.mask() if known else None
@@ -112,7 +112,7 @@ def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[Row]:
     for i in range(log.n_rows):
         where = np.flatnonzero(written[i]) if first + i else np.arange(log.n_features)
         available = None if masks is None else np.flatnonzero(masks[i])
-        yield Row(
+        yield WrittenRow(
             first + i,
             list(zip([names[j] for j in where.tolist()], log.contexts[i, where].tolist(), strict=True)),
             int(log.actions[i]),
@@ -129,7 +129,7 @@ def has_sets(log: Log) -> bool:
     return log.support.kind == "exact"
 
 
-def need_propensities(log: Log, title: str) -> None:
+def require_propensities(log: Log, title: str) -> None:
     """Refuse a log without propensities for a format that cannot do without."""
     if log.propensities is None:
         raise LogError(
@@ -138,7 +138,7 @@ def need_propensities(log: Log, title: str) -> None:
         )
 
 
-def lost(passing: Passing, *, keeps_distributions: bool = False) -> list[str]:
+def lossy_notes(passing: LogStream, *, keeps_distributions: bool = False) -> list[str]:
     """What is lost of the actions and the support by a format from which labels come back sorted."""
     log, told, notes = passing.header, passing.told, []
     if labels.in_order(log.action_names) != log.action_names:
@@ -173,19 +173,19 @@ def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[
     bad = [name for name in names if not usable(name)]
     if not bad:
         return names, []
-    note = f"Feature names are written as x_0, x_1, … because {brief(bad[0])} cannot be written."
+    note = f"Feature names are written as x_0, x_1, … because {shorten(bad[0])} cannot be written."
     return [f"x_{i}" for i in range(len(names))], [note]
 
 
 def text_notes(names: Sequence[Hashable]) -> list[str]:
     """What becomes of labels that are written as text and read back."""
-    back = whole_numbers(labels.by_text(names))
+    back = whole_numbers(labels.labels_by_text(names))
     same = [type(a) is type(b) and a == b for a, b in zip(names, back, strict=True)]
     if all(same):
         return []
     name, text = names[same.index(False)], back[same.index(False)]
     return [
-        f"Action labels are written as text: {brief(name)} reads back as {brief(text)} unless actions=[...] is given."
+        f"Action labels are written as text: {shorten(name)} reads back as {shorten(text)} unless actions=[...] is given."
     ]
 
 
@@ -218,7 +218,7 @@ def write(
     kind = kind_of(target, target.suffix.lower())
     if kind == "json":
         raise LogError(f"{path}: a table is written as {', '.join(WRITTEN)}. Name one of these")
-    passing = Passing(log)
+    passing = LogStream(log)
     schema = _schema(passing.header, text=kind == "csv")
     wide = pa.schema([*schema, *((name, array.type) for name, array in others.items())], schema.metadata)
     delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
@@ -231,7 +231,7 @@ def write(
     return _lost_in_text(passing) if kind == "csv" else []
 
 
-def _lost_in_text(passing: Passing) -> list[str]:
+def _lost_in_text(passing: LogStream) -> list[str]:
     log, lost = passing.header, []
     if not log.encoder.is_raw:
         lost.append("How the features were made of raw columns is lost: write Parquet or Arrow to keep it.")
@@ -266,7 +266,7 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
         columns["propensity"] = pa.float64()
     estimated = "estimated_" if log.support.kind == "estimated" else ""
     if log.support.probabilities is not None:
-        columns |= {f"{estimated}p_{labels.as_text(name)}": pa.float64() for name in log.action_names}
+        columns |= {f"{estimated}p_{labels.label_text(name)}": pa.float64() for name in log.action_names}
     elif log.support.known:
         columns[f"{estimated}eligible"] = pa.string() if text else pa.list_(label)
     if log.context_ids is not None:
@@ -288,7 +288,7 @@ def _context_names(log: Log) -> list[str]:
     if len(set(names)) < len(names):
         twice = str(first_repeated(names))
         raise LogError(
-            f"feature names are not all different but for their x_: {brief(twice[2:])} and {brief(twice)}. Rename one of them"
+            f"feature names are not all different but for their x_: {shorten(twice[2:])} and {shorten(twice)}. Rename one of them"
         )
     return names
 
@@ -297,7 +297,7 @@ def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
     # Whole numbers stay numbers; anything else than text is written as its JSON.
     if not text and all(type(name) is int and -(2**63) <= name < 2**63 for name in names):
         return pa.int64()
-    labels.by_text(names)
+    labels.labels_by_text(names)
     return pa.string()
 
 
@@ -305,10 +305,10 @@ def _blocks(log: Log, schema: pa.Schema) -> Blocks:
     return Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
 
 
-def _batches(passing: Passing, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(passing: LogStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     log = passing.header
     label = schema.field("action").type
-    texts = map(labels.as_text, log.action_names)
+    texts = map(labels.label_text, log.action_names)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
     for _, block in passing.blocks():
         for rows in _blocks(block, schema):

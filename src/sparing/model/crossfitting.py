@@ -9,17 +9,109 @@ import numpy as np
 from scipy import special
 
 from sparing.errors import SettingError
+from sparing.hashing import GAMMA, mix64
 from sparing.log import Log
 from sparing.log.blocks import Blocks
-from sparing.log.hashing import MULTIPLIER, group_hashes, mixed
-from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.hashing import group_hashes
+from sparing.log.passes import Statistic
+from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.sampling import row_keys, smallest
 from sparing.log.support import Support
-from sparing.log.walking import Statistic
-from sparing.model.logistic import fit_log_odds
-from sparing.model.statistics import Statistics, ridge_regression
-from sparing.model.streaming import Sums
+from sparing.model.statistics import Statistics, Sums, ridge_regression
 from sparing.validation import integer
+
+CLOSE, CLOSE_ENOUGH = 0.01, 0.1
+"""The fit ends where parameters are this share of their standard errors from the best, in the quadratic mean; the second
+holds for a fit of more than `LARGE` (row, action) pairs."""
+
+LARGE = 2**20
+
+ITERATIONS = 200
+
+PRODUCTS = 2**18
+"""Multiplications at a time: the odds stay in the cache, and BLAS does not share them out among threads, which costs more
+than it saves and rounds differently with their number."""
+
+LEAST = 1e-3
+"""Added to a feature's variance, so that equal features do no harm."""
+
+
+def fit_log_odds(contexts: np.ndarray, actions: np.ndarray, n_actions: int) -> tuple[np.ndarray, np.ndarray]:
+    """θ (K, d) and offsets (K,) that minimise −Σ_i log softmax(θx_i + offset)_{a_i} + ½ Σ_a ‖spread·θ_a‖².
+
+    contexts (n, d), actions (n,) in [0, K), each of which occurs. Features are taken at the spread
+    that they have here. By L-BFGS from the actions' shares, in coordinates in which the curvature there is 1:
+    features without correlation, an action's parameters in units of their standard errors.
+    """
+    n, d = contexts.shape
+    center, spread = contexts.mean(axis=0), contexts.std(axis=0)
+    spread = np.where(spread > 0, spread, 1)
+    standard = (contexts - center) / spread
+    root = np.linalg.cholesky(standard.T @ standard / n + LEAST * np.eye(d))
+    whitener = np.linalg.inv(root).T
+    design = np.column_stack([np.ones(n), standard @ whitener])
+    counts = np.bincount(actions, minlength=n_actions)
+    start = np.zeros((n_actions, d + 1))
+    start[:, 0] = np.log(counts) - np.log(counts).mean()
+    weights = _minimised(design, actions, counts, start, whitener.T @ whitener)
+    theta = weights[:, 1:] @ whitener.T / spread
+    return theta, weights[:, 0] - theta @ center
+
+
+def _minimised(
+    design: np.ndarray, actions: np.ndarray, counts: np.ndarray, start: np.ndarray, penalty: np.ndarray
+) -> np.ndarray:
+    """Weights (K, 1 + d) on the columns of the design (n, 1 + d), the first of which is 1 and not penalised."""
+    from scipy.optimize import minimize  # slow to import
+
+    unit = 1 / np.sqrt(counts * (1 - counts / len(actions)) + 1)[:, None]
+    taken = np.zeros_like(start)
+    for column, values in enumerate(design.T):
+        taken[:, column] = np.bincount(actions, values, len(start))
+    narrow, size = design.astype(np.float32), np.inf
+    close = CLOSE_ENOUGH if len(design) * len(start) > LARGE else CLOSE
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal size
+        weights = flat.reshape(start.shape) * unit
+        value, gradient = _log_sums(narrow, weights)
+        shrunk = weights[:, 1:] @ penalty
+        gradient -= taken
+        gradient[:, 1:] += shrunk
+        value += float((weights[:, 1:] * shrunk).sum()) / 2 - float((weights * taken).sum())
+        gradient *= unit
+        size = float(np.sqrt(np.square(gradient).mean()))
+        return value, gradient.ravel()
+
+    def ended(intermediate_result: Any) -> None:
+        if size <= close:
+            raise StopIteration
+
+    options: Any = {"maxiter": ITERATIONS, "gtol": 0.0, "ftol": 0.0, "maxcor": 20}
+    begin = (start / unit).ravel()
+    found = minimize(loss, begin, jac=True, method="L-BFGS-B", callback=ended, options=options).x
+    weights: np.ndarray = found.reshape(start.shape) * unit
+    return weights
+
+
+def _log_sums(design: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """Σ_i log Σ_a exp(weights_a·z_i) and its gradient (K, d); design (n, d) and the odds in single precision.
+
+    Their errors are of the order of 10⁻⁷ of a row's and add up like noise: far below a parameter's standard error.
+    """
+    total, gradient, narrow = 0.0, np.zeros(weights.shape), weights.T.astype(np.float32)
+    size = max(1, PRODUCTS // weights.size)
+    for first in range(0, len(design), size):
+        z = design[first : first + size]
+        odds = z @ narrow
+        top = odds.max(axis=1)
+        odds -= top[:, None]
+        np.exp(odds, out=odds)
+        sums = odds.sum(axis=1)
+        total += float(top.sum(dtype=np.float64) + np.log(sums).sum(dtype=np.float64))
+        gradient += odds.T @ (z / sums[:, None])
+    return total, gradient
+
 
 FOLD_CONTEXTS = 4096
 """Distinct contexts whose hashes tell where folds are cut."""
@@ -32,7 +124,7 @@ TRAINING_ROWS = 50_000
 CHECKED_CELLS = 1_000_000
 """(row, action) pairs on which the fit is calibrated and judged, at most."""
 
-COOLED_CELLS = 2**18
+TEMPERATURE_CELLS = 2**18
 """Of these, as many set the temperature; a single number needs no more."""
 
 SMALLEST = 1e-12
@@ -67,7 +159,7 @@ class Folds:
     @classmethod
     def of(cls, log: AnyLog, folds: int, seed: int = 0) -> "Folds":
         """The folds of a log's contexts, in one pass; as many as there are contexts where these are fewer."""
-        return cls.from_keys(rows_of(log).lean().fold(ContextKeys(seed)), folds, seed)
+        return cls.from_keys(as_rows(log).lean().fold(ContextKeys(seed)), folds, seed)
 
     @classmethod
     def from_keys(cls, keys: np.ndarray, folds: int, seed: int) -> "Folds":
@@ -110,13 +202,13 @@ class ContextKeys(Statistic[Log, np.ndarray]):
 
 
 def _context_keys(block: Log, seed: int) -> np.ndarray:
-    salt = mixed(np.array([seed + 1], dtype=np.uint64))
-    return mixed(group_hashes(block) ^ salt)
+    salt = mix64(np.array([seed + 1], dtype=np.uint64))
+    return mix64(group_hashes(block) ^ salt)
 
 
 def _positions(keys: np.ndarray) -> np.ndarray:
     # A second hash: which contexts are sampled must say nothing about the fold they are in.
-    return mixed(keys ^ MULTIPLIER)
+    return mix64(keys ^ GAMMA)
 
 
 class FoldSums(Statistic[Log, tuple[Any, ...]]):
@@ -162,7 +254,7 @@ def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, se
     predicted = np.empty((log.n_rows, log.n_actions))
     found = Folds.of(log, folds, seed)
     fold_of = found.assign_folds(log)
-    sums_of_folds: tuple[Statistics, ...] = rows_of(log).fold(FoldSums(rows_of(log), found))
+    sums_of_folds: tuple[Statistics, ...] = as_rows(log).fold(FoldSums(as_rows(log), found))
     for fold, sums in enumerate(leave_one_fold_out(sums_of_folds)):
         predicted[fold_of == fold] = log.contexts[fold_of == fold] @ reward_parameters(sums, ridge).T
     return predicted
@@ -272,7 +364,7 @@ class PropensityFit:
         """The same at the temperature at which the logged actions of the checked rows are most likely."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        rows = self.checked[: max(1000, COOLED_CELLS // self.log.n_actions)]
+        rows = self.checked[: max(1000, TEMPERATURE_CELLS // self.log.n_actions)]
         scores = self._held_out_scores(rows)
         picked = scores[np.arange(len(scores)), self.log.actions[rows]]
 

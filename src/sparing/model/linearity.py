@@ -19,9 +19,9 @@ from scipy.special import ndtr
 from sparing.errors import InputError, LogError, MissingExtraError, SettingError
 from sparing.log import Log
 from sparing.log.features.encoder import KERNEL
-from sparing.log.features.kernel import Kernel, Nystroem
-from sparing.log.labels import cut
-from sparing.log.rows import AnyLog, rows_of
+from sparing.log.features.kernel import Nystroem, NystroemMap
+from sparing.log.labels import truncate
+from sparing.log.rows import AnyLog, as_rows
 from sparing.model.boosting import grow
 from sparing.model.crossfitting import Folds
 from sparing.model.prior import blocks_of, evidence_of
@@ -133,7 +133,7 @@ def _widened(log: Log) -> np.ndarray:
 def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
     """Ridge regression on Nyström features, action by action."""
     standard = _standardised(log.contexts)
-    kernel = Kernel.fit(standard(log.contexts), LANDMARKS, seed)
+    kernel = NystroemMap.fit(standard(log.contexts), LANDMARKS, seed)
     known, asked = kernel(standard(log.contexts)), kernel(standard(other.contexts))
     guess = np.zeros(other.n_rows)
     for action in np.flatnonzero(log.counts):
@@ -159,7 +159,7 @@ def _standardised(contexts: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 def sample(log: AnyLog, most: int = MOST_ROWS) -> Log:
     """At most so many of a log's rows, at random."""
-    return rows_of(log).lean().sample(most)
+    return as_rows(log).lean().sample(most)
 
 
 def fit_sentence(log: Log) -> str:
@@ -203,8 +203,8 @@ def scale_note(log: Log) -> Iterator[str]:
         return
     small, large = there[sizes[there].argmin()], there[sizes[there].argmax()]
     yield (
-        f"The features are of unlike sizes ({cut(log.feature_names[small])} about {sizes[small]:.2g}, "
-        f"{cut(log.feature_names[large])} about {sizes[large]:.2g}), and are taken as they are: linear models then learn the "
+        f"The features are of unlike sizes ({truncate(log.feature_names[small])} about {sizes[small]:.2g}, "
+        f"{truncate(log.feature_names[large])} about {sizes[large]:.2g}), and are taken as they are: linear models then learn the "
         "small ones slowly. Read the log with features='auto', which standardises them"
     )
 

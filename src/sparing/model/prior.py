@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +10,314 @@ from scipy import linalg
 
 from sparing.errors import SettingError
 from sparing.log.features.encoder import CONSTANT, KERNEL
-from sparing.model.assumptions import positive, vector
-from sparing.model.evidence import AT_ONCE, Rows, Scales, common, doubts, fit, inverses, regular
-from sparing.model.searching import STEEPEST, Evidence, Search
+from sparing.model.confidence import positive, vector
 from sparing.model.statistics import SMALLEST_NOISE, Statistics, least_squares
+
+MOST_WORK = 1e8
+"""Actions times d³ from which the scales are learnt from a part of the actions, evenly spaced."""
+
+REGULAR = 1e-12
+"""The least ridge, as a share of a matrix's trace, with which it is inverted."""
+
+AT_ONCE = 128
+"""Actions whose matrices are worked on at a time."""
+
+CACHED = 2**18
+"""Cells of matrices that are worked on at a time where that is done often."""
+
+
+class PriorScales(NamedTuple):
+    """σ, and for each coordinate (d,): the deviation of η, and that of the columns of W but the first."""
+
+    noise: float
+    spread: np.ndarray
+    slope: np.ndarray
+
+
+class ActionSums(NamedTuple):
+    """What logged actions say: N (m,), G (m, d, d), Σxr (m, d), Σr² (m,), z (m, q); `flat` (d,) is the deviation of W's column
+    0, or None where W is known (and taken out)."""
+
+    counts: np.ndarray
+    gram: np.ndarray
+    response: np.ndarray
+    squares: np.ndarray
+    items: np.ndarray
+    flat: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, sums: Statistics, items: np.ndarray, flat: np.ndarray | None, mean: np.ndarray | None
+    ) -> "ActionSums":
+        """Of the logged actions; of r − x·mean where a mean is given."""
+        known = sums.counts > 0
+        gram, response, squares = (part[known] for part in (sums.gram, sums.response, sums.squares))
+        if mean is not None:
+            fitted = gram @ mean
+            squares = np.maximum(squares + (fitted - 2 * response) @ mean, 0.0)
+            response = response - fitted
+        return cls(sums.counts[known].astype(float), gram, response, squares, items[known], flat)
+
+    def some(self) -> "ActionSums":
+        """A part of the actions, evenly spaced, where all would take too long."""
+        m, d = self.response.shape
+        step = max(1, int(np.ceil(m * d**3 / MOST_WORK)))
+        return ActionSums(*(part[::step] for part in self[:-1]), self.flat)  # type: ignore[call-arg]
+
+
+class EvidenceFit(NamedTuple):
+    """Rows at given scales, in scaled coordinates: W (q, d) and its covariance (q, d, q, d), the log evidence and its gradient by
+    log σ and by the logarithms of every coordinate's spread and slope, and how much of each spread the rows can tell (d,)."""
+
+    weights: np.ndarray
+    doubt: np.ndarray
+    evidence: float
+    by_noise: float
+    by_spread: np.ndarray
+    by_slope: np.ndarray
+    told: np.ndarray
+
+
+class ShrinkageTerms(NamedTuple):
+    """Of many actions, in scaled coordinates: A (m, d, d), the diagonal of σ²V⁻¹ (m, d), h = V⁻¹b (m, d), and Σ log det V."""
+
+    share: np.ndarray
+    left: np.ndarray
+    pull: np.ndarray
+    volume: float
+
+
+def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
+    """Average W out, exactly. The gradient is Fisher's identity: the expectation, given the rows, of that of the joint density."""
+    spread, z = scales.spread, rows.items
+    (m, d), q = rows.response.shape, z.shape[1]
+    diagonal = np.einsum("kii->ki", rows.gram) * spread**2
+    square = max(scales.noise**2, REGULAR * float(diagonal.sum(axis=1).max(initial=0.0)))
+    seen = _shrinkage_terms(rows, spread, square)
+    weights, doubt, gained = _averaged(rows, scales, *_gathered(z, seen.share, seen.pull))
+    volume = seen.volume - m * d * np.log(square)
+    explained = np.einsum("ki,ki->", rows.response * spread, seen.pull)
+    loss = (rows.squares.sum() - explained) / square + rows.counts.sum() * np.log(2 * np.pi * square) + volume
+    centre = z @ weights
+    own = seen.pull - np.einsum("kij,kj->ki", seen.share, centre)  # E η_a
+    once, twice = _coefficient_variance(seen.share, doubt, z)
+    variance = seen.left.sum(axis=0) + twice
+    mean = (centre + own) * spread
+    residual = rows.squares.sum() - 2 * np.einsum("ki,ki->", rows.response, mean)
+    residual += np.einsum("ki,ki->", (rows.gram @ mean[:, :, None])[:, :, 0], mean)
+    residual += square * (np.einsum("kii->", seen.share) + once - twice.sum())
+    by_slope = np.zeros(d)
+    if q > 1:
+        moments = weights[1:] ** 2 + np.einsum("kiki->ki", doubt)[1:]
+        by_slope = (moments * (spread / scales.slope) ** 2 - 1).sum(axis=0)
+    return EvidenceFit(
+        weights,
+        doubt,
+        gained - 0.5 * loss,
+        residual / square - rows.counts.sum(),
+        (own**2).sum(axis=0) + variance - m,
+        by_slope,
+        m - variance,
+    )
+
+
+def _parts(m: int, d: int) -> list[slice]:
+    """Slices of m actions whose matrices stay in the cache."""
+    size = max(1, CACHED // d**2)
+    return [slice(start, start + size) for start in range(0, m, size)]
+
+
+def _shrinkage_terms(rows: ActionSums, spread: np.ndarray, square: float) -> ShrinkageTerms:
+    """A, σ²V⁻¹ and h of every action, at this σ²."""
+    (m, d), volume = rows.response.shape, 0.0
+    share, left, pull = np.empty((m, d, d)), np.empty((m, d)), np.empty((m, d))
+    scale, ridge, unit = spread[:, None] * spread, square * np.eye(d), np.eye(d)
+    for part in _parts(m, d):
+        inverse, size = _inverses(rows.gram[part] * scale + ridge)
+        volume += size
+        pull[part] = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
+        inverse *= square
+        left[part] = np.einsum("kii->ki", inverse)
+        np.subtract(unit, inverse, out=share[part])
+    return ShrinkageTerms(share, left, pull, volume)
+
+
+def _coefficient_variance(share: np.ndarray, doubt: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+    """Σ_a tr A_aC_a and the diagonal of Σ_a A_aC_aA_a (d,), C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I)."""
+    (m, d, _), q = share.shape, z.shape[1]
+    once, twice = 0.0, np.zeros(d)
+    for part in _parts(m, d):
+        known = share[part]
+        if q == 1:
+            product = (known.reshape(-1, d) @ doubt[0, :, 0]).reshape(known.shape)
+        else:
+            product = known @ item_variances(doubt, z[part])
+        once += float(np.einsum("kii->", product))
+        twice += np.einsum("kij,kij->i", product, known)
+    return once, twice
+
+
+def _inverses(matrices: np.ndarray) -> tuple[np.ndarray, float]:
+    """The inverse of each of many (m, d, d), exactly symmetric, and the sum of their log det."""
+    root = np.linalg.cholesky(matrices)
+    return inverses(root), 2 * float(np.log(np.einsum("kii->ki", root)).sum())
+
+
+def regular(noise: float, gram: np.ndarray) -> float:
+    """σ², or the least with which σ²I + G can be inverted for all of these (m, d, d)."""
+    return max(noise**2, REGULAR * float(np.einsum("kii->k", gram).max(initial=0.0)))
+
+
+def inverses(root: np.ndarray) -> np.ndarray:
+    """(L Lᵀ)⁻¹ for each of many, exactly symmetric."""
+    half = np.linalg.inv(root)
+    return np.swapaxes(half, 1, 2) @ half
+
+
+def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarray]:
+    """Ŵ (q, d) and its covariance (q, d, q, d) alone, in bounded memory however many actions there are."""
+    spread, (m, d) = scales.spread, rows.response.shape
+    q = rows.items.shape[1]
+    blocks, pulled = np.zeros((q, q, d, d)), np.zeros((q, d))
+    for start in range(0, m, AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        gram = rows.gram[part] * (spread[:, None] * spread)
+        square = regular(scales.noise, gram)
+        inverse = inverses(np.linalg.cholesky(gram + square * np.eye(d)))
+        pull = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
+        more = _gathered(rows.items[part], np.eye(d) - square * inverse, pull)
+        blocks, pulled = blocks + more[0], pulled + more[1]
+    return _averaged(rows, scales, blocks, pulled)[:2]
+
+
+def _gathered(z: np.ndarray, seen: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_a z_a z_aᵀ ⊗ A_a, (q, q, d, d), and Σ_a z_a ⊗ h_a, (q, d)."""
+    (m, d), q = pull.shape, z.shape[1]
+    pairs = (z[:, :, None] * z[:, None, :]).reshape(m, q * q)
+    return (pairs.T @ seen.reshape(m, d * d)).reshape(q, q, d, d), z.T @ pull
+
+
+def _averaged(
+    rows: ActionSums, scales: PriorScales, blocks: np.ndarray, pulled: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Ŵ (q, d), its covariance (q, d, q, d), and what averaging over W adds to the log evidence."""
+    q, d = pulled.shape
+    if rows.flat is None:
+        return np.zeros((q, d)), np.zeros((q, d, q, d)), 0.0
+    before = np.tile((scales.spread / scales.slope) ** 2, (q, 1))
+    before[0] = (scales.spread / rows.flat) ** 2
+    precision = np.swapaxes(blocks, 1, 2).reshape(q * d, q * d) + np.diag(before.ravel())
+    doubt, volume = _inverse(precision, float(before.min()))
+    weights = doubt @ pulled.ravel()
+    gained = 0.5 * (np.log(before).sum() - volume + pulled.ravel() @ weights)
+    return weights.reshape(q, d), doubt.reshape(q, d, q, d), float(gained)
+
+
+def _inverse(matrix: np.ndarray, least: float) -> tuple[np.ndarray, float]:
+    """A symmetric matrix's inverse and log det; none of its eigenvalues is below `least`, whatever rounding made of them."""
+    try:
+        root = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        values = np.maximum(values, least)
+        return (vectors / values) @ vectors.T, float(np.log(values).sum())
+    half = np.linalg.inv(root)
+    return half.T @ half, 2 * float(np.log(np.diag(root)).sum())
+
+
+def item_variances(doubt: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I), (m, d, d)."""
+    return np.asarray(np.einsum("kp,piqj,kq->kij", items, doubt, items, optimize=True))
+
+
+if TYPE_CHECKING:
+    pass
+
+FLOOR, STEEPEST = 1e-3, 1e5
+"""A spread is at least this share of what the hyperprior expects; column 0 is at most so many times as wide as it."""
+
+NEARBY = 1e-7
+"""A step that gains less than this share of what was gained ends a search that began near its end."""
+
+
+class Evidence(NamedTuple):
+    """The log evidence at the scales fitted to a log: σ, and the spread of each block by its name."""
+
+    value: float
+    noise: float
+    spreads: dict[str, float]
+
+
+class Search:
+    """The scales of greatest evidence, hyperprior included: L-BFGS on the logarithms of those that are free."""
+
+    def __init__(
+        self, rows: ActionSums, blocks: "FeatureBlocks", start: PriorScales, *, noise: bool, spread: bool
+    ) -> None:
+        self.rows, self.blocks, self.start = rows, blocks, start
+        m, q, width = len(rows.counts), rows.items.shape[1], np.bincount(blocks.of)
+        _, first = np.unique(blocks.of, return_index=True)
+        self.free = [i for i, free in enumerate((spread, q > 1, noise)) if free]
+        expected = start.spread[first], start.slope[first], np.array([start.noise])
+        floor = np.full(len(width), FLOOR)
+        if rows.flat is not None:
+            floor = np.maximum(floor, (rows.flat / start.spread)[first] / STEEPEST)
+        lowest = floor, floor, np.array([SMALLEST_NOISE])
+        # Steps in units of what the rows could tell of each, so that all are about as steep.
+        unit = np.sqrt(1 + m * width), np.sqrt(1 + (q - 1) * width), np.sqrt([1 + rows.counts.sum()])
+        self.expected, self.lowest, self.unit = map(self._chosen, (expected, lowest, unit))
+        self.ends = np.cumsum([len(expected[i]) for i in self.free])[:-1]
+
+    def _chosen(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate([parts[i] for i in self.free]) if self.free else np.zeros(0)
+
+    def scales(self, step: np.ndarray) -> PriorScales:
+        """The scales so many steps from those that the hyperprior expects."""
+        values = np.split(self.expected * np.exp(step / self.unit), self.ends)
+        found = dict(zip(self.free, values, strict=True))
+        return PriorScales(
+            float(found[2][0]) if 2 in found else self.start.noise,
+            found[0][self.blocks.of] if 0 in found else self.start.spread,
+            found[1][self.blocks.of] if 1 in found else self.start.slope,
+        )
+
+    def loss(self, step: np.ndarray) -> tuple[float, np.ndarray]:
+        """What is to be made small, and its gradient."""
+        found, away = fit(self.rows, self.scales(step)), step / self.unit
+        by_blocks = self.blocks.sums(found.by_spread), self.blocks.sums(found.by_slope)
+        slope = self._chosen((*by_blocks, np.array([found.by_noise]))) - away
+        return float(0.5 * away @ away) - found.evidence, -slope / self.unit
+
+    def best(self, near: Evidence | None = None) -> PriorScales:
+        """Where the loss is least, sought from a bit below what is expected on; or from where a like model has it, in steps of what the
+        rows tell there and only as closely as it takes to compare the two."""
+        from scipy import optimize  # a learner that fits no prior need not wait for it
+
+        if not self.free:
+            return self.start
+        low, high = np.log(self.lowest), -np.log(FLOOR)
+        begin, close = np.maximum(-0.5, low / 2), 1e-10
+        if near is not None:
+            spreads = [near.spreads.get(name, np.nan) for name in self.blocks.names]
+            known = np.log(np.array([*spreads, near.noise]) / self.expected)
+            begin, close = np.where(np.isnan(known), begin, np.clip(known, low, high)), NEARBY
+            told = self.blocks.sums(fit(self.rows, self.scales(begin * self.unit)).told)
+            told = np.append(told, self.rows.counts.sum() - told.sum())
+            self.unit = np.sqrt(1 + 2 * np.maximum(told, 0.0))
+        least = None
+
+        def above(step: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal least
+            value, slope = self.loss(step)
+            least = value if least is None else least
+            return value - least, slope
+
+        bounds = list(zip((low * self.unit).tolist(), (high * self.unit).tolist(), strict=True))
+        limits: Any = {"maxiter": 60, "ftol": close, "gtol": 1e-4}
+        steps = begin * self.unit
+        found = optimize.minimize(above, steps, jac=True, method="L-BFGS-B", bounds=bounds, options=limits)
+        return self.scales(found.x)
+
 
 FLAT, FLATTEST = 30.0, 1e4
 """The deviation of column 0 of W, in root mean square rewards; and at most so many reward deviations."""
@@ -25,7 +329,7 @@ MOST_BLOCKS = 8
 """Scales to learn; the narrowest blocks are joined where there are more."""
 
 
-class Blocks(NamedTuple):
+class FeatureBlocks(NamedTuple):
     """Which coordinates share a scale: a block's number for each (d,), and the blocks' names."""
 
     of: np.ndarray
@@ -44,7 +348,7 @@ def constant_features(sums: Statistics) -> np.ndarray:
     return (np.abs(squares - level) <= 1e-9 * level).all(axis=0) & (level > 0) & known.any()
 
 
-def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> Blocks:
+def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> FeatureBlocks:
     """The blocks of an encoder's names (d,), the narrow ones joined; without names, constant features and the rest."""
     constant = constant_features(sums)
     if names is None:
@@ -58,7 +362,7 @@ def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> Blocks:
         width = np.bincount(of) + len(of) * np.isin(found, named[constant])
         joined = np.argsort(-width, kind="stable")[MOST_BLOCKS - 1 :]
         return blocks_of(sums, np.where(np.isin(of, joined), "others", named).tolist())
-    return Blocks(of, tuple(map(str, found)))
+    return FeatureBlocks(of, tuple(map(str, found)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +382,7 @@ class Prior:
     weights: np.ndarray
     doubt: np.ndarray
     items: np.ndarray
-    blocks: Blocks
+    blocks: FeatureBlocks
     actions: int = 0
     told: tuple[bool, ...] = ()
     given: tuple[str, ...] = ()
@@ -101,7 +405,7 @@ class Prior:
         square = regular(self.noise, scaled)
         inverse = inverses(np.linalg.cholesky(scaled + square * unit))
         left = square * inverse
-        doubt = doubts(self.doubt / (s[:, None, None] * s), items)
+        doubt = item_variances(self.doubt / (s[:, None, None] * s), items)
         pull = np.einsum("kij,kj->ki", inverse, response * s)
         centre = self.centers(items) / s - np.einsum("kij,kj->ki", doubt, pull)
         right = np.concatenate([unit - doubt @ (unit - left), centre[:, :, None]], axis=2)
@@ -142,8 +446,8 @@ class Prior:
         """The same scales with more noise, and W learnt anew."""
         if self.certain:
             return replace(self, noise=noise)
-        rows = Rows.of(sums, self.items, self.flat, None)
-        weights, doubt = common(rows, Scales(noise, self.spread, self.slope))
+        rows = ActionSums.of(sums, self.items, self.flat, None)
+        weights, doubt = common(rows, PriorScales(noise, self.spread, self.slope))
         size = self.spread[:, None, None] * self.spread
         return replace(self, noise=noise, weights=weights * self.spread, doubt=doubt * size)
 
@@ -183,7 +487,7 @@ def standardised(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def evidence_prior(
     sums: Statistics,
     *,
-    blocks: Blocks | None = None,
+    blocks: FeatureBlocks | None = None,
     items: np.ndarray | None = None,
     standard: np.ndarray | None = None,
     noise: float | None = None,
@@ -207,12 +511,12 @@ def evidence_prior(
     given = tuple(name for name, value in (("scale", scale), ("mean", mean)) if value is not None)
     about = np.zeros((2, 0)) if standard is None else standard
     if not sums.n_rows:
-        return replace(_untaught(z, d, blocks, given, noise, scale, center), standard=about)
+        return replace(_default_prior(z, d, blocks, given, noise, scale, center), standard=about)
     expected, flat, deviation = _expected(sums, blocks, noise)
     spread = expected if scale is None else np.full(d, float(scale))
     flat = flat if scale is None else np.minimum(flat, STEEPEST * spread)
-    rows = Rows.of(sums, z, None if center is not None else flat, center)
-    start = Scales(deviation if noise is None else noise, spread, expected)
+    rows = ActionSums.of(sums, z, None if center is not None else flat, center)
+    start = PriorScales(deviation if noise is None else noise, spread, expected)
     # A given noise may be a bound, such as half the rewards' range: the spreads are learnt beside the log's own.
     scales = Search(rows.some(), blocks, start, noise=True, spread=scale is None).best()
     if noise is not None:
@@ -237,7 +541,9 @@ def evidence_prior(
     )
 
 
-def between_actions(sums: Statistics, blocks: Blocks, ridge: float) -> tuple[float, np.ndarray] | None:
+def spread_between_actions(
+    sums: Statistics, blocks: FeatureBlocks, ridge: float
+) -> tuple[float, np.ndarray] | None:
     """s₀ and θ₀ (d,) of raw features without a constant, from the actions with N_a ≥ 2d; None where there are too few.
 
     Such features have a level that is no coordinate of theirs: one scale for all directions would take it for all that
@@ -252,20 +558,20 @@ def between_actions(sums: Statistics, blocks: Blocks, ridge: float) -> tuple[flo
     return (scale, theta.mean(axis=0)) if scale > 0 else None
 
 
-def evidence_of(sums: Statistics, *, blocks: Blocks, near: Evidence | None = None) -> Evidence:
+def evidence_of(sums: Statistics, *, blocks: FeatureBlocks, near: Evidence | None = None) -> Evidence:
     """The log evidence of a log's rewards at the scales fitted to it, which are sought from those of a like model on."""
     expected, flat, deviation = _expected(sums, blocks, None)
-    rows = Rows.of(sums, np.ones((sums.n_actions, 1)), flat, None)
-    search = Search(rows, blocks, Scales(deviation, expected, expected), noise=True, spread=True)
+    rows = ActionSums.of(sums, np.ones((sums.n_actions, 1)), flat, None)
+    search = Search(rows, blocks, PriorScales(deviation, expected, expected), noise=True, spread=True)
     scales = search.best(near)
     spreads = {name: float(scales.spread[blocks.of == j][0]) for j, name in enumerate(blocks.names)}
     return Evidence(float(fit(rows, scales).evidence), scales.noise, spreads)
 
 
-def _untaught(
+def _default_prior(
     items: np.ndarray,
     d: int,
-    blocks: Blocks,
+    blocks: FeatureBlocks,
     given: tuple[str, ...],
     noise: float | None,
     scale: float | None,
@@ -288,7 +594,9 @@ def _untaught(
     return Prior(float(noise), spread, spread, np.zeros(d), weights, doubt, items, blocks, 0, (), given)
 
 
-def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np.ndarray, np.ndarray, float]:
+def _expected(
+    sums: Statistics, blocks: FeatureBlocks, noise: float | None
+) -> tuple[np.ndarray, np.ndarray, float]:
     """What the hyperprior expects: s° and the deviation of W's column 0 for each coordinate (d,), and the reward deviation.
 
     The deviation is around what constant features explain, and at least a given noise; without a constant there is no level.
@@ -310,7 +618,7 @@ def _expected(sums: Statistics, blocks: Blocks, noise: float | None) -> tuple[np
     return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
 
 
-def reward_deviation(sums: Statistics, blocks: Blocks) -> float:
+def reward_deviation(sums: Statistics, blocks: FeatureBlocks) -> float:
     """The deviation of a log's rewards around what constant features explain; around 0 where there are none."""
     gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
     constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]

@@ -1,17 +1,24 @@
 """Per-action sums of a log, all that engines exchange; and linear regression, which needs nothing else."""
 
-from collections.abc import Hashable
+import warnings
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from scipy import special
 
+from sparing import validation
+from sparing.engines import Progress, local
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
+from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import feature_names
-from sparing.log.rows import AnyLog
+from sparing.log.passes import ColumnarBlock, Combined, Statistic
+from sparing.log.rows import AnyLog, Rows, as_rows, concatenate_logs
+from sparing.log.sampling import ContextSample
 
 COMPILED_CELLS = 2**24
 """Numbers in the contexts from which the compiled kernel sums a log.
@@ -52,7 +59,6 @@ class Statistics:
     @classmethod
     def of(cls, log: AnyLog) -> "Statistics":
         """Sum a log, action by action; leaf by leaf, where it has several."""
-        from sparing.model.streaming import statistics_of
 
         return statistics_of(log)
 
@@ -95,7 +101,7 @@ class Statistics:
         )
 
 
-def sums_of(log: Log) -> Statistics:
+def action_sums(log: Log) -> Statistics:
     """The sums of a log in memory, action by action, by matrix products."""
     sums = Statistics.zero(log.n_actions, log.n_features)
     order = np.argsort(log.actions, kind="stable")
@@ -116,7 +122,7 @@ RAW = Encoder.raw(())
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class LogSummary:
     """All that the sums of a log tell, without its rows: statistics, labels, the features' encoder, the items.
 
     `reservoir` (m, d) are a few of its contexts, which stand for all.
@@ -137,9 +143,8 @@ class Summary:
             )
 
     @classmethod
-    def of(cls, log: AnyLog) -> "Summary":
+    def of(cls, log: AnyLog) -> "LogSummary":
         """The summary of a log, in memory or walked."""
-        from sparing.model.streaming import summary_of
 
         return summary_of(log)
 
@@ -193,3 +198,91 @@ def residual_noise(sums: Statistics, ridge: float) -> float:
     residual = max(squares - float(fitted.sum()), 0.0)
     upper = np.sqrt(residual / (2 * special.gammaincinv(freedom / 2, 0.05)))
     return max(float(upper), SMALLEST_NOISE * float(np.sqrt(squares / sums.n_rows)))
+
+
+if TYPE_CHECKING:
+    from sparing.log.scan import FeatureSpec
+
+
+class Sums(Statistic[Log, Any]):
+    """The per-action sums of a log; by the compiled kernel where the log is large enough to earn it."""
+
+    def __init__(self, log: AnyLog) -> None:
+        rows = as_rows(log)
+        self.n_actions, self.n_features = rows.n_actions, rows.n_features
+        self.compiled = rows.n_rows * rows.n_features >= COMPILED_CELLS
+        self.by_columns = self.compiled
+
+    def zero(self) -> Any:
+        """No rows."""
+        if not self.compiled:
+            return []
+        from sparing.model.tiles import Tiles
+
+        return Tiles(self.n_actions, self.n_features)
+
+    def update(self, state: Any, block: Log | ColumnarBlock, first_row: int) -> Any:
+        """Add one more block, or keep it until the leaf is full."""
+        if self.compiled:
+            state.add(block.contexts, block.actions, block.rewards)
+        else:
+            state.append(block)
+        return state
+
+    def finish(self, state: Any) -> Statistics:
+        """The sums of a leaf."""
+        if self.compiled:
+            return state.sums()
+        if not state:
+            return Statistics.zero(self.n_actions, self.n_features)
+        return action_sums(state[0] if len(state) == 1 else concatenate_logs(state[0], state))
+
+    def merge(self, one: Statistics, other: Statistics) -> Statistics:
+        """Both added."""
+        return one + other
+
+
+def statistics_of(log: AnyLog) -> Statistics:
+    """The sums of a log, in memory or walked."""
+    rows = as_rows(log).narrowed()
+    return replace(rows.fold(Sums(rows)), encoder=rows.encoder.digest)
+
+
+def summary_of(log: AnyLog) -> LogSummary:
+    """What a log's sums tell, without its rows."""
+    rows = as_rows(log).narrowed()
+    sums, some = rows.fold(Combined(Sums(rows), ContextSample(rows.n_features)))
+    sums = replace(sums, encoder=rows.encoder.digest)
+    return LogSummary(sums, rows.action_names, rows.encoder, rows.items, some.contexts)
+
+
+@keywords_of(ColumnRoles)
+def summarise(
+    source: Any,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    features: "FeatureSpec" = None,
+    threads: int | None = None,
+    engine: Any = None,
+    progress: Progress | None = None,
+    **columns: Unpack[ColumnKeywords],
+) -> LogSummary:
+    """Sum up a table's rows. Deprecated: use `scan(source, ...).summary()`.
+
+    `threads` are those of the local engine (`scan(workers=...)`), by default one a core.
+    """
+    from sparing.log.formats import scan  # which imports PyArrow: a log in memory does not need it
+
+    warnings.warn(
+        "summarise(source, ...) is deprecated; use scan(source, ...).summary()",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    if isinstance(source, Rows):
+        return summary_of(source)
+    if threads is not None:
+        validation.integer("threads", threads, least=1, hint=", or None for all cores")
+    where = local(threads) if engine is None else engine
+    return scan(
+        source, actions=actions, features=features, engine=where, progress=progress, **columns
+    ).summary()

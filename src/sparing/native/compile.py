@@ -86,10 +86,10 @@ def watch() -> None:
 PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^from sparing([.\w]*) import ([\w, ]*)", re.MULTILINE)
 
-Function = TypeVar("Function", bound=Callable[..., object])
+F = TypeVar("F", bound=Callable[..., object])
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: F) -> F:
     """Compile a function of numbers and arrays, without the interpreter.
 
     The machine code is kept beside the source, or in the user's own cache where that is read-only; where
@@ -98,7 +98,7 @@ def compiled(function: Function) -> Function:
     return _compile(function)
 
 
-def compiled_loosely(function: Function) -> Function:
+def compiled_loosely(function: F) -> F:
     """Compile a function whose sums may run in any order: faster, but the last digits are not settled."""
     return _compile(function, fastmath={"reassoc", "contract"})
 

@@ -17,7 +17,7 @@ from numba.np import numpy_support
 Fields = Mapping[str, tuple[Any, str]]
 """Of each field its NumPy type and its shape, a letter or digit a dimension: `Cd` is (C, d), nothing is one number."""
 
-WORDS = 3
+ARRAY_WORDS = 3
 """Of each field in a table: address, rows, columns."""
 
 WORD = ir.IntType(64)
@@ -27,7 +27,7 @@ helpers: Any = cgutils
 attributes: Any = templates
 
 
-class Memory:
+class StructArrays:
     """What fields declare, in memory of its own: `memory.theta` is an array, `memory.used` a number."""
 
     fields: Fields
@@ -48,14 +48,14 @@ class Memory:
         numbers = np.dtype([(name, kind) for name, (kind, shape) in fields.items() if not shape])
         self.__dict__.update(fields=fields, arrays=arrays, numbers=np.zeros(1, numbers))
 
-    def copy(self) -> "Memory":
+    def copy(self) -> "StructArrays":
         """The same in memory of its own, which may be written to."""
-        twin = Memory.__new__(Memory)
+        twin = StructArrays.__new__(StructArrays)
         arrays = {name: np.array(part, order="C") for name, part in self.arrays.items()}
         twin.__dict__.update(fields=self.fields, arrays=arrays, numbers=np.array(self.numbers))
         return twin
 
-    def take(self, smaller: "Memory") -> None:
+    def take(self, smaller: "StructArrays") -> None:
         """What another one holds, in the first rows of one's own."""
         self.numbers[:] = smaller.numbers
         for name, part in smaller.arrays.items():
@@ -78,7 +78,7 @@ class Memory:
         return {**self.arrays, **{name: self.numbers[name] for name in self.numbers.dtype.names or ()}}
 
 
-class Table:
+class Struct:
     """Fields under their names for compiled code: a subclass declares them, an instance holds where they are.
 
     It keeps the arrays alive as long as it lives itself, and cannot be copied: addresses mean nothing to a copy.
@@ -95,7 +95,7 @@ class Table:
 
     def __init_subclass__(cls, fields: Fields) -> None:
         cls.fields = fields
-        cls.type = TableType(
+        cls.type = StructType(
             tuple((name, np.dtype(kind).str, len(shape)) for name, (kind, shape) in fields.items())
         )
 
@@ -110,7 +110,7 @@ class Table:
                 or not (place.flags.carray or not shape)
             ):
                 raise ValueError(f"{name}: {place.dtype} {place.shape}; expected {np.dtype(kind)} ({shape})")
-            words += (place.ctypes.data, *place.shape, 1)[:WORDS]
+            words += (place.ctypes.data, *place.shape, 1)[:ARRAY_WORDS]
         listed = np.array(words, dtype=np.int64)
         self.address, self.held = listed.ctypes.data, (listed, *(places[name] for name in self.fields))
 
@@ -118,7 +118,7 @@ class Table:
         raise TypeError("a table holds addresses, which mean nothing elsewhere; make another from the arrays")
 
 
-class TableType(types.Type):
+class StructType(types.Type):
     """What compiled code knows of a table: the name, type and dimensions of every field, in order."""
 
     def __init__(self, fields: tuple[tuple[str, str, int], ...]) -> None:
@@ -129,11 +129,11 @@ class TableType(types.Type):
         """Where a field's words begin, the Numba type of its elements, and its dimensions; −1 first if there is none."""
         for place, (name, kind, dimensions) in enumerate(self.fields):
             if name == attribute:
-                return WORDS * place, numpy_support.from_dtype(np.dtype(kind)), dimensions
+                return ARRAY_WORDS * place, numpy_support.from_dtype(np.dtype(kind)), dimensions
         return -1, None, 0
 
 
-@numba.register_model(TableType)
+@numba.register_model(StructType)
 class _Model(numba.models.PrimitiveModel):  # type: ignore[misc]
     """In machine code: the address of the table's words."""
 
@@ -141,12 +141,12 @@ class _Model(numba.models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, WORD.as_pointer())
 
 
-@numba.typeof_impl.register(Table)
-def _type(table: Table, _: Any) -> Any:
+@numba.typeof_impl.register(Struct)
+def _type(table: Struct, _: Any) -> Any:
     return table.type
 
 
-@numba.unbox(TableType)
+@numba.unbox(StructType)
 def _unbox(kind: Any, table: Any, c: Any) -> Any:
     address = c.pyapi.object_getattr_string(table, "address")
     missing = helpers.is_null(c.builder, address)
@@ -159,7 +159,7 @@ def _unbox(kind: Any, table: Any, c: Any) -> Any:
 
 @numba.infer_getattr
 class _Attributes(attributes.AttributeTemplate):  # type: ignore[misc]
-    key = TableType
+    key = StructType
 
     def generic_resolve(self, kind: Any, attribute: str) -> Any:
         """A number, or an array in C order."""
@@ -178,7 +178,7 @@ def _data(context: Any, builder: Any, table: Any, place: int, element: Any) -> A
     return builder.inttoptr(_load(builder, table, place), pointer)
 
 
-@lower.lower_getattr_generic(TableType)
+@lower.lower_getattr_generic(StructType)
 def _get(context: Any, builder: Any, kind: Any, table: Any, attribute: str) -> Any:
     place, element, dimensions = kind.find(attribute)
     data = _data(context, builder, table, place, element)
@@ -199,7 +199,7 @@ def _get(context: Any, builder: Any, kind: Any, table: Any, attribute: str) -> A
     return found._getvalue()
 
 
-@lower.lower_setattr_generic(TableType)
+@lower.lower_setattr_generic(StructType)
 def _set(context: Any, builder: Any, signature: Any, arguments: Any, attribute: str) -> None:
     kind, _ = signature.args
     table, value = arguments

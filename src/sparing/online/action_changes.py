@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparing.errors import DecisionError, SettingError
-from sparing.log.labels import plain
-from sparing.model.prior import BETWEEN, between_actions, evidence_prior
+from sparing.log.labels import normalize_label
+from sparing.model.prior import BETWEEN, evidence_prior, spread_between_actions
 from sparing.online import algorithms
 from sparing.online.confidence_sets import ConfidenceSets, packed
 from sparing.online.engine import state, updates
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import Supported
-from sparing.online.start import as_features, centred, posterior
+from sparing.online.rules import SupportedRule
+from sparing.online.start import as_features, centred_sets, posterior_sets
 
 if TYPE_CHECKING:
     from sparing.online.learner import Learner
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) -> None:
     """One more action: it starts at Ŵz_a, with covariance S + C_a or in a set of its own share of δ."""
-    label, sets, prior = plain(name), learner.sets, learner.prior
+    label, sets, prior = normalize_label(name), learner.sets, learner.prior
     if label in learner.action_names:
         raise DecisionError(f"action {label!r} is there already")
-    if any(isinstance(rule, Supported | LogBeats) for rule in learner.rules):
+    if any(isinstance(rule, SupportedRule | LogBeats) for rule in learner.rules):
         raise SettingError(
             f"{learner.algorithm} trusts the log for its actions and knows no others; use confident or certified"
         )
@@ -64,7 +64,7 @@ def refresh(learner: "Learner") -> None:
     scale = float(prior.spread[0]) if "scale" in known else None
     mean = prior.weights[0] if "mean" in known else None
     if BETWEEN in known:
-        scale, mean = between_actions(sums, prior.blocks, assumptions.ridge) or (scale, mean)
+        scale, mean = spread_between_actions(sums, prior.blocks, assumptions.ridge) or (scale, mean)
     prior = evidence_prior(
         sums,
         blocks=prior.blocks,
@@ -76,12 +76,12 @@ def refresh(learner: "Learner") -> None:
     )
     prior = replace(prior, given=known)
     if bayesian:
-        sets, prior = posterior(sums, assumptions, prior, old.misfit, reservoir=old.arrays.reservoir)
+        sets, prior = posterior_sets(sums, assumptions, prior, old.misfit, reservoir=old.arrays.reservoir)
     else:
-        sets = centred(sums, assumptions, prior, growing=old.growing, added=old.added)
+        sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
     take_over(sets, old, learner, fresh_noise=guessed)
     learner.sets, learner.prior = sets, prior
-    learner.promise = algorithms.again(learner)
+    learner.promise = algorithms.refreshed_guarantee(learner)
     learner.rename(learner.action_names)
 
 

@@ -10,33 +10,33 @@ from numpy.typing import ArrayLike
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows
-from sparing.model.assumptions import Assumptions, positive
+from sparing.model.confidence import Assumptions, positive
+from sparing.model.confidence import SupportedSetRule as ChooseSupported
 from sparing.model.prior import Prior
-from sparing.model.statistics import Summary
-from sparing.model.supported import Supported as ChooseSupported
+from sparing.model.statistics import LogSummary
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import Certified, Confident, Economical, Supported
-from sparing.online.start import Believed as Believed
+from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SupportedRule
+from sparing.online.start import AssumptionSettings as AssumptionSettings
 from sparing.online.start import (
-    Items,
-    Kernel,
-    Settings,
-    Start,
-    begin,
-    centred,
-    contexts_to_come,
+    ItemFeatures,
+    KernelOption,
+    LearnerSettings,
+    LearnerStart,
+    call_terms,
+    centred_sets,
+    fit_prior,
+    fit_prior_scale,
+    future_contexts,
     known_items,
     known_range,
     known_tolerance,
-    learn,
-    learn_spread,
-    of_settings,
-    posterior,
+    posterior_sets,
     price_for,
     reprice,
-    terms,
+    resolve_start,
+    with_settings_signature,
     with_wanted_kernel,
 )
 from sparing.validation import fraction, number, one_of
@@ -45,28 +45,28 @@ if TYPE_CHECKING:
     from sparing.online.learner import Learner
 
 
-@of_settings
+@with_settings_signature
 def moful(
-    log: AnyLog | Summary | None = None,
+    log: AnyLog | LogSummary | None = None,
     *,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """mOFUL (Alg. 1): optimism from online rows only, a reward call every round.
 
     A log, where given, names the actions and teaches noise and bounds, nothing else. Without one, noise
     and bounds that are not given are assumed to be 1.
     """
-    start = begin(log, settings, n_actions, n_features, actions)
+    start = resolve_start(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.nothing, start.assumptions, growing=start.growing)
-    return start.learner("moful", sets, [], guarantee=optimistic(start.assumptions))
+    return start.learner("moful", sets, [], guarantee=optimistic_guarantee(start.assumptions))
 
 
-@of_settings
+@with_settings_signature
 def eps_moful(
-    log: Log, *, supported: ChooseSupported, inflate: float = 0.0, **settings: Unpack[Settings]
+    log: Log, *, supported: ChooseSupported, inflate: float = 0.0, **settings: Unpack[LearnerSettings]
 ) -> Learner:
     """ε-mOFUL (Alg. 2): actions in 𝓛 are points fitted to the log, the others learn online.
 
@@ -74,13 +74,13 @@ def eps_moful(
     ε·S_x to the points, which restores optimism.
     """
     _needs_rows("eps_moful", log)
-    start = begin(log, settings)
+    start = resolve_start(log, settings)
     sets, how = _points(log, start, supported, inflate)
-    promise = points(start.assumptions, how)
-    return start.learner("eps_moful", sets, [Supported(sets.frozen)], guarantee=promise)
+    promise = points_guarantee(start.assumptions, how)
+    return start.learner("eps_moful", sets, [SupportedRule(sets.frozen)], guarantee=promise)
 
 
-@of_settings
+@with_settings_signature
 def eps_moful_ips(
     log: Log,
     *,
@@ -89,7 +89,7 @@ def eps_moful_ips(
     answer: str = "logged",
     beats: str = "sample",
     inflate: float = 0.0,
-    **settings: Unpack[Settings],
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """ε-mOFUL-IPS (Alg. 3): ε-mOFUL that also skips where the log's own reward is not beaten.
 
@@ -98,23 +98,23 @@ def eps_moful_ips(
     noisy `sample` (the paper), or by a lower confidence `limit` of the logged action, which has a guarantee and no π⁺.
     """
     _needs_rows("eps_moful_ips", log)
-    start = begin(log, settings)
+    start = resolve_start(log, settings)
     if beats == "limit":  # live sets and limits have half of δ each
         start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
     beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
-    promise = limited(start.assumptions, how) if beats == "limit" else unproved(how)
-    return start.learner("eps_moful_ips", sets, [beaten, Supported(sets.frozen)], guarantee=promise)
+    promise = limited_guarantee(start.assumptions, how) if beats == "limit" else unproved_guarantee(how)
+    return start.learner("eps_moful_ips", sets, [beaten, SupportedRule(sets.frozen)], guarantee=promise)
 
 
-@of_settings
+@with_settings_signature
 def warm_started(
-    log: AnyLog | Summary,
+    log: AnyLog | LogSummary,
     *,
     center: str = "auto",
-    items: Items | None = None,
-    kernel: Kernel = None,
-    **settings: Unpack[Settings],
+    items: ItemFeatures | None = None,
+    kernel: KernelOption = None,
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Optimism from the log's rows and online ones together, a reward call every round.
 
@@ -123,22 +123,22 @@ def warm_started(
     kernel features to the log's: a number of landmarks, or `auto` (see `with_kernel`).
     """
     log, items = with_wanted_kernel(log, kernel), known_items(log, items)
-    start = begin(log, settings)
+    start = resolve_start(log, settings)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = optimistic(sets.assumptions, centred=prior is not None)
+    promise = optimistic_guarantee(sets.assumptions, centred=prior is not None)
     return start.learner("warm_started", sets, [], guarantee=promise, prior=prior)
 
 
-@of_settings
+@with_settings_signature
 def certified(
-    log: AnyLog | Summary,
+    log: AnyLog | LogSummary,
     *,
     tolerance: float | None = None,
     explore: str = "leader",
     center: str = "auto",
-    items: Items | None = None,
-    kernel: Kernel = None,
-    **settings: Unpack[Settings],
+    items: ItemFeatures | None = None,
+    kernel: KernelOption = None,
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Warm-started, and skips where no rival can beat the leader by more than `tolerance`.
 
@@ -150,29 +150,29 @@ def certified(
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
     one_of("explore", explore, ("leader", "wider"))
     log, items = with_wanted_kernel(log, kernel), known_items(log, items)
-    start = begin(log, settings)
+    start = resolve_start(log, settings)
     tolerance = known_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
     promise = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
-    rules = [Certified(float(tolerance))]
+    rules = [CertifiedRule(float(tolerance))]
     return start.learner("certified", sets, rules, explore=explore, guarantee=promise, prior=prior)
 
 
-@of_settings
+@with_settings_signature
 def confident(
-    log: AnyLog | Summary,
+    log: AnyLog | LogSummary,
     *,
     tolerance: float | None = None,
     confidence: float = 0.95,
     explore: str = "optimistic",
     prior_scale: float | None = None,
     prior_mean: ArrayLike | None = None,
-    items: Items | None = None,
-    kernel: Kernel = None,
+    items: ItemFeatures | None = None,
+    kernel: KernelOption = None,
     spot_check: float = 0.01,
     misfit: float = 0.0,
     strict: bool = False,
-    **settings: Unpack[Settings],
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """A posterior from a prior that the log teaches and its rows; skips where it is sure enough.
 
@@ -199,7 +199,7 @@ def confident(
     return start.learner(
         "confident",
         sets,
-        [Confident(float(tolerance), float(confidence), bool(strict))],
+        [ConfidentRule(float(tolerance), float(confidence), bool(strict))],
         explore="wider-rival" if explore == "wider" else explore,
         optimism=2.0,
         spot_check=float(spot_check),
@@ -208,9 +208,9 @@ def confident(
     )
 
 
-@of_settings
+@with_settings_signature
 def economical(
-    log: AnyLog | Summary,
+    log: AnyLog | LogSummary,
     *,
     call_cost: float | None = None,
     horizon: int | None = None,
@@ -218,11 +218,11 @@ def economical(
     calls: int | None = None,
     prior_scale: float | None = None,
     prior_mean: ArrayLike | None = None,
-    items: Items | None = None,
-    kernel: Kernel = None,
+    items: ItemFeatures | None = None,
+    kernel: KernelOption = None,
     spot_check: float = 0.0,
     misfit: float = 0.0,
-    **settings: Unpack[Settings],
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Asks for a reward only where it repays its price over the rounds to come.
 
@@ -233,7 +233,7 @@ def economical(
     A call is made where some number n of calls like it is expected to better the rounds to come by more than it costs (docs/math.md);
     128 logged contexts stand for those to come. The prior, `items`, `kernel`, `spot_check` and `misfit` are those of `confident`.
     """
-    rule = terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
+    rule = call_terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
@@ -248,48 +248,48 @@ def economical(
     )
     if call_cost is None:
         reprice(learner, price_for(learner, rule.calls or 0))
-    learner.promise = again(learner)
+    learner.promise = refreshed_guarantee(learner)
     return learner
 
 
-@of_settings
+@with_settings_signature
 def linucb(
-    log: AnyLog | Summary | None = None,
+    log: AnyLog | LogSummary | None = None,
     *,
     alpha: float = 1.0,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Disjoint LinUCB: mean + alpha·width, warm-started if a log is given; a baseline."""
     positive("alpha", alpha)
-    start = begin(log, settings, n_actions, n_features, actions)
+    start = resolve_start(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(alpha))
-    return start.learner("linucb", sets, [], guarantee=none("LinUCB with a constant alpha"))
+    return start.learner("linucb", sets, [], guarantee=no_guarantee("LinUCB with a constant alpha"))
 
 
-@of_settings
+@with_settings_signature
 def lints(
-    log: AnyLog | Summary | None = None,
+    log: AnyLog | LogSummary | None = None,
     *,
     scale: float | None = None,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Linear Thompson sampling: θ ~ N(θ̂_a, scale²·V_a⁻¹), scale = noise unless given; a baseline."""
-    start = begin(log, settings, n_actions, n_features, actions)
+    start = resolve_start(log, settings, n_actions, n_features, actions)
     deviation = start.assumptions.noise if scale is None else scale
     positive("scale", deviation)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(deviation))
-    return start.learner("lints", sets, [], explore="sampled", guarantee=none("Thompson sampling"))
+    return start.learner("lints", sets, [], explore="sampled", guarantee=no_guarantee("Thompson sampling"))
 
 
 def _posterior(
-    log: Any, settings: Settings, wanted: dict[str, Any], misfit: float, *, foresees: bool = False
-) -> tuple[Any, Start, ConfidenceSets, Prior]:
+    log: Any, settings: LearnerSettings, wanted: dict[str, Any], misfit: float, *, foresees: bool = False
+) -> tuple[Any, LearnerStart, ConfidenceSets, Prior]:
     """The posterior of a prior that the log teaches, and its rows; the log with the kernel features that are wanted.
 
     Where it `foresees`, some of the log's contexts stand for those to come.
@@ -297,25 +297,29 @@ def _posterior(
     log = with_wanted_kernel(log, wanted["kernel"])
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
     reward_range = known_range(log, settings.get("reward_range"))
-    unused: Settings = {"theta_bound": 0.0, "context_bound": 0.0}
-    empty = isinstance(log, Log | Summary) and log.n_rows == 0
-    given: Settings = {**(unused if empty else {}), **settings, "reward_range": None}
+    unused: LearnerSettings = {"theta_bound": 0.0, "context_bound": 0.0}
+    empty = isinstance(log, Log | LogSummary) and log.n_rows == 0
+    given: LearnerSettings = {**(unused if empty else {}), **settings, "reward_range": None}
     if given.get("noise") is None:
         given["noise"] = 1.0  # the prior says more of it
-    start = replace(begin(log, given), reward_range=reward_range)
+    start = replace(resolve_start(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
     known: Any = {"items": known_items(log, wanted["items"])}
     known |= {"scale": wanted["prior_scale"], "mean": wanted["prior_mean"]}
     noise = settings.get("noise")
-    prior = learn_spread(log, start.sums, start.assumptions.ridge, noise=noise, **known)
+    prior = fit_prior_scale(log, start.sums, start.assumptions.ridge, noise=noise, **known)
     estimated = start.assumptions.estimated if noise is not None else ("noise", *start.assumptions.estimated)
     start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
-    reservoir = contexts_to_come(log) if foresees else None
-    return log, start, *posterior(start.sums, start.assumptions, prior, float(misfit), reservoir=reservoir)
+    reservoir = future_contexts(log) if foresees else None
+    return (
+        log,
+        start,
+        *posterior_sets(start.sums, start.assumptions, prior, float(misfit), reservoir=reservoir),
+    )
 
 
 def _centred(
-    log: Any, start: Start, settings: Settings, center: str, items: Items | None
+    log: Any, start: LearnerStart, settings: LearnerSettings, center: str, items: ItemFeatures | None
 ) -> tuple[ConfidenceSets, Prior | None]:
     """Sets around what the log says of each action, or around 0; and the prior that says it."""
     one_of("center", center, ("auto", "learnt", "zero"))
@@ -326,11 +330,13 @@ def _centred(
     zero = center == "auto" and items is None and settings.get("theta_bound") is not None
     prior = None
     if start.sums.n_rows and center != "zero" and not zero:
-        prior = learn(log, start.sums, noise=start.assumptions.noise or None, items=items)
-    return centred(start.sums, start.assumptions, prior, growing=start.growing), prior
+        prior = fit_prior(log, start.sums, noise=start.assumptions.noise or None, items=items)
+    return centred_sets(start.sums, start.assumptions, prior, growing=start.growing), prior
 
 
-def _points(log: Log, start: Start, supported: ChooseSupported, inflate: float) -> tuple[ConfidenceSets, str]:
+def _points(
+    log: Log, start: LearnerStart, supported: ChooseSupported, inflate: float
+) -> tuple[ConfidenceSets, str]:
     """Points for 𝓛, ellipsoids from online rows for the others."""
     if not callable(supported):
         raise SettingError(
@@ -345,7 +351,7 @@ def _points(log: Log, start: Start, supported: ChooseSupported, inflate: float) 
 
 
 def _needs_rows(algorithm: str, log: Any) -> None:
-    if isinstance(log, Rows | Summary):
+    if isinstance(log, Rows | LogSummary):
         why = "a scan never holds them all" if isinstance(log, Rows) else "a Summary holds only their sums"
         raise SettingError(
             f"{algorithm} needs the log's rows, and {why}. Read the log with sparing.read_log(...), or use certified, "
@@ -361,25 +367,25 @@ FRESH = (
 CENTRED = "theta_bound bounds how far parameters lie from the centres that the log teaches"
 
 
-def again(learner: "Learner") -> str:
+def refreshed_guarantee(learner: "Learner") -> str:
     """The promise of a learner whose prior was learnt anew."""
     rules = learner.rules
-    if rules and isinstance(rules[0], Confident) and learner.prior is not None:
+    if rules and isinstance(rules[0], ConfidentRule) and learner.prior is not None:
         rule = rules[0]
         return confident_guarantee(
             learner.assumptions, learner.prior, rule.tolerance, rule.confidence, strict=rule.strict
         )
-    if rules and isinstance(rules[0], Economical) and learner.prior is not None:
+    if rules and isinstance(rules[0], EconomicalRule) and learner.prior is not None:
         return economical_guarantee(learner.assumptions, learner.prior, rules[0])
-    if rules and isinstance(rules[0], Certified):
+    if rules and isinstance(rules[0], CertifiedRule):
         return certified_guarantee(learner.assumptions, rules[0].tolerance, centred=True)
-    return optimistic(learner.assumptions, centred=True)
+    return optimistic_guarantee(learner.assumptions, centred=True)
 
 
-def optimistic(assumptions: Assumptions, *, centred: bool = False) -> str:
+def optimistic_guarantee(assumptions: Assumptions, *, centred: bool = False) -> str:
     """Regret of OFUL."""
     if assumptions.radius_scale < 1:
-        return none(f"radius_scale {assumptions.radius_scale:g} < 1")
+        return no_guarantee(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
         f"with probability {1 - assumptions.delta:g} every confidence set holds its action's parameters "
         f"and regret grows like sqrt(K·T); rests on linear rewards, {FRESH}",
@@ -389,35 +395,35 @@ def optimistic(assumptions: Assumptions, *, centred: bool = False) -> str:
     )
 
 
-def points(assumptions: Assumptions, how: str) -> str:
+def points_guarantee(assumptions: Assumptions, how: str) -> str:
     """Corrected Theorem 2."""
     return _joined(
         f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: skipped rounds cost up to "
         "2·ε·S_x each; nothing checks ε",
-        optimistic(assumptions),
+        optimistic_guarantee(assumptions),
     )
 
 
-def unproved(how: str) -> str:
+def unproved_guarantee(how: str) -> str:
     """Theorem 3."""
-    return none(
+    return no_guarantee(
         f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
     )
 
 
-def limited(assumptions: Assumptions, how: str) -> str:
+def limited_guarantee(assumptions: Assumptions, how: str) -> str:
     """Theorem 3 with a lower limit for a threshold; live sets and limits have `assumptions.delta` each."""
     return _joined(
         f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: rounds skipped as log-beats cost up to "
         "ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x; nothing checks ε",
-        optimistic(replace(assumptions, delta=2 * assumptions.delta)),
+        optimistic_guarantee(replace(assumptions, delta=2 * assumptions.delta)),
     )
 
 
 def certified_guarantee(assumptions: Assumptions, tolerance: float, *, centred: bool = False) -> str:
     """The worst-case guarantee."""
     if assumptions.radius_scale < 1:
-        return none(f"radius_scale {assumptions.radius_scale:g} < 1")
+        return no_guarantee(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
         f"with probability {1 - assumptions.delta:g} every skipped round costs at most {tolerance:g}; "
         f"rests on linear rewards, {FRESH}",
@@ -446,7 +452,7 @@ def confident_guarantee(
     )
 
 
-def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economical) -> str:
+def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: EconomicalRule) -> str:
     """What a price promises."""
     future = (
         f"{rule.horizon:,} rounds" if rule.discount is None else f"rounds that count {rule.discount:g} each"
@@ -463,7 +469,7 @@ def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economica
     )
 
 
-def none(why: str) -> str:
+def no_guarantee(why: str) -> str:
     """No promise, and why."""
     return f"none: {why}"
 

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.model.assumptions import Assumptions
-from sparing.model.evidence import AT_ONCE
-from sparing.model.prior import Prior
+from sparing.model.confidence import Assumptions
+from sparing.model.prior import AT_ONCE, Prior
 from sparing.model.statistics import Statistics
-from sparing.native.struct import Memory
+from sparing.native.struct import StructArrays
 from sparing.online.engine import choice, runs, search, state, updates
 from sparing.online.engine.state import NoiseMonitor
 
 
 @dataclass(frozen=True, eq=False)
-class Origins:
+class InitialSets:
     """What an action's rows are added to: `row` (K,) says where, row 0 being what all others share.
 
     pull (n, d) is Λ·m; matrix (n, d·(d+1)/2) is Λ, its upper triangle row after row, or (1, ·) where all have the same.
@@ -29,7 +28,7 @@ class Origins:
     pull: np.ndarray
 
     @classmethod
-    def ridge(cls, ridge: float, center: np.ndarray, n_actions: int) -> "Origins":
+    def ridge(cls, ridge: float, center: np.ndarray, n_actions: int) -> "InitialSets":
         """Λ = λI around a center, (d,) for all actions or (K, d) for each."""
         d = center.shape[-1]
         own = center.ndim == 2
@@ -38,7 +37,7 @@ class Origins:
         return cls(row, ridge * packed(np.eye(d)[None]), pull)
 
     @classmethod
-    def of(cls, prior: Prior, sums: Statistics) -> "Origins":
+    def of(cls, prior: Prior, sums: Statistics) -> "InitialSets":
         """What all other actions of a log say of each; untried actions without items share what all logged ones say."""
         (k, d), q = sums.response.shape, prior.items.shape[1]
         own = np.arange(k) if q > 1 else np.flatnonzero(sums.counts)
@@ -53,18 +52,18 @@ class Origins:
             matrix[to] = packed(full)
         return cls(row, matrix, pull)
 
-    def joined(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> "Origins":
+    def joined(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> "InitialSets":
         """With one more action: it shares what all share, or has a Λ·m (d,) of its own, and a packed Λ if all have."""
         if pull is None:
-            return Origins(np.append(self.row, 0), self.matrix, self.pull)
+            return InitialSets(np.append(self.row, 0), self.matrix, self.pull)
         if len(self.matrix) > 1:
             own = self.matrix[0] if matrix is None else matrix
-            return Origins(
+            return InitialSets(
                 np.append(self.row, len(self.pull)),
                 np.vstack([self.matrix, own]),
                 np.vstack([self.pull, pull]),
             )
-        return Origins(np.append(self.row, len(self.pull)), self.matrix, np.vstack([self.pull, pull]))
+        return InitialSets(np.append(self.row, len(self.pull)), self.matrix, np.vstack([self.pull, pull]))
 
     @property
     def unit(self) -> float:
@@ -95,13 +94,13 @@ def unpacked(triangles: np.ndarray, d: int) -> np.ndarray:
     return full
 
 
-FREELY = 1_000_000
+PREALLOCATE_LIMIT = 1_000_000
 """Numbers in packed matrices up to which every action gets its place at once."""
 
 BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 """Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
-UNLIMITED = 2**62
+NO_BUDGET = 2**62
 """Calls that may be made where there is no budget."""
 
 STATE = tuple(
@@ -146,7 +145,7 @@ class ConfidenceSets:
         sums: Statistics,
         assumptions: Assumptions,
         *,
-        origins: Origins | None = None,
+        origins: InitialSets | None = None,
         constant: float | None = None,
         slack: float = 0.0,
         misfit: float = 0.0,
@@ -160,7 +159,7 @@ class ConfidenceSets:
         one (K,), 0 for the first, has δ/(2j(j+1)). A `reservoir` (m, d) of contexts stands for those to come.
         """
         k, d = sums.response.shape
-        begin = Origins.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
+        begin = InitialSets.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
         self.assumptions, self.origins = assumptions, begin
         self.ridge = assumptions.ridge if len(begin.matrix) == 1 and constant is None else begin.unit
         self.slack, self.misfit, self.growing = slack, misfit, growing
@@ -190,7 +189,7 @@ class ConfidenceSets:
         reservoir: np.ndarray | None = None,
     ) -> None:
         size = n_actions * d * (d + 1) // 2
-        room = n_actions if size <= FREELY else min(n_actions, max(64, touched + touched // 4))
+        room = n_actions if size <= PREALLOCATE_LIMIT else min(n_actions, max(64, touched + touched // 4))
         bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
         contexts = np.empty((0, d)) if reservoir is None else reservoir
         slots = max(room, touched) + 2
@@ -200,9 +199,9 @@ class ConfidenceSets:
         self.arrays.kind = state.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
 
-    def _hold(self, arrays: Memory) -> None:
+    def _hold(self, arrays: StructArrays) -> None:
         self.arrays = arrays
-        self.desk = state.Desk(arrays)
+        self.desk = state.ThreadScratch(arrays)
         self.bounds = 1 if len(arrays.near) else None
 
     def _map(self) -> None:
@@ -259,13 +258,13 @@ class ConfidenceSets:
         later = np.log(2.0 * j * (j + 1) / self.assumptions.delta)
         return np.asarray(2 * np.where(self.added[actions] > 0, later, first))
 
-    def follow(self, plan: choice.Plan) -> None:
+    def follow(self, plan: choice.RulePlan) -> None:
         """Hand the rules to the compiled code."""
         for name, value in plan._asdict().items():
             setattr(self.arrays, name, value)
-        self.arrays.boldness[:] = choice.boldness(plan, np.arange(1, self.shape[0] + 1))
+        self.arrays.boldness[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
         self.arrays.optimism = self.arrays.boldness[-1]
-        self.arrays.left, self.arrays.purse = 0.0, UNLIMITED
+        self.arrays.left, self.arrays.purse = 0.0, NO_BUDGET
 
     def prioritise(self, priority: np.ndarray) -> None:
         """Say who wins ties: the action with the smaller number (K,)."""
@@ -278,7 +277,7 @@ class ConfidenceSets:
         for action, point in zip(actions, theta, strict=True):
             if self.arrays.settled[action] == 0:
                 self.make_room()
-                updates.touch(self.desk.settled, int(action))
+                updates.give_own_slot(self.desk.settled, int(action))
             slot = self.arrays.settled[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
@@ -299,7 +298,7 @@ class ConfidenceSets:
         if pull is None:
             return
         table, a = self.desk.settled, self.arrays
-        slot = updates.touch(table, k)
+        slot = updates.give_own_slot(table, k)
         if matrix is not None:
             a.gram[slot, : len(matrix)] = matrix
         a.response[slot] = pull
@@ -469,7 +468,7 @@ class ConfidenceSets:
 
     def contradiction(self) -> bool:
         """Whether some V⁻¹, θ̂ or log det is not what its V and b say, beyond what rounding explains."""
-        return bool(updates.contradiction(self.desk.settled))
+        return bool(updates.inconsistent_slot(self.desk.settled))
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the desk: addresses mean nothing to a copy."""

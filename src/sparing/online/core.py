@@ -15,10 +15,10 @@ from sparing.online import rules as ruling
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.decision import (
     REACH,
+    Challenger,
     Chances,
     Decision,
-    Drawn,
-    Rival,
+    SampledChances,
     as_context,
     as_index,
     as_mask,
@@ -27,12 +27,12 @@ from sparing.online.decision import (
     unfit,
 )
 from sparing.online.engine import choice, random_stream, runs
-from sparing.online.engine.state import Table
+from sparing.online.engine.state import SetsStruct
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import REASONS, SkipRule, View
+from sparing.online.rules import REASONS, RoundView, SkipRule
 
 
-class Turns:
+class ReadWriteLock:
     """`with turns.door` and `turns.wait()` to change something, `with turns.looking()` to look.
 
     A change waits until everybody who looks is done, and nobody begins to look meanwhile.
@@ -49,17 +49,17 @@ class Turns:
             with self.left:
                 self.left.wait_for(lambda: not self.inside)
 
-    def looking(self) -> "Looking":
+    def looking(self) -> "_Reading":
         """Look, side by side with others who only look."""
-        return Looking(self)
+        return _Reading(self)
 
 
-class Looking:
+class _Reading:
     """Someone who looks; a class of its own, because a generator costs twice as much."""
 
     __slots__ = ("_turns",)
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: ReadWriteLock) -> None:
         self._turns = turns
 
     def __enter__(self) -> None:
@@ -87,7 +87,7 @@ new: Any = tuple.__new__
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
-Choice = tuple[int, str, float, float, Chances | Drawn, float | None]
+Chosen = tuple[int, str, float, float, Chances | SampledChances, float | None]
 """Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
 
 
@@ -114,7 +114,7 @@ class PendingCall(NamedTuple):
         return self.predicted is not None
 
 
-class Planned(NamedTuple):
+class RuleAnswer(NamedTuple):
     """What one view says, luck apart; `chance` is the answer's own, `unsure` says that a call must be looked at closely."""
 
     action: int
@@ -154,9 +154,9 @@ class Core:
         self._pending: dict[int, PendingCall] = {}
         self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
         self._next_call = 0
-        self._own: list[Any] = [rule for rule in rules if ruling.own(rule)]
+        self._own: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
         self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
-        self.plan = ruling.plan(rules, explore, optimism, spot_check)
+        self.plan = ruling.compile_rules(rules, explore, optimism, spot_check)
         self.weighs = self.plan.first == choice.NOT_WORTH
         self._plain = (
             explore != "sampled" and not self._own and self._beats is None
@@ -184,7 +184,7 @@ class Core:
     def _make_own(self) -> None:
         """What belongs to this object alone, and to no copy."""
         self._entry = runs.deciding(self.plan)
-        self._turns = Turns()
+        self._turns = ReadWriteLock()
 
     @property
     def n_actions(self) -> int:
@@ -272,7 +272,7 @@ class Core:
         return mask
 
     @staticmethod
-    def _proposal(chosen: Choice) -> Decision:
+    def _proposal(chosen: Chosen) -> Decision:
         action, reason, mean, spread, chances, worth = chosen
         called = reason in CALLS
         return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances, worth)
@@ -440,7 +440,7 @@ class Core:
 
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
-    ) -> Choice:
+    ) -> Chosen:
         """What to do now. The observed view may skip; where it does not, the pending view says what to ask about, or
         that pending rewards will decide (`pending`).
 
@@ -497,18 +497,18 @@ class Core:
             other = runs.OTHER_THAN[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = runs.VALUE.call(table, x, action)
-            chances = Chances(*2 * (spot_check * random_stream.APART * share,))
+            chances = Chances(*2 * (spot_check * random_stream.OTHER_ACTION_SHARE * share,))
         return self._checked(x, (action, SPOT_CHECK, mean, spread, chances, worth))
 
     def _planned(
         self,
-        table: Table,
+        table: SetsStruct,
         x: np.ndarray,
         allowed: np.ndarray,
         context_id: Hashable | None,
         key: int,
         drawn: float,
-    ) -> Planned:
+    ) -> RuleAnswer:
         """What one view says, luck apart."""
         if self._own:
             check_sizes(x)
@@ -518,31 +518,31 @@ class Core:
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
                     mean, spread = float(view.mean[answer]), float(view.spread[answer])
-                    return Planned(answer, rule.name, mean, spread, chance)
+                    return RuleAnswer(answer, rule.name, mean, spread, chance)
         bounds = self.sets.bounds
         action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
         chance = drawn if code == choice.LOG_BEATS else 1.0
-        return Planned(action, REASONS[code], mean, spread, chance, code == choice.UNSURE, *worth)
+        return RuleAnswer(action, REASONS[code], mean, spread, chance, code == choice.UNSURE, *worth)
 
     def _view(
-        self, table: Table, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
-    ) -> View:
+        self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
+    ) -> RoundView:
         """A round with all actions in sight: what rules of your own need."""
         mean, spread = self.sets.evaluate(x, ahead=table is self.sets.desk.ahead)
         eligible = allowed if len(allowed) else self.active()
         top = mean + self.sets.arrays.boldness[eligible.sum() - 1] * spread
-        return View(x, context_id, mean, spread, top, eligible, self.priority, key)
+        return RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
         """Of the planned action: a spot check repeats it but for a fixed part, so they cost nothing to know."""
-        apart = random_stream.APART if others else 0.0
+        apart = random_stream.OTHER_ACTION_SHARE if others else 0.0
         kept = 1 - spot_check * apart
         return Chances(kept, kept if called else spot_check * (1 - apart))
 
-    def _checked(self, x: np.ndarray, chosen: Choice) -> Choice:
+    def _checked(self, x: np.ndarray, chosen: Chosen) -> Chosen:
         """The choice, unless it is a call that could not be learnt from exactly."""
         if chosen[1] in CALLS:
             self._must_fit(x, chosen[0])
@@ -552,7 +552,7 @@ class Core:
         if not self.sets.learnable(action, x):
             raise self._inexact(x, action)
 
-    def _sample(self, table: Table, x: np.ndarray, allowed: np.ndarray, key: int) -> Choice:
+    def _sample(self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, key: int) -> Chosen:
         """The action that one draw from the posterior favours."""
         normals = np.empty(self.n_actions)
         random_stream.normals(key, normals)
@@ -562,8 +562,8 @@ class Core:
         return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread), None
 
     def _drawn(
-        self, table: Table, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
-    ) -> Drawn:
+        self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
+    ) -> SampledChances:
         """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
         room = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
@@ -571,11 +571,11 @@ class Core:
         found, _, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
         )
-        own, alike = Rival(mean, spread, int(self.priority[action])), None
+        own, alike = Challenger(mean, spread, int(self.priority[action])), None
         if blanks:
             other_mean, other_spread = runs.VALUE.call(table, x, first)
-            alike = blanks, Rival(other_mean, other_spread, int(self.priority[first]))
-        return Drawn(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
+            alike = blanks, Challenger(other_mean, other_spread, int(self.priority[first]))
+        return SampledChances(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what belongs to this object alone."""

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from sparing.errors import DecisionError
 from sparing.log.features.encoder import Encoder
-from sparing.log.labels import brief, cut
+from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.online.engine import choice, runs
 from sparing.online.rules import REASONS
@@ -38,7 +38,7 @@ class Chances(NamedTuple):
     call: float
 
 
-class Rival(NamedTuple):
+class Challenger(NamedTuple):
     """One action in a draw: centre, deviation, and its place in ties."""
 
     mean: float
@@ -47,12 +47,12 @@ class Rival(NamedTuple):
 
 
 def chance_against(
-    own: Rival,
+    own: Challenger,
     mean: np.ndarray,
     spread: np.ndarray,
     priority: np.ndarray,
     *,
-    alike: tuple[int, Rival] | None = None,
+    alike: tuple[int, Challenger] | None = None,
 ) -> float:
     """P(own is the best of one draw from independent N(mean, spread²)), by quadrature.
 
@@ -87,14 +87,14 @@ def chance_against(
 
 
 @dataclass(eq=False)
-class Drawn:
+class SampledChances:
     """The chances of an action that a posterior draw chose, with its rivals as they were; computed when read."""
 
-    own: Rival
+    own: Challenger
     mean: np.ndarray
     spread: np.ndarray
     priority: np.ndarray
-    alike: tuple[int, Rival] | None = None
+    alike: tuple[int, Challenger] | None = None
 
     @cached_property
     def play(self) -> float:
@@ -109,7 +109,7 @@ class Drawn:
         return self.play
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Drawn | Chances) and self.play == other.play
+        return isinstance(other, SampledChances | Chances) and self.play == other.play
 
     def __hash__(self) -> int:
         return hash(self.play)
@@ -132,14 +132,14 @@ class Decision(NamedTuple):
     value: float
     low: float
     high: float
-    chances: Chances | Drawn
+    chances: Chances | SampledChances
     worth: float | None = None
 
     def __repr__(self) -> str:
         worth = "" if self.worth is None else f", worth {self.worth:.4g}"
         asks = "needs its reward" if self.needs_reward else "needs no reward"
         value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}"
-        return f"Decision({self.id}, action {cut(repr(self.action))}, {asks} ({self.reason}), {value})"
+        return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
 
     @property
     def play_probability(self) -> float:
@@ -152,7 +152,7 @@ class Decision(NamedTuple):
         return self.chances.call
 
 
-class PendingDecision(NamedTuple):
+class OpenDecision(NamedTuple):
     """A decision whose reward has not arrived, and the number of its pending call."""
 
     decision: Decision
@@ -175,7 +175,7 @@ def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None 
         context = None
     if context is None:
         raise DecisionError(
-            f"context {brief(x)} is not a list of numbers; expected {d} of them{_or_named(encoder)}"
+            f"context {shorten(x)} is not a list of numbers; expected {d} of them{_or_named(encoder)}"
         )
     if encoder is not None and encoder.kernel is not None:
         context = encoder.completed(context)

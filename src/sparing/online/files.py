@@ -14,30 +14,30 @@ from sparing.errors import FileError
 from sparing.log import labels
 from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
-from sparing.model.assumptions import RADII, SMALLEST, Assumptions
-from sparing.model.prior import Blocks, Prior
-from sparing.native.struct import Memory
-from sparing.online.confidence_sets import STATE, ConfidenceSets, Origins
+from sparing.model.confidence import RADII, SMALLEST, Assumptions
+from sparing.model.prior import FeatureBlocks, Prior
+from sparing.native.struct import StructArrays
+from sparing.online.confidence_sets import STATE, ConfidenceSets, InitialSets
 from sparing.online.core import PendingCall
 from sparing.online.decision import Chances, Decision
 from sparing.online.engine import search, state
 from sparing.online.engine.state import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import Certified, Confident, Economical, SkipRule, Supported
+from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SkipRule, SupportedRule
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
 VERSION = 5
 
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
-    Supported.name: lambda header, arrays: Supported(arrays["frozen"]),
-    Certified.name: lambda header, arrays: Certified(_number(header["tolerance"], -math.inf, MOST)),
-    Confident.name: lambda header, arrays: Confident(
+    SupportedRule.name: lambda header, arrays: SupportedRule(arrays["frozen"]),
+    CertifiedRule.name: lambda header, arrays: CertifiedRule(_number(header["tolerance"], -math.inf, MOST)),
+    ConfidentRule.name: lambda header, arrays: ConfidentRule(
         _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0), _truth(header["strict"])
     ),
     LogBeats.name: LogBeats.from_saved,
-    Economical.name: lambda header, arrays: Economical(
+    EconomicalRule.name: lambda header, arrays: EconomicalRule(
         _number(header["call_cost"], 0.0, MOST),
         None if header["horizon"] is None else _whole(header["horizon"], 2**62),
         None if header["discount"] is None else _number(header["discount"], 0.0, math.nextafter(1.0, 0.0)),
@@ -156,11 +156,11 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     if priority.shape != (len(names),) or not np.array_equal(np.sort(priority), np.arange(len(names))):
         raise ValueError("the order of ties is damaged")
     for rule in rules:
-        if isinstance(rule, Supported) and not np.array_equal(rule.frozen, sets.frozen):
+        if isinstance(rule, SupportedRule) and not np.array_equal(rule.frozen, sets.frozen):
             raise ValueError("the supported actions are not the frozen ones")
         if isinstance(rule, LogBeats):
             rule.check(*sets.shape)
-        if isinstance(rule, Economical) and not len(sets.arrays.reservoir):
+        if isinstance(rule, EconomicalRule) and not len(sets.arrays.reservoir):
             raise ValueError("a price without contexts to weigh it by")
     sets.prioritise(priority)
     for action in header["retired"]:
@@ -273,7 +273,7 @@ def under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items", "standard")
 
 
-def prior_arrays(prior: Prior | None, origins: Origins) -> dict[str, np.ndarray]:
+def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndarray]:
     """What to save as arrays."""
     found = {f"origins/{name}": getattr(origins, name) for name in ("row", "matrix", "pull")}
     if prior is not None:
@@ -327,7 +327,7 @@ def read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: in
         given["weights"],
         given["doubt"].reshape(q, d, q, d),
         given["items"],
-        Blocks(of, names),
+        FeatureBlocks(of, names),
         actions,
         tuple(map(bool, told)),
         tuple(map(str, saved["given"])),
@@ -335,7 +335,7 @@ def read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: in
     )
 
 
-def read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> Origins:
+def read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> InitialSets:
     """Where the sets of a learner of K actions and d features began."""
     row, matrix, pull = (given[name] for name in ("row", "matrix", "pull"))
     n = len(pull)
@@ -344,7 +344,7 @@ def read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> Origins:
     _check_array("origins/matrix", matrix, (len(matrix), d * (d + 1) // 2), np.float64)
     if not (n and (row >= 0).all() and (row < n).all() and len(matrix) in (1, n)):
         raise ValueError("actions that began nowhere")
-    return Origins(row, matrix, pull)
+    return InitialSets(row, matrix, pull)
 
 
 def _check_array(name: str, array: np.ndarray, shape: tuple[int, ...], kind: Any) -> None:
@@ -393,7 +393,7 @@ def restored(
     return sets
 
 
-def check_slots(a: Memory, used: int, k: int) -> None:
+def check_slots(a: StructArrays, used: int, k: int) -> None:
     """Refuse slots that compiled code could not have left."""
     action, hidden, waiting = a.action[1:used], a.hidden[1:used], a.waiting[1:used]
     if used > 1 and not (0 <= action.min() <= action.max() < k and 0 <= hidden.min() <= hidden.max() <= 3):

@@ -9,14 +9,14 @@ import numpy as np
 
 from sparing.errors import DecisionError, LogError
 from sparing.log.features.encoder import Encoder
-from sparing.log.labels import plain
+from sparing.log.labels import normalize_label
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
-from sparing.model.assumptions import Assumptions
+from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
-from sparing.online.confidence_sets import UNLIMITED, ConfidenceSets
+from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets
 from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall, new
-from sparing.online.decision import EVERYONE, Decision, Decisions, PendingDecision, as_reward, decide_many
+from sparing.online.decision import EVERYONE, Decision, Decisions, OpenDecision, as_reward, decide_many
 from sparing.online.engine import random_stream, runs
 from sparing.online.engine.state import NoiseMonitor
 from sparing.online.rules import SkipRule
@@ -57,7 +57,7 @@ class Learner(Core):
         self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
         self._fit = fit
         self.item_encoder = item_encoder
-        self.open: dict[int, PendingDecision] = {}
+        self.open: dict[int, OpenDecision] = {}
         self._deferred: int | None = None  # the newest decision's call, while it is not imputed
 
     @property
@@ -91,7 +91,7 @@ class Learner(Core):
             rule: Any = self.rules[-1]
             numbers = self.sets.arrays.numbers
             numbers["left"] = rule.left(self.rounds)
-            numbers["purse"] = UNLIMITED if rule.calls is None else rule.calls - self.calls
+            numbers["purse"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
 
     def set_time(self, *, rounds: int, calls: int) -> None:
         """Go on as one that has made so many decisions, and asked for so many rewards."""
@@ -101,7 +101,7 @@ class Learner(Core):
     def index(self, name: Hashable) -> int:
         """The place of an action, by its label."""
         try:
-            position = self._index.get(plain(name))
+            position = self._index.get(normalize_label(name))
         except LogError:
             position = None
         if position is None:
@@ -193,7 +193,7 @@ class Learner(Core):
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
                 impute = action in self._imputed
                 call = self._open(action, context, impute)
-                self.open[number] = new(PendingDecision, (decision, call))
+                self.open[number] = new(OpenDecision, (decision, call))
                 self._deferred = None if impute else call
             return decision
 
@@ -224,7 +224,7 @@ class Learner(Core):
     def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
         return self._proposal(
-            self._choose(x, self._everyone, context_id, random_stream.key_of(self.key, number), 0.0)
+            self._choose(x, self._everyone, context_id, random_stream.stream_key(self.key, number), 0.0)
         )
 
     def update(self, decision: Decision | int, reward: float) -> None:
@@ -267,7 +267,7 @@ class Learner(Core):
             return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
         names = [None] * len(contexts) if ids is None else ids.tolist()
         found = [
-            self._beats.find(x, name, EVERYONE, random_stream.key_of(self.key, self.rounds + i))
+            self._beats.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
             for i, (x, name) in enumerate(zip(contexts, names, strict=True))
         ]
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
@@ -278,15 +278,13 @@ class Learner(Core):
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw luck as another seed would."""
-        priority, self.key = random_stream.seeded(seed, self.n_actions)
+        priority, self.key = random_stream.tie_order_and_key(seed, self.n_actions)
         self.sets.prioritise(priority)
 
     def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
         """Take over the open decisions of a saved learner."""
         calls = self.match_calls(call for _, call in pending)
-        self.open = {
-            one.id: PendingDecision(one, call) for (one, _), call in zip(pending, calls, strict=True)
-        }
+        self.open = {one.id: OpenDecision(one, call) for (one, _), call in zip(pending, calls, strict=True)}
         deferred = [call for call in calls if not self._pending[call].imputed]
         if len(self.open) != len(pending) or len(deferred) > 1:
             raise ValueError("open decisions that stand twice, or two that nothing happened since")
@@ -334,7 +332,7 @@ class Learner(Core):
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")
         return mask
 
-    def _opened(self, decision: Decision | int) -> PendingDecision:
+    def _opened(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
         pending = self.open.get(number) if isinstance(number, int | np.integer) else None
         if pending is None:

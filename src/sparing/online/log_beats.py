@@ -13,8 +13,7 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.context_index import ContextIndex, distinct
-from sparing.model.assumptions import Assumptions
-from sparing.model.ellipsoids import Ellipsoids
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.statistics import Statistics
 from sparing.online.engine import choice, random_stream
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
@@ -28,7 +27,7 @@ BEATS = ("sample", "limit")
 
 
 @dataclass
-class Memory:
+class LoggedContexts:
     """Distinct contexts of the log by one kind of key: threshold, answer and π⁺ context of each.
 
     keys (m, d) contexts or (m,) ids; thresholds (m,) are means over a context's rows, never the maximum
@@ -45,7 +44,7 @@ class Memory:
         self.index = ContextIndex(self.keys)
 
     @classmethod
-    def of(cls, keys: np.ndarray, log: Log, plus: PiPlus, priority: np.ndarray) -> "Memory":
+    def of(cls, keys: np.ndarray, log: Log, plus: PiPlus, priority: np.ndarray) -> "LoggedContexts":
         """Gather the log's rows by key; keys (n, d) contexts or (n,) ids."""
         first, slot = distinct(keys)
         m, k = len(first), log.n_actions
@@ -58,7 +57,7 @@ class Memory:
         return cls(keys[first], thresholds, answers, plus.groups[first])
 
     @classmethod
-    def of_limits(cls, log: Log, sets: Ellipsoids, priority: np.ndarray) -> "Memory":
+    def of_limits(cls, log: Log, sets: ConfidenceEllipsoids, priority: np.ndarray) -> "LoggedContexts":
         """The highest L_a(x) of the actions logged at x, and whose it is; the sets are fitted to the log.
 
         They hold for all actions and contexts at once, so that taking the highest costs nothing (no winner's curse).
@@ -78,8 +77,8 @@ class LogBeats:
     (offsets, actions, mass) to draw the answer from.
     """
 
-    by_context: Memory
-    by_id: Memory | None
+    by_context: LoggedContexts
+    by_id: LoggedContexts | None
     policy: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     beats: str = "sample"
     name: ClassVar[str] = "log-beats"
@@ -108,12 +107,12 @@ class LogBeats:
                     f"answer={answer!r} and clip={clip!r} with beats='limit'; a limit speaks of the logged action and "
                     "has no weights. Leave out answer and clip"
                 )
-            limits = Memory.of_limits(log, Ellipsoids(sums, assumptions), priority)
+            limits = LoggedContexts.of_limits(log, ConfidenceEllipsoids(sums, assumptions), priority)
             return cls(limits, None, None, beats)
         plus = pi_plus(log, clip)
-        by_id = None if log.context_ids is None else Memory.of(log.context_ids, log, plus, priority)
+        by_id = None if log.context_ids is None else LoggedContexts.of(log.context_ids, log, plus, priority)
         policy = spread_unlogged(log, plus) if answer == "policy" else None
-        return cls(Memory.of(log.contexts, log, plus, priority), by_id, policy)
+        return cls(LoggedContexts.of(log.contexts, log, plus, priority), by_id, policy)
 
     @property
     def tolerance(self) -> float:
@@ -143,7 +142,7 @@ class LogBeats:
         place = min(place, np.flatnonzero(weights)[-1])
         return threshold, int(actions[place]), float(weights[place] / sums[-1])
 
-    def _find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[Memory, int | None]:
+    def _find(self, x: np.ndarray, context_id: Hashable | None) -> tuple[LoggedContexts, int | None]:
         if context_id is not None and self.by_id is not None:
             try:
                 return self.by_id, self.by_id.index.place(context_id)
@@ -208,8 +207,10 @@ class LogBeats:
     def from_saved(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LogBeats":
         """Rebuild the rule from what it saved."""
 
-        def memory(kind: str) -> Memory:
-            return Memory(*(arrays[f"{kind}_{name}"] for name in ("keys", "thresholds", "answers", "groups")))
+        def memory(kind: str) -> LoggedContexts:
+            return LoggedContexts(
+                *(arrays[f"{kind}_{name}"] for name in ("keys", "thresholds", "answers", "groups"))
+            )
 
         drawn = "policy_offsets" in arrays
         policy = (

@@ -22,7 +22,7 @@ REASONS = (
 
 
 @dataclass(slots=True)
-class View:
+class RoundView:
     """One round as a rule of your own sees it: the sets at x, who may be played, and the proposed leader a*.
 
     mean, spread, top (K,) are the centre, half-width and top of each action's set at x. `luck` is the key
@@ -65,14 +65,14 @@ class SkipRule(Protocol):
         """What to save as arrays."""
 
 
-class OwnRule(SkipRule, Protocol):
+class CustomRule(SkipRule, Protocol):
     """A rule in Python: answers a round without a reward call, or passes (None)."""
 
-    def answer(self, view: View) -> int | None:
+    def answer(self, view: RoundView) -> int | None:
         """The action to answer with, or None to let the next rule see the round."""
 
 
-class BuiltIn:
+class BuiltInRule:
     """A rule as data; `code` is its number in choice.py."""
 
     name: ClassVar[str]
@@ -91,7 +91,7 @@ class BuiltIn:
 
 
 @dataclass
-class Supported(BuiltIn):
+class SupportedRule(BuiltInRule):
     """`supported`: the leader is one of the actions the log has taught: a* ∈ 𝓛 → a*."""
 
     frozen: np.ndarray
@@ -100,7 +100,7 @@ class Supported(BuiltIn):
 
 
 @dataclass
-class Certified(BuiltIn):
+class CertifiedRule(BuiltInRule):
     """`certified`: no rival can beat the leader by more than τ: max_{b≠a*} U_b(x) − L_{a*}(x) ≤ τ → a*."""
 
     tolerance: float
@@ -109,7 +109,7 @@ class Certified(BuiltIn):
 
 
 @dataclass
-class Confident(BuiltIn):
+class ConfidentRule(BuiltInRule):
     """`confident`: the posterior doubts the best mean by 1 − c or less.
 
     Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m. `strict` takes √2 times the deviation of a
@@ -124,7 +124,7 @@ class Confident(BuiltIn):
 
 
 @dataclass
-class Economical(BuiltIn):
+class EconomicalRule(BuiltInRule):
     """`not-worth-it`: no call repays its price c over the rounds to come: max_a worth_a(x) ≤ 0 → argmax m.
 
     worth_a = max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a). Of the rounds to come there are `horizon` in all,
@@ -168,9 +168,9 @@ TOGETHER = {
 """Built-in rules, in order, that compiled code has together, and the explorers that go with them."""
 
 
-def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float) -> choice.Plan:
+def compile_rules(rules: Sequence[Any], explore: str, optimism: float, spot_check: float) -> choice.RulePlan:
     """What the compiled code is to do."""
-    built_in = [rule for rule in rules if not own(rule)]
+    built_in = [rule for rule in rules if not is_custom(rule)]
     names = tuple(rule.name for rule in built_in)
     if explore not in TOGETHER.get(names, ()):
         raise SettingError(
@@ -182,15 +182,15 @@ def plan(rules: Sequence[Any], explore: str, optimism: float, spot_check: float)
     tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
     limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
     caution = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
-    price = next((rule.call_cost for rule in built_in if isinstance(rule, Economical)), 0.0)
-    passing = float(any(isinstance(rule, Economical) and rule.discount is None for rule in built_in))
+    price = next((rule.call_cost for rule in built_in if isinstance(rule, EconomicalRule)), 0.0)
+    passing = float(any(isinstance(rule, EconomicalRule) and rule.discount is None for rule in built_in))
     tolerance = 0.0 if first == choice.NOT_WORTH else tolerance  # of spot checks
     explorer = EXPLORERS[explore]
-    return choice.Plan(
+    return choice.RulePlan(
         first, second, explorer, optimism, tolerance, limit, spot_check, caution, price, passing
     )
 
 
-def own(rule: SkipRule) -> bool:
+def is_custom(rule: SkipRule) -> bool:
     """Whether a rule is written in Python."""
     return not hasattr(rule, "code")

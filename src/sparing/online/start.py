@@ -15,24 +15,24 @@ from sparing.log import Log
 from sparing.log.labels import action_names
 from sparing.log.rows import AnyLog, Rows
 from sparing.log.sampling import sample_contexts
-from sparing.model.assumptions import Assumptions
+from sparing.model.confidence import Assumptions
 from sparing.model.linearity import with_kernel
 from sparing.model.prior import (
     BETWEEN,
     Prior,
-    between_actions,
     blocks_of,
     evidence_prior,
     reward_deviation,
+    spread_between_actions,
     standardised,
 )
-from sparing.model.statistics import Statistics, Summary
-from sparing.online.confidence_sets import ConfidenceSets, Origins
+from sparing.model.statistics import LogSummary, Statistics
+from sparing.online.confidence_sets import ConfidenceSets, InitialSets
 from sparing.online.engine import choice, runs
-from sparing.online.engine.random_stream import seeded
+from sparing.online.engine.random_stream import tie_order_and_key
 from sparing.online.engine.updates import CONDITION
 from sparing.online.learner import Learner
-from sparing.online.rules import Economical, SkipRule, plan
+from sparing.online.rules import EconomicalRule, SkipRule, compile_rules
 from sparing.validation import check_known, check_reward_range, fraction, integer, number, reward_range
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class Believed(TypedDict, total=False):
+class AssumptionSettings(TypedDict, total=False):
     """What a learner takes for granted.
 
     noise σ, theta_bound S_θ, context_bound S_x: estimated from the log where not given. ridge λ (1.0),
@@ -60,7 +60,7 @@ class Believed(TypedDict, total=False):
     reward_range: tuple[float, float] | None
 
 
-class Settings(Believed, total=False):
+class LearnerSettings(AssumptionSettings, total=False):
     """Keywords that every algorithm takes; seed breaks ties and draws samples (0).
 
     growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
@@ -71,21 +71,21 @@ class Settings(Believed, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class Walked(Summary):
+class SummaryWithFit(LogSummary):
     """What a log's sums tell, and some of its rows, to test a model's fit by."""
 
     fit: Log | None = None
 
     @classmethod
-    def of(cls, log: AnyLog) -> "Walked":
+    def of(cls, log: AnyLog) -> "SummaryWithFit":
         """Walk a log for its sums, and for a sample of its rows."""
-        found = Summary.of(log)
-        parts = {name: getattr(found, name) for name in Summary.__dataclass_fields__}
+        found = LogSummary.of(log)
+        parts = {name: getattr(found, name) for name in LogSummary.__dataclass_fields__}
         return cls(**parts, fit=_sampled(log))
 
 
 @dataclass(frozen=True)
-class Start:
+class LearnerStart:
     """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
 
     names: tuple[Hashable, ...]
@@ -111,15 +111,15 @@ class Start:
         return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
 
 
-def known_log(log: Any) -> Any:
+def check_log(log: Any) -> Any:
     """A log that is walked as what its sums tell; any other as it is."""
-    return Walked.of(log) if isinstance(log, Rows) else log
+    return SummaryWithFit.of(log) if isinstance(log, Rows) else log
 
 
-def of_settings(make: Callable[P, Learner]) -> Callable[P, Learner]:
+def with_settings_signature(make: Callable[P, Learner]) -> Callable[P, Learner]:
     """A learner of one's own settings and of everyone's, which refuses others before it looks at any."""
     own = [name for name, each in inspect.signature(make).parameters.items() if each.kind != each.VAR_KEYWORD]
-    known = [*own[1:], *Settings.__annotations__]
+    known = [*own[1:], *LearnerSettings.__annotations__]
 
     @functools.wraps(make)
     def checked(*log: P.args, **settings: P.kwargs) -> Learner:
@@ -139,15 +139,15 @@ def known_range(log: Any, given: Any) -> tuple[float, float] | None:
     return limits
 
 
-def begin(
-    log: AnyLog | Summary | None,
-    settings: Settings,
+def resolve_start(
+    log: AnyLog | LogSummary | None,
+    settings: LearnerSettings,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
-) -> Start:
+) -> LearnerStart:
     """Check the log and the settings, and fill in what was not given."""
-    log, values = known_log(log), dict[str, Any](settings)
+    log, values = check_log(log), dict[str, Any](settings)
     seed = values.pop("seed", 0)
     integer("seed", seed)
     growing = values.pop("growing", False)
@@ -168,19 +168,21 @@ def begin(
         bounds = ("noise", "theta_bound", "context_bound")
         assumed = tuple(name for name in bounds if values.get(name) is None)
         values |= dict.fromkeys(assumed, 1.0)
-    elif isinstance(log, Log | Summary):
+    elif isinstance(log, Log | LogSummary):
         if n_actions is not None or n_features is not None or actions is not None:
             raise SettingError(
                 "the log names actions and features; leave out n_actions, n_features and actions"
             )
         names = log.action_names
-        sums = log.statistics if isinstance(log, Summary) else Statistics.of(log)
+        sums = log.statistics if isinstance(log, LogSummary) else Statistics.of(log)
         about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
         about["fit"] = _rows_of(log) or ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
-    return Start(names, sums, assumptions, *seeded(int(seed), len(names)), limits, growing, about)
+    return LearnerStart(
+        names, sums, assumptions, *tie_order_and_key(int(seed), len(names)), limits, growing, about
+    )
 
 
 def no_rows(k: int, d: int) -> Statistics:
@@ -197,11 +199,11 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     return tuple(range(n_actions))
 
 
-def _rows_of(log: Log | Summary) -> Log | None:
+def _rows_of(log: Log | LogSummary) -> Log | None:
     """Rows to test a model's fit by, where there are any."""
     if isinstance(log, Log):
         return _sampled(log) if log.n_rows else None
-    return log.fit if isinstance(log, Walked) else None
+    return log.fit if isinstance(log, SummaryWithFit) else None
 
 
 def _sampled(log: AnyLog) -> Log:
@@ -210,10 +212,10 @@ def _sampled(log: AnyLog) -> Log:
     return sample(log)
 
 
-Items = Mapping[Hashable, Sequence[float]] | np.ndarray
+ItemFeatures = Mapping[Hashable, Sequence[float]] | np.ndarray
 """Features of the items that the actions stand for: by name, or a row for each action (K, q)."""
 
-Kernel = int | str | None
+KernelOption = int | str | None
 """Kernel features to add: a number of landmarks, `auto` by evidence, or none."""
 
 TOLERATED = 0.05
@@ -223,12 +225,12 @@ MOST_RAISES = 20
 """How often the noise may be raised before a posterior is given up as inexact."""
 
 
-def learn(
-    log: Log | Summary,
+def fit_prior(
+    log: Log | LogSummary,
     sums: Statistics,
     *,
     noise: float | None,
-    items: Items | None = None,
+    items: ItemFeatures | None = None,
     scale: float | None = None,
     mean: Any = None,
 ) -> Prior:
@@ -240,31 +242,31 @@ def learn(
     )
 
 
-def learn_spread(log: Log | Summary, sums: Statistics, ridge: float, **given: Any) -> Prior:
+def fit_prior_scale(log: Log | LogSummary, sums: Statistics, ridge: float, **given: Any) -> Prior:
     """The prior of a posterior: by evidence, but for raw features without a constant, whose level it cannot tell apart."""
     own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
-    found = None if own else between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
+    found = None if own else spread_between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
     if found is None:
-        return learn(log, sums, **given)
-    prior = learn(log, sums, **{**given, "scale": found[0], "mean": found[1]})
+        return fit_prior(log, sums, **given)
+    prior = fit_prior(log, sums, **{**given, "scale": found[0], "mean": found[1]})
     return replace(prior, given=(*prior.given, BETWEEN))
 
 
-def _block_names(log: Log | Summary) -> tuple[str, ...] | None:
+def _block_names(log: Log | LogSummary) -> tuple[str, ...] | None:
     """The blocks of a log's features; None where they are raw numbers."""
     return None if log.encoder.is_raw else log.encoder.blocks
 
 
-def known_items(log: Any, items: Items | None) -> Items | None:
+def known_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
     """The items that were given, else those of the log, if it has any."""
-    known = log.items if isinstance(log, Log | Summary) else None
+    known = log.items if isinstance(log, Log | LogSummary) else None
     return items if items is not None or known is None else known.features
 
 
-def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
+def with_wanted_kernel(log: Any, kernel: KernelOption) -> Any:
     """The log, or what walking it told, with kernel features if they are asked for."""
     if kernel is None:
-        return known_log(log)
+        return check_log(log)
     if not isinstance(log, Log):
         raise SettingError(
             "kernel=... needs the log's rows; scan it with features=sparing.features(..., kernel=...) instead"
@@ -272,9 +274,9 @@ def with_wanted_kernel(log: Any, kernel: Kernel) -> Any:
     return with_kernel(log, kernel)
 
 
-def contexts_to_come(log: Log | Summary) -> np.ndarray:
+def future_contexts(log: Log | LogSummary) -> np.ndarray:
     """Logged contexts that stand for those to come, (m, d)."""
-    found = log.reservoir if isinstance(log, Summary) else sample_contexts(log.contexts)
+    found = log.reservoir if isinstance(log, LogSummary) else sample_contexts(log.contexts)
     if not len(found):
         raise SettingError(
             "economical needs logged contexts, which stand for those to come; this log has no rows, or its summary keeps none"
@@ -303,7 +305,7 @@ def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> floa
     return float(tolerance)
 
 
-def features_of(items: Items, log: Log | Summary) -> np.ndarray:
+def features_of(items: ItemFeatures, log: Log | LogSummary) -> np.ndarray:
     """Item features, a row for each action (K, q)."""
     names = log.action_names
     if isinstance(items, Mapping):
@@ -338,7 +340,7 @@ def as_features(features: Any, many: int | None = None) -> np.ndarray:
     return given
 
 
-def posterior(
+def posterior_sets(
     sums: Statistics,
     assumptions: Assumptions,
     prior: Prior,
@@ -348,7 +350,7 @@ def posterior(
 ) -> tuple[ConfidenceSets, Prior]:
     """Sets of the posterior, and the prior they come from; σ is raised to where every V_a can be learnt on exactly."""
     for _ in range(MOST_RAISES):
-        believed, origins = replace(assumptions, noise=prior.noise), Origins.of(prior, sums)
+        believed, origins = replace(assumptions, noise=prior.noise), InitialSets.of(prior, sums)
         try:
             sets = ConfidenceSets(
                 sums,
@@ -372,7 +374,7 @@ def posterior(
     )
 
 
-def centred(
+def centred_sets(
     sums: Statistics,
     assumptions: Assumptions,
     prior: Prior | None,
@@ -391,7 +393,7 @@ def centred(
     center = centers if prior.items.shape[1] > 1 else centers[0]
     if "theta_bound" in assumptions.estimated:
         assumptions = replace(assumptions, theta_bound=prior.farthest(sums, assumptions.ridge))
-    origins = Origins.ridge(assumptions.ridge, center, sums.n_actions)
+    origins = InitialSets.ridge(assumptions.ridge, center, sums.n_actions)
     return ConfidenceSets(sums, assumptions, origins=origins, growing=growing, added=added)
 
 
@@ -411,9 +413,9 @@ LASTING = 3.0
 """Of a discounted future, rounds up to so many times 1/(1 − γ) are played: 95 % of all that counts."""
 
 
-def terms(
+def call_terms(
     call_cost: float | None, horizon: int | None, discount: float | None, calls: int | None, *, rows: int
-) -> Economical:
+) -> EconomicalRule:
     """The rule that these settings make; a price that must be found is 0 yet."""
     if call_cost is None and calls is None:
         raise SettingError(
@@ -429,38 +431,38 @@ def terms(
         calls = integer("calls", calls)
     cost = 0.0 if call_cost is None else number("call_cost", call_cost, least=0)
     if discount is not None:
-        return Economical(cost, None, fraction("discount", discount), calls)
+        return EconomicalRule(cost, None, fraction("discount", discount), calls)
     length = rows if horizon is None else integer("horizon", horizon, least=1)
-    return Economical(cost, length, None, calls)
+    return EconomicalRule(cost, length, None, calls)
 
 
 def reprice(learner: "Learner", cost: float) -> None:
     """Let a call cost so much from now on."""
     (rule,) = learner.rules
-    assert isinstance(rule, Economical)
+    assert isinstance(rule, EconomicalRule)
     learner.rules = (replace(rule, call_cost=cost),)
-    learner.plan = plan(learner.rules, learner.explore, learner.optimism, learner.spot_check)
+    learner.plan = compile_rules(learner.rules, learner.explore, learner.optimism, learner.spot_check)
     learner.rename(learner.action_names)
 
 
 def price_for(learner: "Learner", calls: int) -> float:
     """The smallest price at which worlds drawn from a learner's posterior want at most so many calls on average."""
-    dear = dearest(learner)
+    dear = highest_useful_price(learner)
     if not calls or not dear > 0:
         return dear
     low, high = CHEAPEST * dear, dear
-    if lasts(learner, low, calls):
+    if budget_lasts(learner, low, calls):
         return low
     while high > CLOSE * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if lasts(learner, middle, calls) else (middle, high)
+        low, high = (low, middle) if budget_lasts(learner, middle, calls) else (middle, high)
     return high
 
 
-def dearest(learner: "Learner") -> float:
+def highest_useful_price(learner: "Learner") -> float:
     """A price at which no call could repay itself, whatever it told: H·max_a mean_j ψ(g_j, s_j) is no more."""
     sets, (rule,) = learner.sets, learner.rules
-    assert isinstance(rule, Economical)
+    assert isinstance(rule, EconomicalRule)
     contexts, theta = sets.arrays.reservoir, sets.theta
     squares = np.einsum("jd,kde,je->jk", contexts, sets.inverse, contexts, optimize=True)
     widest = float(sets.arrays.common) * np.sqrt(np.maximum(squares, 0.0))
@@ -468,7 +470,7 @@ def dearest(learner: "Learner") -> float:
     return max(rule.left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
 
 
-def lasts(learner: "Learner", cost: float, calls: int) -> bool:
+def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
     """Whether a learner makes at most so many calls at this price, on average over worlds drawn from its posterior."""
     left = WORLDS * calls
     for world in range(WORLDS):
@@ -484,7 +486,7 @@ def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
     twin.rules = (replace(twin.rules[0], calls=None),)  # type: ignore[type-var]
     reprice(twin, cost)
     rng, sets, (rule,) = np.random.default_rng([world, 12]), twin.sets, twin.rules
-    assert isinstance(rule, Economical)
+    assert isinstance(rule, EconomicalRule)
     noise, pool = float(sets.arrays.common), sets.arrays.reservoir
     root = noise * np.linalg.cholesky(sets.inverse)
     theta = sets.theta + np.einsum("kij,kj->ki", root, rng.standard_normal(sets.theta.shape))

@@ -91,11 +91,11 @@ def _log(n_actions: int, n_features: int) -> "Log":
 
 
 def _settings(name: str, log: "Log") -> dict[str, Any]:
-    from sparing.model.supported import given
+    from sparing.model.confidence import supported_actions
 
     settings: dict[str, Any] = {"noise": 1.0, "theta_bound": 1.0, "context_bound": 1.0}
     if name.startswith("eps"):
-        settings["supported"] = given({log.action_names[0]: np.zeros(log.n_features)})
+        settings["supported"] = supported_actions({log.action_names[0]: np.zeros(log.n_features)})
     if name in ("confident", "economical"):
         settings["prior_scale"] = 1.0
     if name == "economical":

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from sparing.engines import Progress
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
-from sparing.log.rows import AnyLog, Rows, rows_of
-from sparing.model.statistics import Summary
-from sparing.model.supported import Supported, better_half, elbow, find_elbow, top
+from sparing.log.rows import AnyLog, Rows, as_rows
+from sparing.model.confidence import SupportedSetRule, elbow, find_elbow, more_logged_half, most_logged
+from sparing.model.statistics import LogSummary
 from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.online.start import known_log
+from sparing.online.start import AssumptionSettings, check_log
 from sparing.planning.result import Option, Plan
 from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
 from sparing.simulation.parallel import run_in_threads
@@ -38,7 +38,7 @@ SMALL = 1_000_000
 """Fewer rounds than this, over all worlds and learners, are done as soon in one thread: most is not compiled then."""
 
 
-class PlanSettings(algorithms.Believed, total=False):
+class PlanSettings(AssumptionSettings, total=False):
     """Settings of the planned learners, as in their factories.
 
     `skip_confidence` is the `confidence` of `confident`. `supported` is the set 𝓛 of `eps_moful`; by default
@@ -50,7 +50,7 @@ class PlanSettings(algorithms.Believed, total=False):
     spot_check: float
     misfit: float
     skip_confidence: float
-    supported: Supported
+    supported: SupportedSetRule
 
 
 # Settings that `economical` and `confident` take, under the same name.
@@ -175,7 +175,7 @@ def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _pool(log: AnyLog, seed: int) -> np.ndarray:
-    rows = rows_of(log)
+    rows = as_rows(log)
     if rows.whole:
         return context_pool(rows.read().contexts, np.random.default_rng([seed, 0]))
     return rows.narrowed().sample(MOST_CONTEXTS, seed).contexts
@@ -183,7 +183,7 @@ def _pool(log: AnyLog, seed: int) -> np.ndarray:
 
 def _known(log: AnyLog, names: Sequence[str]) -> Any:
     if isinstance(log, Log) or "eps_moful" not in names:
-        return known_log(log)
+        return check_log(log)
     raise SettingError(
         "a plan with eps_moful fits points to the log's rows, and a scan never holds them all. Leave it out of learners=..., "
         "plan from a random part, plan(log.sample(200_000), ...), at the prompt --sample 200000, or read the log with sparing.read_log(...)"
@@ -212,7 +212,7 @@ def _run_world(
 
 
 def _starts(
-    log: Log | Summary,
+    log: Log | LogSummary,
     names: Sequence[str],
     settings: PlanSettings,
     terms: dict[str, Any],
@@ -234,8 +234,8 @@ def _starts(
     return alone, *(_started(name, log, settings, each) for name, each in chosen)
 
 
-def _started(name: str, log: Log | Summary, settings: PlanSettings, own: dict[str, Any]) -> Learner:
-    given: Any = {key: value for key, value in settings.items() if key in algorithms.Believed.__annotations__}
+def _started(name: str, log: Log | LogSummary, settings: PlanSettings, own: dict[str, Any]) -> Learner:
+    given: Any = {key: value for key, value in settings.items() if key in AssumptionSettings.__annotations__}
     if name in ("economical", "confident"):
         given |= {key: value for key, value in settings.items() if key in OF_POSTERIORS}
     if name == "confident" and "skip_confidence" in settings:
@@ -261,10 +261,10 @@ def _option(strata: Strata, start: Learner, calls: np.ndarray, regret: np.ndarra
     return Option(name, price, rule.get("tolerance"), detail, calls, regret, strata)
 
 
-def _supported(log: Log) -> Supported:
+def _supported(log: Log) -> SupportedSetRule:
     if find_elbow(log.counts, log.n_features) is not None:
         return elbow()
-    return top(better_half(log.counts))
+    return most_logged(more_logged_half(log.counts))
 
 
 def _reading(options: tuple[Option, ...], strata: Strata) -> str:

@@ -200,7 +200,10 @@ def _decoded(
         )
     if issubclass(kind, BoostedPolicy):
         nodes = {name: _numbers(name, arrays[f"{prefix}trees/{name}"]) for name in TREES}
-        width, binary = integer("n_features", header["trees"]["n_features"]), header["trees"]["binary"] is True
+        width, binary = (
+            integer("n_features", header["trees"]["n_features"]),
+            header["trees"]["binary"] is True,
+        )
         fields["trees"] = Trees(**nodes, n_features=width, binary=binary)
     if header.get("support") == "known":
         sets = [arrays[f"{prefix}support/{name}"] for name in SETS]

@@ -14,12 +14,13 @@ from typing import Literal, overload
 import numpy as np
 
 from sparing.errors import LogError, SettingError
+from sparing.hashing import fold_word, mix64
 from sparing.log import Log
-from sparing.log.hashing import folded, group_hashes, hashes_of, id_hashes, mixed
-from sparing.log.labels import as_text
-from sparing.log.rows import AnyLog, Filtered, Memory, Rows, kept, rows_of
-from sparing.log.sketches import Distinct
-from sparing.log.walking import Statistic, Together, Total
+from sparing.log.hashing import group_hashes, hashes_of, id_hashes
+from sparing.log.labels import label_text
+from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.rows import AnyLog, FilteredRows, InMemoryRows, Rows, as_rows, count_kept
+from sparing.log.sketches import DistinctSketch
 from sparing.validation import fraction, integer, one_of
 
 SKETCH = 256
@@ -69,19 +70,19 @@ class Split:
         It is by context id if the log has ids, else by context; by place if there are fewer contexts than
         `MIN_CONTEXTS_FOR_SPLIT`.
         """
-        rows = rows_of(log)
+        rows = as_rows(log)
         by = "context" if rows.header.context_ids is None else "context_id"
         by_context, by_place = splits = cls(share, seed, by), cls(share, seed, "place")
-        held = [kept(SplitFilter(split)) for split in splits]
-        contexts, *counts = rows.lean().fold(Together(_FewContexts(), *held))
+        held = [count_kept(SplitFilter(split)) for split in splits]
+        contexts, *counts = rows.lean().fold(Combined(_FewContexts(), *held))
         if len(contexts) < MIN_CONTEXTS_FOR_SPLIT:
             return replace(by_place, order=_order_sum(rows, by_place)), counts[1]
         return by_context, counts[0]
 
     def held_out(self, log: Log, first_row: int = 0) -> np.ndarray:
         """Whether each row is held out, (n,); `first_row` is the number of its first row in the whole log."""
-        seeds = mixed(np.array([(self.seed + 1) % 2**64], dtype=np.uint64))
-        return (mixed(_unit_hashes(log, self.by, first_row) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
+        seeds = mix64(np.array([(self.seed + 1) % 2**64], dtype=np.uint64))
+        return (mix64(_unit_hashes(log, self.by, first_row) ^ seeds) >> np.uint64(11)) * 2.0**-53 < self.share
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class TrainingFingerprint:
     @classmethod
     def of(cls, log: AnyLog, split: Split | None = None) -> "TrainingFingerprint":
         """The fingerprint of all rows of a log; `split` is the one that selected them."""
-        rows = rows_of(log).narrowed()
+        rows = as_rows(log).narrowed()
         return replace(rows.fold(FingerprintStatistic(rows.action_names)), split=split)
 
     @overload
@@ -142,12 +143,12 @@ class TrainingFingerprint:
         if self.split is None:
             raise SettingError("nothing was held out when this policy was learnt")
         if self.split.by == "row" and isinstance(log, Rows):
-            if not isinstance(log, Memory):
+            if not isinstance(log, InMemoryRows):
                 raise SettingError(
                     f"single rows were held out when this policy was learnt, and which of {log.n_rows:,} they were can "
                     "only be told from all at once. Read the log with sparing.read_log(...), if it is that very log"
                 )
-            return rows_of(self.held_out(log.log))
+            return as_rows(self.held_out(log.log))
         if self.split.by in ("row", "place") and not self._has_training_rows(log):
             order = ", its rows in the same order" if self.split.by == "place" else ""
             raise SettingError(
@@ -170,7 +171,7 @@ class TrainingFingerprint:
         repeat, new rows are known too, about as often as the sketch's own rows repeat each other (Good and
         Turing's 1 − singles/rows). `unclear` if that, or too few rows, explains what is found.
         """
-        rows = rows_of(log).narrowed()
+        rows = as_rows(log).narrowed()
         if not self.rows or not rows.n_rows:
             return "none"
         known, seen = rows.fold(_KnownRows(self, rows.action_names))
@@ -212,26 +213,26 @@ class FingerprintStatistic(Statistic[Log, TrainingFingerprint]):
         return TrainingFingerprint(one.rows + other.rows, sketch[:SKETCH], counts[:SKETCH])
 
 
-class _KnownRows(Statistic[Log, tuple[np.ndarray, Distinct]]):
+class _KnownRows(Statistic[Log, tuple[np.ndarray, DistinctSketch]]):
     """Which hashes of a sketch occur, (m,), and the distinct hashes within its range."""
 
     def __init__(self, known: TrainingFingerprint, action_names: tuple[Hashable, ...]) -> None:
         self.sketch, self.names = known.sketch, _name_hashes(action_names)
         self.largest = known.sketch[-1] if len(known.sketch) == SKETCH else MAX_HASH
 
-    def zero(self) -> tuple[np.ndarray, Distinct]:
-        return np.zeros(len(self.sketch), dtype=bool), Distinct()
+    def zero(self) -> tuple[np.ndarray, DistinctSketch]:
+        return np.zeros(len(self.sketch), dtype=bool), DistinctSketch()
 
     def update(
-        self, state: tuple[np.ndarray, Distinct], block: Log, first_row: int
-    ) -> tuple[np.ndarray, Distinct]:
+        self, state: tuple[np.ndarray, DistinctSketch], block: Log, first_row: int
+    ) -> tuple[np.ndarray, DistinctSketch]:
         hashes = row_hashes(block, self.names)
-        seen = Distinct.of(hashes[hashes <= self.largest])
+        seen = DistinctSketch.of(hashes[hashes <= self.largest])
         return self.merge(state, (np.isin(self.sketch, seen.hashes), seen))
 
     def merge(
-        self, one: tuple[np.ndarray, Distinct], other: tuple[np.ndarray, Distinct]
-    ) -> tuple[np.ndarray, Distinct]:
+        self, one: tuple[np.ndarray, DistinctSketch], other: tuple[np.ndarray, DistinctSketch]
+    ) -> tuple[np.ndarray, DistinctSketch]:
         return one[0] | other[0], one[1] + other[1]
 
 
@@ -251,15 +252,15 @@ class _FewContexts(Statistic[Log, np.ndarray]):
 
 def _order_sum(log: AnyLog, split: Split) -> int:
     """Σ mix64(row hash ⊕ mix64(row number)) mod 2⁶⁴ over the rows that the split does not hold out."""
-    rows = rows_of(log).narrowed()
-    words = rows.fold(Total(partial(_order_word, split, _name_hashes(rows.action_names))))
+    rows = as_rows(log).narrowed()
+    words = rows.fold(SumOf(partial(_order_word, split, _name_hashes(rows.action_names))))
     return 0 if words is None else int(words[0])
 
 
 def _order_word(split: Split, names: np.ndarray, block: Log, first_row: int) -> np.ndarray:
     rows = np.flatnonzero(~split.held_out(block, first_row))
     numbers = (first_row + rows).astype(np.uint64)
-    words = mixed(row_hashes(block, names)[rows] ^ mixed(numbers))
+    words = mix64(row_hashes(block, names)[rows] ^ mix64(numbers))
     return words.sum(dtype=np.uint64, keepdims=True)  # unlike scalars, arrays wrap around without a warning
 
 
@@ -267,11 +268,11 @@ def row_hashes(log: Log, names: np.ndarray | None = None) -> np.ndarray:
     """A 64-bit hash of each row, (n,); `names` are the hashes of the actions' labels (K,) if already computed."""
     names = _name_hashes(log.action_names) if names is None else names
     rewards = (log.rewards + 0.0).view(np.uint64)
-    return mixed(folded(folded(hashes_of(log), names[log.actions]), rewards))
+    return mix64(fold_word(fold_word(hashes_of(log), names[log.actions]), rewards))
 
 
 def _filtered(log: AnyLog, keep: SplitFilter) -> AnyLog:
-    return log.take(keep(log, 0)) if isinstance(log, Log) else Filtered(log, keep)
+    return log.take(keep(log, 0)) if isinstance(log, Log) else FilteredRows(log, keep)
 
 
 def _name_hashes(names: tuple[Hashable, ...]) -> np.ndarray:
@@ -301,7 +302,7 @@ def _numbered(hashes: np.ndarray) -> np.ndarray:
     places = np.arange(len(hashes))
     number = np.empty(len(hashes), dtype=np.uint64)
     number[order] = places - np.maximum.accumulate(np.where(first, places, 0))
-    return folded(hashes, number)
+    return fold_word(hashes, number)
 
 
 def _smallest(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -317,7 +318,7 @@ def _smallest(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _text_hash(name: Hashable) -> int:
     try:
-        text = as_text(name)
+        text = label_text(name)
     except LogError:  # a label that no file can hold
         text = repr(name)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -12,11 +12,11 @@ from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.features.encoder import Encoder
-from sparing.log.rows import AnyLog, Rows, rows_of
+from sparing.log.passes import SumOf
+from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.support import SUM_TOLERANCE
-from sparing.log.walking import Total
 from sparing.model.boosting import Trees
-from sparing.model.ellipsoids import widths
+from sparing.model.confidence import widths
 from sparing.policies.fingerprint import TrainingFingerprint
 
 LARGEST = 1e150
@@ -464,8 +464,8 @@ def _probability_function(
 
 def mean_probabilities(policy: Policy, log: AnyLog) -> np.ndarray:
     """Mean of π(a|x_i) over the rows of a log, (K,)."""
-    rows = rows_of(log)
-    shares: np.ndarray = rows.fold(Total(partial(_probability_totals, policy))) / rows.n_rows
+    rows = as_rows(log)
+    shares: np.ndarray = rows.fold(SumOf(partial(_probability_totals, policy))) / rows.n_rows
     return shares
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.context_index import ContextIndex, distinct
-from sparing.log.rows import AnyLog, Memory, rows_of
+from sparing.log.rows import AnyLog, InMemoryRows, as_rows
 from sparing.log.support import check_distribution
-from sparing.model.logistic import fit_log_odds
+from sparing.model.crossfitting import fit_log_odds
 from sparing.policies.policy import LARGEST, Policy, StochasticPolicy, SupportModel, checked_contexts
 
 MOST_ROWS, FEW_ROWS, PAIRS = 16_384, 2_048, 2**20
@@ -155,7 +155,7 @@ def user_support(log: AnyLog, support: Any) -> SupportModel:
 
     It is a function of contexts, a policy (its positive probabilities), or labels supported everywhere.
     """
-    rows = rows_of(log)
+    rows = as_rows(log)
     model, outside, action = support_model(rows.header, support), 0, 0
     for _, block in rows.narrowed().blocks():
         left = np.flatnonzero(~model(block.contexts)[np.arange(block.n_rows), block.actions])
@@ -167,7 +167,7 @@ def user_support(log: AnyLog, support: Any) -> SupportModel:
             "Every logged action is supported in its context"
         )
     if (
-        isinstance(rows, Memory) and rows.header.support.kind == "exact"
+        isinstance(rows, InMemoryRows) and rows.header.support.kind == "exact"
     ):  # needs all rows of a context at once
         known, mask = KnownSupport.of(rows.log), model(rows.log.contexts)
         beyond = np.argwhere(mask & ~known(rows.log.contexts))

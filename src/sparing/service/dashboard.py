@@ -11,7 +11,7 @@ import numpy as np
 
 import sparing
 from sparing.errors import DecisionError
-from sparing.online.rules import Economical
+from sparing.online.rules import EconomicalRule
 from sparing.service import comparison, events
 from sparing.service.comparison import HourlyTotals, TimeBins
 from sparing.service.experiment import ExperimentState
@@ -309,7 +309,9 @@ def _spend(
     options, period = model.options, round(model.options.budget_period * events.SECOND)
     price = options.price
     if price is None:
-        price = next((rule.call_cost for rule in model.learner.rules if isinstance(rule, Economical)), None)
+        price = next(
+            (rule.call_cost for rule in model.learner.rules if isinstance(rule, EconomicalRule)), None
+        )
     budget, used, ends = options.budget_calls, model.calls_in_period(now), (now // period + 1) * period
     runs_out = None
     if budget is not None:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from sparing.errors import DecisionError, SettingError
-from sparing.log.labels import as_text, brief
+from sparing.log.labels import label_text, shorten
 from sparing.online.decision import Chances, Decision, as_reward
 from sparing.online.learner import Learner
 from sparing.service import events
@@ -63,7 +63,7 @@ def action_number(word: str, names: Sequence[Hashable]) -> int:
     if not word.startswith(NAMED):
         raise SettingError(f"{word!r}; must be `logged`, `uniform` or `action:LABEL`")
     label = word.removeprefix(NAMED)
-    texts = [as_text(name) for name in names]
+    texts = [label_text(name) for name in names]
     if label not in texts:
         known = ", ".join(texts[:8])
         raise SettingError(f"{word!r} names no action; the known ones begin with {known}")
@@ -128,7 +128,7 @@ class ExperimentState:
     def sync_actions(self) -> None:
         learner = self.learner
         self.labels: list[Any] = [
-            name if isinstance(name, str | int | float) else as_text(name) for name in learner.action_names
+            name if isinstance(name, str | int | float) else label_text(name) for name in learner.action_names
         ]
         self.numbers = {label: number for number, label in enumerate(self.labels)}
         self.active = learner.active()
@@ -154,7 +154,7 @@ class ExperimentState:
             if number is None or not self.active[number]:
                 what = "is unknown" if number is None else "is retired, and never eligible again"
                 raise unprocessable(
-                    f"eligible action {brief(label)} {what}; GET the experiment for the list",
+                    f"eligible action {shorten(label)} {what}; GET the experiment for the list",
                     f"eligible[{place}]",
                     "unknown_action",
                 )

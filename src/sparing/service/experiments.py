@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from sparing.errors import LogError, SettingError, SparingError
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 from sparing.log.log import Log
-from sparing.model import supported
+from sparing.model import confidence
 from sparing.online import algorithms
 from sparing.online.decision import as_reward
 from sparing.online.learner import Learner
@@ -29,7 +29,7 @@ from sparing.service.store.driver import LostError
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
-CHOICES = {"top": supported.top, "certified_within": supported.certified_within}
+CHOICES = {"top": confidence.most_logged, "certified_within": confidence.certified_within}
 
 # Reads the log with these actions in this order, or with those that occur.
 LogReader = Callable[[Sequence[Hashable] | None], Log]
@@ -66,7 +66,7 @@ def make_learner(name: str, log: Log, settings: Mapping[str, Any]) -> Learner:
 
 def _supported(said: Any) -> Any:
     if said == "elbow":
-        return supported.elbow()
+        return confidence.elbow()
     if isinstance(said, dict) and len(said) == 1 and next(iter(said)) in CHOICES:
         ((how, value),) = said.items()
         return CHOICES[how](value)
@@ -255,7 +255,7 @@ def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) ->
         log = log_reader([*known, *(label for label in occurring if label not in set(known))])
     if log.action_names[: len(known)] != tuple(known):
         raise LogError(
-            f"the log's actions begin with {brief(log.action_names[:5])}; expected {brief(tuple(known[:5]))}, as the experiment "
+            f"the log's actions begin with {shorten(log.action_names[:5])}; expected {shorten(tuple(known[:5]))}, as the experiment "
             "has them. Read it with actions=[...]"
         )
     return log

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from sparing.errors import LogError, SparingError
-from sparing.log.labels import as_text, brief, identifiers, plain
+from sparing.log.labels import identifiers, label_text, normalize_label, shorten
 from sparing.log.log import Log
 from sparing.log.support import SupportBuilder
 from sparing.log.text_files import KINDS, WRITTEN
@@ -80,7 +80,7 @@ def check_format(format: str) -> str:
     """Return the ending of files of this format, or refuse one that is not exported."""
     if format not in ENDINGS:
         raise LogError(
-            f"format={brief(format)}; must be one of {', '.join(FORMATS)}. For another format export a table and "
+            f"format={shorten(format)}; must be one of {', '.join(FORMATS)}. For another format export a table and "
             "use `sparing convert`"
         )
     return ENDINGS[format]
@@ -161,7 +161,7 @@ class _History:
         if change.kind == events.OPTIONS:
             self.options = msgspec.convert(body, Options)
         elif change.kind == events.RETIRE:
-            self.active[self._index[plain(body["label"])]] = False
+            self.active[self._index[normalize_label(body["label"])]] = False
         elif change.kind in (events.ACTION, events.BASE):
             more = added(change)
             self.active[self._known : self._known + more] = True
@@ -195,7 +195,11 @@ async def _history(store: Store, model: ExperimentState, options: Options, since
         upto,
     )
     changes = [ChangeEvent(*row) for row in found]
-    new = [plain(one.read()["label"]) for one in changes if one.kind == events.ACTION and one.seq > since]
+    new = [
+        normalize_label(one.read()["label"])
+        for one in changes
+        if one.kind == events.ACTION and one.seq > since
+    ]
     names = (*model.learner.action_names, *new)
     first = len(names) - sum(added(one) for one in changes if one.kind in (events.ACTION, events.BASE))
     return _History(names, first, options, changes)
@@ -238,7 +242,7 @@ class _Rows:
         self.kept += 1
 
     def _labels(self, allowed: np.ndarray) -> str:
-        names = [as_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
+        names = [label_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
         return msgspec.json.encode(names).decode()
 
     def _add_support(self, row: ExportRow, allowed: np.ndarray) -> None:

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sparing.log.features.kinds import Number, Raw
-from sparing.log.labels import as_text, cut
+from sparing.log.features.columns import NumberColumn, RawColumn
+from sparing.log.labels import label_text, truncate
 from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
@@ -63,13 +63,13 @@ async def out_of_range_columns(
     return len(contexts), far
 
 
-def _numbers(model: ExperimentState) -> list[tuple[Number, int]]:
+def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
     encoder = model.learner.encoder
     starts = itertools.accumulate((len(each.names) for each in encoder.columns), initial=encoder.linear.start)
     return [
         (column, place)
         for column, place in zip(encoder.columns, starts, strict=False)
-        if isinstance(column, Number) and not isinstance(column, Raw)
+        if isinstance(column, NumberColumn) and not isinstance(column, RawColumn)
     ]
 
 
@@ -176,7 +176,7 @@ def _outside(facts: HealthInputs) -> Iterator[Look]:
     for one in facts.out_of_range[:NAMED]:
         yield Look(
             "warning",
-            f"{cut(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
+            f"{truncate(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
             f"(as far as {one.furthest:.4g}): the log has little data there, and such a reward has much weight. Is the unit the same as in the log?",
         )
     if facts.n_checked and not facts.out_of_range:
@@ -197,7 +197,8 @@ def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
         yield Look("good", f"Every action that the log never tried has had {enough} live rewards or more")
         return
     named = ", ".join(
-        f"{cut(as_text(one.label))} ({counted(one.live, 'live reward')} so far)" for one in few[:NAMED]
+        f"{truncate(label_text(one.label))} ({counted(one.live, 'live reward')} so far)"
+        for one in few[:NAMED]
     )
     more = f" and {len(few) - NAMED:,} more" if len(few) > NAMED else ""
     yield Look("warning", f"Never tried by the log, and little known yet: {named}{more}")

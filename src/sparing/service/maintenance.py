@@ -117,7 +117,11 @@ async def _replay(
                 _recompute(experiment.model, event, engine, verdict)
             registry.apply(experiment, event)
             mark = marks.get(event.seq)
-            if mark is not None and state_files.is_this_engine(mark.engine) and state_files.is_this_engine(engine):
+            if (
+                mark is not None
+                and state_files.is_this_engine(mark.engine)
+                and state_files.is_this_engine(engine)
+            ):
                 verdict.snapshots += 1
                 if mark.digest != experiment.model.digest:
                     verdict.blame(f"the snapshot at {event.seq} is not what a replay gives")

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from sparing.errors import SparingError
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 from sparing.service import events
 from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
@@ -241,14 +241,14 @@ class TransactionHandler:
         """Return the action that was played, if it is not the decided one."""
         number = decision.action if label is None else model.number(label)
         if number is None:
-            raise unprocessable(f"action {brief(label)} is unknown", "action", "unknown_action")
+            raise unprocessable(f"action {shorten(label)} is unknown", "action", "unknown_action")
         if number == decision.action:
             return None
         if not model.options.allow_mismatch:
             decided = model.labels[decision.action]
             raise conflict(
                 "action_mismatch",
-                f"the decision was {decided!r}, the reward is of {brief(label)}. Send the decision's own reward, or set the "
+                f"the decision was {decided!r}, the reward is of {shorten(label)}. Send the decision's own reward, or set the "
                 "experiment's option allow_mismatch",
                 "action",
             )

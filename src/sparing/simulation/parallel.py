@@ -16,17 +16,17 @@ from sparing.errors import SettingError, SparingError
 from sparing.validation import integer
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
+R = TypeVar("R")
 
 
 def run_many(
-    run: Callable[[Item], Result],
+    run: Callable[[Item], R],
     items: Iterable[Item],
     *,
     workers: int | None = None,
     progress: Progress | None = None,
-    each: Callable[[int, Result], None] | None = None,
-) -> list[Result]:
+    each: Callable[[int, R], None] | None = None,
+) -> list[R]:
     """Call `run` on each item (a seed, a setting) in separate processes.
 
     Parameters
@@ -53,12 +53,12 @@ def run_many(
 
 
 def run_in_threads(
-    run: Callable[[Item, Progress | None], Result],
+    run: Callable[[Item, Progress | None], R],
     items: Iterable[Item],
     *,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> list[Result]:
+) -> list[R]:
     """Call `run` on each item in threads, for runs that are mostly compiled; return results in order.
 
     `run` also gets a function to call now and then, as `play` does; it raises after an interruption or an error elsewhere.

@@ -13,8 +13,8 @@ from sparing.errors import LogError
 from sparing.log import Log, convert, write_log
 from sparing.log.formats import FORMATS, OTHERS, TABLE, obp
 from sparing.log.log import Log as Whole
-from sparing.log.rows import Memory
-from sparing.log.walking import Statistic
+from sparing.log.passes import Statistic
+from sparing.log.rows import InMemoryRows
 
 ENDINGS = [("table", ".parquet"), ("table", ".csv"), ("table", ".arrow")]
 FILES = [*other_formats.ENDINGS.items(), *ENDINGS]
@@ -318,4 +318,4 @@ def test_what_is_summed_over_a_stream_has_the_bits_of_memory(name, tmp_path):
     other_formats.write(drawn(labels=labels), path, name)
     log, _ = FORMATS[name].read(path)
     rows, _ = FORMATS[name].scan(path)
-    assert rows.fold(_Sum()).tobytes() == Memory(log).fold(_Sum()).tobytes()
+    assert rows.fold(_Sum()).tobytes() == InMemoryRows(log).fold(_Sum()).tobytes()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparing.log import Log
-from sparing.log.rows import Memory, Rows
+from sparing.log.rows import InMemoryRows, Rows
 
 ROWS, BLOCK = 600, 64
 """The rows of a log, and of its blocks: 256 is the least that there is."""
@@ -12,7 +12,7 @@ ROWS, BLOCK = 600, 64
 def few(monkeypatch):
     """Several blocks, leaves and batches of few rows."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 64)
-    monkeypatch.setattr("sparing.log.blocks.LEAF_ROWS", 64)
+    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 64)
     monkeypatch.setattr("sparing.log.formats.events.BATCH_ROWS", 50)
     monkeypatch.setattr("sparing.log.formats.obp.BATCH_ROWS", 50)
     monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 2**14)
@@ -51,7 +51,7 @@ class Walked(Rows):
     """A log in memory that knows nothing of being there."""
 
     def __init__(self, log):
-        self.inner = Memory(log)
+        self.inner = InMemoryRows(log)
         self.header, self.n_rows = self.inner.header, log.n_rows
 
     def fold(self, statistic):

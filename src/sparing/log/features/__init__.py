@@ -6,8 +6,8 @@ from typing import Any
 from sparing.log.features.encoder import Encoder as Encoder
 from sparing.log.features.fitting import Features as Features
 from sparing.log.features.fitting import hashed as hashed
+from sparing.log.features.fitting import parse_specs
 from sparing.log.features.fitting import vector as vector
-from sparing.log.features.fitting import wished
 from sparing.log.features.kernel import Nystroem
 from sparing.log.features.kernel import nystroem as nystroem
 
@@ -32,7 +32,7 @@ class _Make:
         into a mapping. `kernel` = nystroem(128) adds kernel features; `constant` is the intercept. Nothing is
         fitted yet: read_log(..., features=...) does that.
         """
-        return wished(others, kernel=kernel, constant=constant, **columns)
+        return parse_specs(others, kernel=kernel, constant=constant, **columns)
 
     def from_sklearn(self, transformer: Any, *, constant: bool = False) -> Encoder:
         """The encoder that does exactly what a fitted scikit-learn ColumnTransformer does."""

@@ -1,10 +1,8 @@
-"""Cells of raw columns, whatever they came as: missing or not, numbers, words, truth values, moments in time.
-
-PyArrow is imported where columns are read: a live decision does without.
-"""
+"""Cells of raw columns: missing values, numbers, truth values, words, vectors, dates and times."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -13,13 +11,151 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.features.dates import as_moment
 from sparing.log.limits import LARGEST
+
+DAY, MONTH = "day", "month"
+"""What stands first in a date with the year last, where its marks do not tell."""
+
+CLOCK = r"(?:[ T](?P<hour>\d{1,2})(?P<rest>:\d\d(?::\d\d)?)(?: ?(?P<half>[AaPp])[Mm])?)?"
+"""The time of the day, if there is one, on 24 hours or on twice 12."""
+
+DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})\.(?P<month>\d{{1,2}})\.(?P<year>\d{{4}}){CLOCK}", re.ASCII)
+"""A date with points, which has its day first wherever it is written."""
+
+YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})/(?P<month>\d{{1,2}})/(?P<day>\d{{1,2}}){CLOCK}", re.ASCII)
+"""A date with slashes and its year first; then the month comes next."""
+
+YEAR_LAST = re.compile(rf"(?P<one>\d{{1,2}})([/-])(?P<two>\d{{1,2}})\2(?P<year>\d{{4}}){CLOCK}", re.ASCII)
+"""A date whose marks do not tell whether its day or its month is first."""
+
+WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
+
+MONTH_NAMED = (
+    re.compile(
+        rf"{WEEKDAY}(?P<day>\d{{1,2}})([ -])(?P<named>[A-Za-z]{{3,9}})\2(?P<year>\d{{4}}){CLOCK}", re.ASCII
+    ),
+    re.compile(
+        rf"{WEEKDAY}(?P<named>[A-Za-z]{{3,9}}) (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){CLOCK}", re.ASCII
+    ),
+)
+"""A date with its month in words, before or after the day."""
+
+MONTHS = {
+    name[:length]: str(number)
+    for number, name in enumerate(
+        [
+            "january",
+            "february",
+            "march",
+            "april",
+            "may",
+            "june",
+            "july",
+            "august",
+            "september",
+            "october",
+            "november",
+            "december",
+        ],
+        1,
+    )
+    for length in (3, len(name))
+}
+"""The months by their English names and by the first three letters of these."""
+
+ZONE = re.compile(r"(?<=\d) ?(?:UTC|GMT)$")
+"""The words for UTC after a time of the day."""
+
+SHORT_YEAR = re.compile(rf"\d{{1,2}}/\d{{1,2}}/\d{{2}}{CLOCK}", re.ASCII)
+"""A date with two digits for the year, so that even the year could be first."""
+
+
+def parse_time(text: str, first: str | None = None) -> datetime:
+    """A text in ISO 8601, 17.11.2026 08:30, 2026/11/17 8:30 PM or 17 Nov 2026, also with UTC after it; a ValueError for others.
+
+    With `first`, 17/11/2026 and 17-11-2026 too, which have the day or the month first.
+    """
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:  # after this the slow ways
+        plain = ZONE.sub("", text.strip())
+        if plain != text.strip():
+            return _in_utc(plain, first)
+        return _parse_date(plain, first)
+
+
+def _in_utc(text: str, first: str | None) -> datetime:
+    """A moment that was said to be in UTC, which a moment without a zone is; one with another zone is refused."""
+    found = parse_time(text, first)
+    if ":" not in text or found.tzinfo is not None:
+        raise ValueError(text)
+    return found
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a date or a moment by itself, and not just digits."""
+    try:
+        parse_time(text)
+    except ValueError:
+        return False
+    return "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
+
+
+def is_date(text: str, first: str) -> bool:
+    """Whether a text is a date that does not tell its order, and can be read in this one."""
+    try:
+        parse_time(text, first)
+    except ValueError:
+        return False
+    return is_ambiguous_date(text)
+
+
+def is_ambiguous_date(text: str) -> bool:
+    """Whether a text looks like a date of which only others tell whether the day or the month is first."""
+    return YEAR_LAST.fullmatch(ZONE.sub("", text.strip())) is not None
+
+
+def looks_like_date(text: str) -> bool:
+    """Whether a text is a date or moment, or would be one in some order."""
+    return is_ambiguous_date(text) or is_time(text)
+
+
+def first_invalid_date(texts: Iterable[str], first: str) -> str:
+    """The first of some texts that cannot be read with this first; there must be one."""
+    return next(text for text in texts if not is_time(text) and not is_date(text, first))
+
+
+def _parse_date(text: str, first: str | None) -> datetime:
+    forms = (DAY_FIRST, YEAR_FIRST, *MONTH_NAMED)
+    found = next(filter(None, (form.fullmatch(text) for form in forms)), None)
+    if found is None and first is not None:
+        found = YEAR_LAST.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    parts = found.groupdict()
+    if "one" in parts:
+        named = (DAY, MONTH) if first == DAY else (MONTH, DAY)
+        parts |= dict(zip(named, (parts["one"], parts["two"]), strict=True))
+    if "named" in parts:
+        parts["month"] = MONTHS.get(parts["named"].lower(), parts["named"])
+    return datetime.fromisoformat(f"{parts['year']}-{parts['month']:0>2}-{parts['day']:0>2}{_clock(**parts)}")
+
+
+def _clock(*, hour: str | None, rest: str | None, half: str | None, **others: str | None) -> str:
+    """The time of the day as ISO 8601 has it, after its T; nothing where there is none."""
+    if hour is None:
+        return ""
+    if half is not None:
+        if not 1 <= int(hour) <= 12:
+            raise ValueError(f"{hour}{rest} {half}m")
+        hour = str(int(hour) % 12 + (12 if half in "Pp" else 0))
+    return f"T{hour:0>2}{rest}"
+
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TRUTHS = {
+TRUTH_WORDS = {
     "true": True,
     "false": False,
     "yes": True,
@@ -88,7 +224,7 @@ def one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *, 
                 mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
             row, hint = first_row + position // width, labels.comma_hint(value)
             raise LogError(
-                f"{labels.cut(name)} at row {row} is {labels.brief(value)}, not a number{hint}. {mend}"
+                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, not a number{hint}. {mend}"
             ) from None
     return numbers
 
@@ -97,8 +233,8 @@ def _number(value: Any, *, truths: bool) -> float:
     """A cell as a float; with `truths`, words for truth values are 1 and 0."""
     if isinstance(value, bytes):
         raise TypeError(value)
-    if truths and isinstance(value, str) and value.lower() in TRUTHS:
-        return float(TRUTHS[value.lower()])
+    if truths and isinstance(value, str) and value.lower() in TRUTH_WORDS:
+        return float(TRUTH_WORDS[value.lower()])
     return labels.number(value) if isinstance(value, str) else float(value)
 
 
@@ -115,11 +251,11 @@ def as_word(value: Any) -> str:
     raise ValueError(value)
 
 
-def as_truth(value: Any) -> float:
+def as_bool(value: Any) -> float:
     """1 or 0 for a truth value, the numbers 1 and 0, or one of `TRUTHS`; a ValueError otherwise."""
     if isinstance(value, str):
         word = value.strip().lower()
-        return float(TRUTHS[word]) if word in TRUTHS else as_truth(as_number(word))
+        return float(TRUTH_WORDS[word]) if word in TRUTH_WORDS else as_bool(as_number(word))
     if isinstance(value, Real | np.bool_) and value in (0, 1):
         return float(value)
     raise ValueError(value)
@@ -132,7 +268,7 @@ def as_seconds(value: Any, first: str | None = None) -> float:
     """
     if isinstance(value, str):
         try:
-            value = as_moment(value, first)
+            value = parse_time(value, first)
         except ValueError:
             return _since_1970(value)
     if value.__class__ is datetime and value.tzinfo is None:
@@ -154,7 +290,7 @@ def _since_1970(value: Any) -> float:
     return seconds
 
 
-def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
+def factorize(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
     """Different cells, and which of them each row has, (n,); −1 where it is missing. Not every one needs to occur."""
     import pyarrow as pa
 
@@ -169,7 +305,7 @@ def coded(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
     return distinct, np.where(gaps[codes], -1, codes) if gaps[:-1].any() else codes
 
 
-def moments(column: "pa.Array") -> np.ndarray | None:
+def to_seconds(column: "pa.Array") -> np.ndarray | None:
     """Seconds since 1970 in UTC of a column of dates or timestamps, (n,), NaN where missing; None for other columns."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -11,11 +11,55 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.errors import DecisionError, FileError, LogError
-from sparing.log.features.compound import KINDS, TIMES
-from sparing.log.features.kernel import Kernel
-from sparing.log.features.kinds import Category, CellError, Column, Number, Raw
-from sparing.log.features.matching import difference, must_be_mappings
-from sparing.log.labels import brief, feature_names, first_repeated
+from sparing.log.features.columns import (
+    KINDS,
+    TIMES,
+    CategoryColumn,
+    CellError,
+    Column,
+    NumberColumn,
+    RawColumn,
+)
+from sparing.log.features.kernel import NystroemMap
+from sparing.log.labels import feature_names, first_repeated, shorten, suggest
+
+SHOWN = 8
+"""Columns of a kind that a message names."""
+
+
+def difference(known: Sequence[str], names: Collection[Hashable], index: Collection[Hashable] = ()) -> str:
+    """Which of the known columns are missing among some names, and which names are unknown.
+
+    `index` are the names of a frame's index, which is not looked at.
+    """
+    missing = [name for name in known if name not in names]
+    unknown = [name for name in names if name not in known]
+    parts = [
+        f"{what} {listed(some, SHOWN)}"
+        for what, some in (("no column", missing), ("unknown column", unknown))
+        if some
+    ]
+    pairs = [(name, suggest(name, unknown)) for name in missing[:SHOWN]]
+    guess = ", ".join(f"{shorten(name)} by {shorten(near)}" for name, near in pairs if near is not None)
+    asked = f"; did you mean {guess}? The" if guess else "; the"
+    hidden = [name for name in missing if name in index]
+    mend = "Give each by its name, None (null in JSON) where it is missing"
+    if hidden:
+        mend = f"The frame's index, which is not looked at, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
+    return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
+
+
+def must_be_mappings(rows: Sequence[Any]) -> None:
+    """Refuse rows of which the first is a mapping of columns, and another is not."""
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DecisionError(f"row {place} is {shorten(row)}; expected a mapping of columns, as row 0 is")
+
+
+def listed(names: Sequence[Hashable], most: int) -> str:
+    """Names with commas between them, no more than so many."""
+    return ", ".join(map(shorten, names[:most])) + (", …" if len(names) > most else "")
+
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,19 +84,21 @@ class Encoder:
 
     columns: tuple[Column, ...]
     constant: bool = True
-    kernel: Kernel | None = None
+    kernel: NystroemMap | None = None
     left_out: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def raw(cls, names: Sequence[str]) -> "Encoder":
         """Numbers as they are, without a constant."""
-        return cls(tuple(Raw(name, gap=False) for name in names), constant=False)
+        return cls(tuple(RawColumn(name, gap=False) for name in names), constant=False)
 
     @property
     def is_raw(self) -> bool:
         """Whether contexts are the raw columns themselves."""
         return (
-            not self.constant and self.kernel is None and all(type(column) is Raw for column in self.columns)
+            not self.constant
+            and self.kernel is None
+            and all(type(column) is RawColumn for column in self.columns)
         )
 
     @cached_property
@@ -107,11 +153,11 @@ class Encoder:
         place = self.linear.start
         for column in self.columns:
             name, put = column.column, column.put(place)
-            if isinstance(column, Number):
+            if isinstance(column, NumberColumn):
                 numbers.append(
                     (name, place, column.mean, 1 / column.scale, *column.usual, put, column.look_at)
                 )
-            elif type(column) is Category:
+            elif type(column) is CategoryColumn:
                 texts = {value: place + i for i, value in enumerate(column.values) if isinstance(value, str)}
                 gap = {None: place + len(column.names) - 1} if column.gap else {}
                 words.append((name, texts | gap, put))
@@ -256,7 +302,7 @@ class Encoder:
         names = [name for name in source.schema.names if name not in dict(self.left_out)]
         twice = first_repeated(names)
         if twice is not None:
-            raise DecisionError(f"two columns {brief(twice)}; rename one of them")
+            raise DecisionError(f"two columns {shorten(twice)}; rename one of them")
         if set(names) != set(self.by_column):
             index = list(frame.index.names) if hasattr(frame, "reset_index") else []
             raise DecisionError(self._difference(names, index))
@@ -296,12 +342,12 @@ class Encoder:
     def words(self, coordinate: int, low: float, high: float) -> str | None:
         """What low < x_j ≤ high says of the raw columns; None for coordinates that are numbers themselves."""
         column, part = self._homes.get(coordinate, (None, 0))
-        return None if column is None or type(column) is Raw else column.words(part, low, high)
+        return None if column is None or type(column) is RawColumn else column.words(part, low, high)
 
     def term(self, coordinate: int) -> str:
         """A coordinate's name where it stands in a sum."""
         column, part = self._homes.get(coordinate, (None, 0))
-        scaled = type(column) is Number and part == 0
+        scaled = type(column) is NumberColumn and part == 0
         return f"standardised {self.names[coordinate]}" if scaled else self.names[coordinate]
 
     @cached_property
@@ -320,7 +366,7 @@ class Encoder:
 
     def __repr__(self) -> str:
         what = "raw" if self.is_raw else self.described()
-        return f"Encoder({len(self.columns)} columns → {self.size} features, {brief(what)[1:-1]})"
+        return f"Encoder({len(self.columns)} columns → {self.size} features, {shorten(what)[1:-1]})"
 
     # Never changed, so copies share it; what is computed on demand stays here.
 
@@ -359,7 +405,7 @@ class Encoder:
             left_out = tuple((str(name), str(why)) for name, why in saved["left_out"])
             linear = cls(columns, bool(saved["constant"]))
             width = linear.linear.stop - linear.linear.start
-            kernel = None if saved["kernel"] is None else Kernel.from_header(saved["kernel"], width)
+            kernel = None if saved["kernel"] is None else NystroemMap.from_header(saved["kernel"], width)
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # LogError is a ValueError
             raise FileError(
                 f"damaged features: {type(error).__name__} {str(error)[:80]}; write them again"

@@ -9,7 +9,7 @@ from typing import Any
 from sparing.archive import replacing
 from sparing.errors import FileError
 from sparing.log.features.encoder import Encoder
-from sparing.log.features.fitting import Features, wished
+from sparing.log.features.fitting import Features, parse_specs
 from sparing.log.labels import RepeatedKeyError, load_json
 
 EXAMPLE = '{"age": "number", "country": "category"}'
@@ -55,7 +55,7 @@ def _features(saved: Mapping[str, Any]) -> Encoder | Features:
 
 def _plan(saved: dict[str, Any]) -> Features:
     if not isinstance(saved.get("columns"), Mapping):
-        return wished(saved)
+        return parse_specs(saved)
     settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
-    plan = wished(saved["columns"], **settings) if saved["columns"] else wished("auto", **settings)
+    plan = parse_specs(saved["columns"], **settings) if saved["columns"] else parse_specs("auto", **settings)
     return Features(plan.wishes, saved.get("others"), plan.kernel, plan.constant)

@@ -38,7 +38,7 @@ def nystroem(landmarks: int = 128) -> Nystroem:
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class NystroemMap:
     """φ(x) = k(x, L)·K_LL^(−½) with k(x, y) = exp(−‖x − y‖²/2w²), so that φ(x)·φ(y) ≈ k(x, y).
 
     landmarks (m, d) are rows of the linear features without the constant, `root` (m, r) is K_LL^(−½).
@@ -49,7 +49,7 @@ class Kernel:
     root: np.ndarray
 
     @classmethod
-    def fit(cls, rows: np.ndarray, wanted: int, seed: int = 0) -> "Kernel":
+    def fit(cls, rows: np.ndarray, wanted: int, seed: int = 0) -> "NystroemMap":
         """Landmarks by k-means++ and a few rounds of k-means on (a sample of) the log's linear features (n, d)."""
         from scipy.cluster.vq import kmeans2
 
@@ -95,7 +95,7 @@ class Kernel:
         return {"landmarks": self.landmarks.tolist(), "width": self.width, "root": self.root.tolist()}
 
     @classmethod
-    def from_header(cls, saved: dict[str, Any], d: int) -> "Kernel":
+    def from_header(cls, saved: dict[str, Any], d: int) -> "NystroemMap":
         """The kernel from JSON, for d linear features; a ValueError where it does not fit."""
         landmarks, root = (np.array(saved[name], dtype=np.float64) for name in ("landmarks", "root"))
         width = float(saved["width"])

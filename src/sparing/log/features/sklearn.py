@@ -7,8 +7,8 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log.features import cells
+from sparing.log.features.columns import CategoryColumn, Column, NumberColumn, RawColumn
 from sparing.log.features.encoder import Encoder
-from sparing.log.features.kinds import Category, Column, Number, Raw
 
 
 def _standard(names: Sequence[str], fitted: Any) -> list[Column]:
@@ -33,7 +33,7 @@ def _robust(names: Sequence[str], fitted: Any) -> list[Column]:
 
 def _scaled(names: Sequence[str], mean: np.ndarray, scale: np.ndarray) -> list[Column]:
     pairs = zip(names, np.asarray(mean).tolist(), np.asarray(scale).tolist(), strict=True)
-    return [Number(name, False, float(middle), float(size)) for name, middle, size in pairs]
+    return [NumberColumn(name, False, float(middle), float(size)) for name, middle, size in pairs]
 
 
 def _one_hot(names: Sequence[str], fitted: Any) -> list[Column]:
@@ -44,7 +44,7 @@ def _one_hot(names: Sequence[str], fitted: Any) -> list[Column]:
             f"OneHotEncoder(handle_unknown={fitted.handle_unknown!r}) cannot be translated; use 'ignore'"
         )
     words = [tuple(cells.as_word(value) for value in values.tolist()) for values in fitted.categories_]
-    return [Category(name, False, values) for name, values in zip(names, words, strict=True)]
+    return [CategoryColumn(name, False, values) for name, values in zip(names, words, strict=True)]
 
 
 KNOWN: dict[str, Callable[[Sequence[str], Any], list[Column]]] = {
@@ -70,7 +70,7 @@ def translate(transformer: Any, *, constant: bool) -> Encoder:
             each if isinstance(each, str) else _named(seen, each) for each in np.atleast_1d(chosen).tolist()
         ]
         if kind in ("passthrough", "FunctionTransformer") and getattr(fitted, "func", None) is None:
-            columns += [Raw(each, gap=False) for each in names]
+            columns += [RawColumn(each, gap=False) for each in names]
         elif kind in KNOWN:
             columns += KNOWN[kind](names, fitted)
         else:

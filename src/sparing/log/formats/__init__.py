@@ -18,16 +18,16 @@ import numpy as np
 from sparing.engines import Progress, engine_of, local
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.columns import ColumnNames, Columns, keywords_of, roles_of
+from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of, roles_of
 from sparing.log.features import Encoder
 from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import raw_columns
 from sparing.log.items import Items, ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
-from sparing.log.rows import AnyLog, Rows, rows_of
-from sparing.log.scan import Wanted, scan_table
-from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, readable, unpacked
+from sparing.log.rows import AnyLog, Rows, as_rows
+from sparing.log.scan import FeatureSpec, scan_table
+from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, open_text, readable_errors
 
 HEAD_BYTES = 2**16
 """Bytes of a file from which its format is detected."""
@@ -223,16 +223,16 @@ def _aligned(log: Log, encoder: Encoder, sparse: str | None = None) -> Log:
     return replace(log, contexts=encoder.aligned(log.encoder, log.contexts, sparse=sparse), encoder=encoder)
 
 
-@keywords_of(Columns)
+@keywords_of(ColumnRoles)
 def _scan_table(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
-    features: Wanted = None,
+    features: FeatureSpec = None,
     delimiter: str | None = None,
     decimal: str | None = None,
     progress: Progress | None = None,
-    **columns: Unpack[ColumnNames],
+    **columns: Unpack[ColumnKeywords],
 ) -> tuple[Rows, list[str]]:
     given: Any = {"actions": actions, "features": features, "delimiter": delimiter, "decimal": decimal}
     rows = scan_table(source, **given, engine=local(1), progress=progress, **columns)
@@ -302,12 +302,12 @@ OTHERS = (
 TABLE = Format("table", "a table", _scan_table, tuple(KINDS), writer=writer.write)
 FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
 
-ROLES = {role.name: role.default for role in fields(Columns)}
+ROLES = {role.name: role.default for role in fields(ColumnRoles)}
 KEYWORDS = {*ROLES, *(option for each in FORMATS.values() for option in each.options)}
 """Options that some format has."""
 
 
-class FormatOptions(ColumnNames, total=False):
+class FormatOptions(ColumnKeywords, total=False):
     """The columns of a table, and the options of other tools' formats."""
 
     position: int | None
@@ -324,9 +324,9 @@ class ReadOptions(FormatOptions, total=False):
 
     actions: Sequence[Hashable] | None
     format: str | None
-    features: Wanted | Sequence[str]
+    features: FeatureSpec | Sequence[str]
     items: Any
-    item_features: Wanted
+    item_features: FeatureSpec
     delimiter: str | None
     decimal: str | None
 
@@ -338,7 +338,7 @@ def detect(source: Any) -> Format:
     path = Path(source)
     if not path.is_file():
         return TABLE
-    with readable(path), unpacked(path) as file:
+    with readable_errors(path), open_text(path) as file:
         head = file.read(HEAD_BYTES)
     ending = ending_of(path)
     likely = [each for each in OTHERS if ending in each.endings] or OTHERS
@@ -373,7 +373,7 @@ def open_log(
     actions: Sequence[Hashable] | None = None,
     features: Any = None,
     items: Any = None,
-    item_features: Wanted = None,
+    item_features: FeatureSpec = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> tuple[Rows, list[str]]:
@@ -414,10 +414,10 @@ def _open(
     if isinstance(wanted, Encoder) and wanted.is_raw:
         return _MappedRows(rows, partial(_aligned, encoder=wanted, sparse=found.sparse)), notes
     log = _encoded(rows.read(), wanted)
-    return rows_of(log), [*notes, f"Features: {log.encoder.described()}."]
+    return as_rows(log), [*notes, f"Features: {log.encoder.described()}."]
 
 
-def _feature_option(features: Any) -> tuple[Sequence[str] | None, Wanted]:
+def _feature_option(features: Any) -> tuple[Sequence[str] | None, FeatureSpec]:
     """The names of features to read of another tool's file, or what its features become."""
     if features is None or features == "raw":
         return None, None
@@ -445,7 +445,7 @@ def _with_items(log: Log, items: Items) -> Log:
     return replace(log, items=items)
 
 
-def _encoded(log: Log, wanted: Wanted) -> Log:
+def _encoded(log: Log, wanted: FeatureSpec) -> Log:
     """Encode the raw columns of another tool's log: words become categories, numbers are scaled, a constant is added."""
     columns = raw_columns(log)
     action, reward = (_unused(role, columns) for role in ("action", "reward"))
@@ -471,15 +471,15 @@ def read_log(
 ) -> tuple[Log, list[str]]: ...
 
 
-@keywords_of(Columns)
+@keywords_of(ColumnRoles)
 def read_log(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
     format: str | None = None,
-    features: Wanted | Sequence[str] = None,
+    features: FeatureSpec | Sequence[str] = None,
     items: Any = None,
-    item_features: Wanted = None,
+    item_features: FeatureSpec = None,
     delimiter: str | None = None,
     decimal: str | None = None,
     notes: bool = False,
@@ -548,15 +548,15 @@ def read_log(
     return (rows.read(), assumed) if notes else rows.read()
 
 
-@keywords_of(Columns)
+@keywords_of(ColumnRoles)
 def scan(
     source: Any,
     *,
     actions: Sequence[Hashable] | None = None,
     format: str | None = None,
-    features: Wanted | Sequence[str] = None,
+    features: FeatureSpec | Sequence[str] = None,
     items: Any = None,
-    item_features: Wanted = None,
+    item_features: FeatureSpec = None,
     delimiter: str | None = None,
     decimal: str | None = None,
     engine: Any = "local",

@@ -16,7 +16,7 @@ import numpy as np
 from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log.formats.records import Naming, by_label
-from sparing.log.labels import brief, check_action_count
+from sparing.log.labels import check_action_count, shorten
 from sparing.log.log import CONTRADICTION, Log
 from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
@@ -138,7 +138,7 @@ class Vocabulary:
         if len(self.columns) > self.max_features:
             field, count = Counter(name.partition("=")[0] for name in self.columns).most_common(1)[0]
             raise LogError(
-                f"{where}: more than {self.max_features} features; {brief(field)} alone has {count}. "
+                f"{where}: more than {self.max_features} features; {shorten(field)} alone has {count}. "
                 "Leave it out (ignore=[...]), choose features=[...], or raise max_features"
             )
         return [self.columns[name] for name in names]
@@ -154,13 +154,13 @@ class Vocabulary:
         times = own.count(action)
         if not times:
             raise LogError(
-                f"{where}: the logged action {brief(event.action)} is not among the {len(set(own))} available ones. "
+                f"{where}: the logged action {shorten(event.action)} is not among the {len(set(own))} available ones. "
                 "Mend the action or the set"
             )
         if given is None:
             if times > 1 and logged is not None:
                 raise LogError(
-                    f"{where}: the logged action {brief(event.action)} is available twice, so that its probability "
+                    f"{where}: the logged action {shorten(event.action)} is available twice, so that its probability "
                     "is not known. Tell the two apart with action_id=..."
                 )
             return own, values, logged
@@ -190,7 +190,7 @@ class Vocabulary:
 
     def _id(self, value: object, where: str) -> str | int:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise LogError(f"{where}: context id {brief(value)}; expected a text or a whole number")
+            raise LogError(f"{where}: context id {shorten(value)}; expected a text or a whole number")
         low, high, text = self._ids
         if isinstance(value, str):
             self._ids = low, high, True
@@ -228,9 +228,9 @@ class Vocabulary:
         """Return the action index of each label, (labels,)."""
         for label, (_, where) in self.labels.items():
             if label not in index:
-                some = ", ".join(map(brief, list(index)[:5])) + (", …" if len(index) > 5 else "")
+                some = ", ".join(map(shorten, list(index)[:5])) + (", …" if len(index) > 5 else "")
                 raise LogError(
-                    f"{where}: unknown action {brief(label)}; the {len(index)} known ones are {some}. "
+                    f"{where}: unknown action {shorten(label)}; the {len(index)} known ones are {some}. "
                     "Add it to actions=[...], or drop the event"
                 )
         return np.array([index[label] for label in self.labels], dtype=np.int32)

@@ -23,7 +23,7 @@ from sparing.log.log import Log, floats
 from sparing.log.rows import AnyLog, Rows
 from sparing.log.support import Support, SupportBuilder
 from sparing.log.text_files import first_line, is_path
-from sparing.log.writer import Passing, has_sets
+from sparing.log.writer import LogStream, has_sets
 
 COUNTS = ("n_rounds", "n_actions")
 ROUNDS = ("context", "action", "position", "reward", "pscore", "pi_b")
@@ -374,7 +374,7 @@ def _lost(log: Log) -> list[str]:
 
 def write(log: AnyLog, path: Path) -> list[str]:
     """Write a feedback as .npz, each array in a pass of its own, and return what the format could not carry."""
-    passing = Passing(log)
+    passing = LogStream(log)
     n, format = passing.rows.n_rows, np.lib.format
     with replacing(path) as part, zipfile.ZipFile(part, "w") as archive:
 

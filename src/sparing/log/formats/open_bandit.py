@@ -12,12 +12,12 @@ from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.formats.events import rechunk_arrays
 from sparing.log.formats.records import EXACT, numbered
-from sparing.log.labels import brief, check_action_count, cut, first_repeated
+from sparing.log.labels import check_action_count, first_repeated, shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.log.rows import Rows
 from sparing.log.tables import open_csv
-from sparing.log.text_files import Dialect, existing, readable
+from sparing.log.text_files import Dialect, existing, readable_errors
 
 MAX_CATEGORIES = 1000
 ITEM, POSITION, CLICK = "item_id", "position", "click"
@@ -137,12 +137,12 @@ class OpenBanditColumns:
 
     def __init__(self, source: str | os.PathLike[str], position: int | None) -> None:
         self.path = path = existing(source)
-        with readable(path):
+        with readable_errors(path):
             self.source = open_csv(path, gaps=False, dialect=Dialect(","))
         header = self.source.schema.names
         if len(set(header)) < len(header):
             raise LogError(
-                f"{path} has two columns {brief(first_repeated(header))}. Rename or drop one of them"
+                f"{path} has two columns {shorten(first_repeated(header))}. Rename or drop one of them"
             )
         missing = [name for name in (ITEM, CLICK) if name not in header]
         if missing:
@@ -185,7 +185,7 @@ class OpenBanditColumns:
         if bad.any():
             row = int(bad.argmax())
             raise LogError(
-                f"{self.path.name}, line {line + row}: {cut(name)} is {brief(column[row].as_py())}; expected "
+                f"{self.path.name}, line {line + row}: {truncate(name)} is {shorten(column[row].as_py())}; expected "
                 f"{expected}. Mend it, or drop the line"
             )
         return np.asarray(values)
@@ -217,7 +217,7 @@ class OpenBanditColumns:
                 if len(known) > max_categories:
                     if not _are_numbers(known):
                         raise LogError(
-                            f"{self.path.name}, before line {line + batch.num_rows}: {cut(name)} has more than "
+                            f"{self.path.name}, before line {line + batch.num_rows}: {truncate(name)} has more than "
                             f"{max_categories} values. Drop the column, or raise max_categories"
                         )
                     self.categories[name] = None
@@ -251,7 +251,7 @@ class OpenBanditColumns:
             notes.append("Rows of all positions were read, and the position is one-hot in the contexts.")
         elif self.position is not None:
             notes.append(f"Only position {self.position} was read.")
-        if numeric := [cut(name) for name in self.users if features[name] == NUMBER]:
+        if numeric := [truncate(name) for name in self.users if features[name] == NUMBER]:
             notes.append(f"User features that are all numbers were kept as numbers: {', '.join(numeric)}.")
         left = ["timestamps"] + (["affinities"] if self.affinities and not affinities else [])
         return [*notes, f"Not kept: {' and '.join(left)}."]

@@ -12,9 +12,9 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.labels import RepeatedKeyError, brief, load_json, whole_numbers
+from sparing.log.labels import RepeatedKeyError, load_json, shorten, whole_numbers
 from sparing.log.limits import DEEPEST_LABEL, LARGEST
-from sparing.log.text_files import existing, is_path, readable, unpacked
+from sparing.log.text_files import existing, is_path, open_text, readable_errors
 
 LONGEST_LINE = 2**26
 """Bytes of a line, at most: one event must fit in memory many times over."""
@@ -38,7 +38,7 @@ Naming = Callable[[set[Hashable], Sequence[Hashable] | None], Named]
 def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
     """Yield each line of a UTF-8 file, gzipped or not, with its place: ("log.vw, line 3", "1:0:0.5 | a")."""
     target = existing(path)
-    with readable(target), unpacked(target) as file:
+    with readable_errors(target), open_text(target) as file:
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
             where = f"{target.name}, line {number}"
             if len(raw) > LONGEST_LINE:
@@ -53,7 +53,7 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
             line = line.rstrip("\r\n")
             if "\r" in line:
                 raise LogError(
-                    f"{where}: a carriage return within the line {brief(line)}; lines end in a line feed, or in both. "
+                    f"{where}: a carriage return within the line {shorten(line)}; lines end in a line feed, or in both. "
                     "Convert the file's line ends"
                 )
             yield where, line
@@ -89,11 +89,11 @@ class JsonRecords:
         try:
             return load_json(line)
         except RepeatedKeyError as error:
-            raise LogError(f"{where}: {error}. The line is {brief(line)}") from None
+            raise LogError(f"{where}: {error}. The line is {shorten(line)}") from None
         except ValueError as error:
             mend = LISTED if line.strip() == "[" else "A last line that was cut off can be deleted"
             raise LogError(
-                f"{where} is not whole JSON ({error}): {brief(line)}; expected {self.expected}. {mend}"
+                f"{where} is not whole JSON ({error}): {shorten(line)}; expected {self.expected}. {mend}"
             ) from None
 
 
@@ -161,7 +161,7 @@ class Flattener:
             self._put_all(features, parts, where)
         else:
             raise LogError(
-                f"{where}: feature {brief(name)} is {brief(value)}; expected a number, a text or true/false"
+                f"{where}: feature {shorten(name)} is {shorten(value)}; expected a number, a text or true/false"
             )
 
     def _put_all(self, features: dict[str, float], parts: Iterable[tuple[str, Any]], where: str) -> None:
@@ -178,8 +178,8 @@ class Flattener:
         known, first = self._kinds.setdefault(name, (kind, where))
         if known != kind:
             raise LogError(
-                f"{where}: feature {brief(name)} is {brief(value)}, {kind}, but it is {known} at {first}. "
-                f"Make it one or the other, or leave it out with ignore=[{brief(name)}]"
+                f"{where}: feature {shorten(name)} is {shorten(value)}, {kind}, but it is {known} at {first}. "
+                f"Make it one or the other, or leave it out with ignore=[{shorten(name)}]"
             )
 
 
@@ -215,9 +215,9 @@ def parse_number(text: str, where: str, what: str, name: str | None = None) -> f
 
 
 def _not_finite(value: Any, where: str, what: str, name: str | None) -> LogError:
-    full = what if name is None else f"{what} {brief(name)}"
+    full = what if name is None else f"{what} {shorten(name)}"
     return LogError(
-        f"{where}: {full} is {brief(value)}; expected a finite number, at most {LARGEST:g} in size. Mend it, or drop "
+        f"{where}: {full} is {shorten(value)}; expected a finite number, at most {LARGEST:g} in size. Mend it, or drop "
         "the event"
     )
 
@@ -231,7 +231,7 @@ def by_label(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
 def by_text(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
     """Labels are texts; if all of them are whole numbers, they mean those numbers."""
     names = labels.in_order(whole_numbers(map(str, seen))) if given is None else labels.action_names(given)
-    return names, {text: i for text, i in labels.by_text(names).items()}
+    return names, {text: i for text, i in labels.labels_by_text(names).items()}
 
 
 def by_number(seen: set[Hashable], given: Sequence[Hashable] | None) -> Named:
@@ -274,12 +274,12 @@ def from_json(value: Any, where: str, depth: int = 0) -> Hashable:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={value[key]}" for key in sorted(value, key=str))
     try:
-        return labels.plain(value)
+        return labels.normalize_label(value)
     except LogError as error:
         raise LogError(f"{where}: {error}") from None
 
 
 def set_from_json(values: Any, where: str) -> list[Hashable]:
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
-        raise LogError(f"{where}: the available actions are {brief(values)}; expected a list of labels")
+        raise LogError(f"{where}: the available actions are {shorten(values)}; expected a list of labels")
     return [from_json(value, where) for value in values]

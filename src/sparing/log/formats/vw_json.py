@@ -20,7 +20,7 @@ from sparing.log.formats.records import (
     numbered_note,
 )
 from sparing.log.formats.vw_text import parse_label
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows
 from sparing.validation import one_of
@@ -134,7 +134,9 @@ class _VwJsonReader(_LabelledReader):
             return None
         number = label.get("action")
         if type(number) is not int or number < 1:
-            raise LogError(f"{where}: the label's action is {brief(number)}; expected a whole number from 1")
+            raise LogError(
+                f"{where}: the label's action is {shorten(number)}; expected a whole number from 1"
+            )
         return self.event(where, record, label, number)
 
     def _from_list(self, where: str, record: Mapping[str, Any], label: dict[str, Any] | None) -> Event | None:
@@ -217,9 +219,9 @@ class _DsjsonReader(_LabelledReader):
         if numbers is None:
             return None
         if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
-            raise LogError(f"{where}: a is {brief(numbers)}; expected a list of action numbers")
+            raise LogError(f"{where}: a is {shorten(numbers)}; expected a list of action numbers")
         if len(set(numbers)) < len(numbers):
-            raise LogError(f"{where}: a names an action twice: {brief(numbers)}")
+            raise LogError(f"{where}: a names an action twice: {shorten(numbers)}")
         base = self.a.base
         bad = [number for number in numbers if not base <= number < base + count]
         if bad:
@@ -337,7 +339,7 @@ def chosen_index(
     index, number = label.get("index"), label.get("action")
     for name, value in (("_labelIndex", index), ("_label_Action", number)):
         if value is not None and type(value) is not int:
-            raise LogError(f"{where}: {name} is {brief(value)}; expected a whole number")
+            raise LogError(f"{where}: {name} is {shorten(value)}; expected a whole number")
     place = number - base if index is None and number is not None else index
     place = otherwise if place is None else place
     if place is None:
@@ -397,7 +399,9 @@ class ActionIdentity:
 
     def __call__(self, action: Any, position: int, where: str) -> Hashable:
         if not isinstance(action, dict | Mapping):
-            raise LogError(f"{where}: action {position + 1} of _multi is {brief(action)}; expected an object")
+            raise LogError(
+                f"{where}: action {position + 1} of _multi is {shorten(action)}; expected an object"
+            )
         if self.rule == AUTOMATIC:
             tag = "_tag" if isinstance(action.get("_tag"), str) else FEATURES
             self.rule = _find_id(action, "") or tag
@@ -417,7 +421,7 @@ class ActionIdentity:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise LogError(
-                f"{where}: action {position + 1} has {brief(value)} in the field {self.rule!r} that tells actions "
+                f"{where}: action {position + 1} has {shorten(value)} in the field {self.rule!r} that tells actions "
                 f"apart. Choose another with action_id=..., {FEATURES!r} or {POSITION!r}"
             )
         return str(value)
@@ -435,13 +439,13 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
 
 def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines, actions as `{"a": {"id": name}}`, and return what the format could not carry."""
-    passing = writer.Passing(log)
+    passing = writer.LogStream(log)
     header = passing.header
-    writer.need_propensities(header, "dsjson")
+    writer.require_propensities(header, "dsjson")
     names, notes = writer.feature_names(header, usable=lambda name: name and not name.startswith("_"))
-    actions = [{"a": {"id": labels.as_text(name)}} for name in header.action_names]
+    actions = [{"a": {"id": labels.label_text(name)}} for name in header.action_names]
 
-    def record(row: writer.Row) -> dict[str, Any]:
+    def record(row: writer.WrittenRow) -> dict[str, Any]:
         first = row.available.index(row.action)
         order = [first, *(place for place in range(len(row.available)) if place != first)]
         event: dict[str, Any] = {
@@ -463,4 +467,8 @@ def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     events = map(record, writer.rows(passing, names))
     encode = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
     writer.write_lines(path, map(encode, events))
-    return [*notes, *writer.text_notes(header.action_names), *writer.lost(passing, keeps_distributions=True)]
+    return [
+        *notes,
+        *writer.text_notes(header.action_names),
+        *writer.lossy_notes(passing, keeps_distributions=True),
+    ]

@@ -22,7 +22,7 @@ from sparing.log.formats.records import (
     parse_number,
     text_lines,
 )
-from sparing.log.labels import WHOLE_NUMBER, brief
+from sparing.log.labels import WHOLE_NUMBER, shorten
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows
 
@@ -95,7 +95,9 @@ class Line:
         for head, tokens in self.spaces:
             space, colon, weight = head.partition(":")
             scale = (
-                parse_number(weight, self.where, f"the weight of namespace {brief(space)}") if colon else 1.0
+                parse_number(weight, self.where, f"the weight of namespace {shorten(space)}")
+                if colon
+                else 1.0
             )
             nameless = 0
             for token in tokens:
@@ -124,7 +126,7 @@ def split(line: str, where: str) -> Line:
     """Split a line at its bars."""
     head, *parts = line.split("|")
     if not parts:
-        raise LogError(f"{where}: no bar in {brief(line)}; expected `action:cost:probability | features`")
+        raise LogError(f"{where}: no bar in {shorten(line)}; expected `action:cost:probability | features`")
     tokens = _words(head)
     if tokens and tokens[0] in OTHER_TASKS:
         raise LogError(
@@ -135,7 +137,7 @@ def split(line: str, where: str) -> Line:
         tag = tokens.pop().removeprefix("'")
         if tag.count(":") == 2 and not tokens:
             raise LogError(
-                f"{where}: no blank between the label {brief(tag)} and the bar; Vowpal Wabbit takes that for a tag. "
+                f"{where}: no blank between the label {shorten(tag)} and the bar; Vowpal Wabbit takes that for a tag. "
                 "Put a blank before the bar"
             )
     found = Line(where, tokens, tag)
@@ -156,7 +158,7 @@ def parse_label(token: str, where: str) -> CbLabel:
     number, *numbers = token.split(":")
     if not WHOLE_NUMBER.fullmatch(number) or len(numbers) > 2 or int(number) > LARGEST_ACTION:
         raise LogError(
-            f"{where}: label {brief(token)}; expected action:cost:probability, the action a whole number up to "
+            f"{where}: label {shorten(token)}; expected action:cost:probability, the action a whole number up to "
             f"{LARGEST_ACTION}"
         )
     cost = parse_number(numbers[0], where, "the cost") if numbers else None
@@ -381,7 +383,7 @@ class _ContextText:
             back = "" if log.context_ids.dtype.kind == "U" else ", where numbers come back as text"
             self.notes.append(f"Context ids are written as tags: read them back with context_id='tag'{back}.")
 
-    def __call__(self, row: writer.Row) -> str:
+    def __call__(self, row: writer.WrittenRow) -> str:
         """The tag, bars and features of a row: `'id | age:31.0 |geo lat:47.4`."""
         written = [] if row.context_id is None else [f"'{escape(str(row.context_id))}"]
         current = None
@@ -395,12 +397,12 @@ class _ContextText:
 
 def write_cb(log: AnyLog, path: Path) -> list[str]:
     """Write `--cb` lines and return what the format could not carry."""
-    passing = writer.Passing(log)
-    writer.need_propensities(passing.header, "Vowpal Wabbit's --cb format")
+    passing = writer.LogStream(log)
+    writer.require_propensities(passing.header, "Vowpal Wabbit's --cb format")
     context = _ContextText(passing.header)
     lists = writer.has_sets(passing.header) and passing.beforehand().smallest > 1
 
-    def line(row: writer.Row) -> str:
+    def line(row: writer.WrittenRow) -> str:
         others = "".join(f" {a + 1}" for a in row.available if a != row.action) if lists else ""
         return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {context(row)}"
 
@@ -408,7 +410,7 @@ def write_cb(log: AnyLog, path: Path) -> list[str]:
     return [*context.notes, *_lost(passing.header, passing.told, lists=lists)]
 
 
-def _lost(log: Log, told: writer.Told, *, lists: bool) -> list[str]:
+def _lost(log: Log, told: writer.SupportSummary, *, lists: bool) -> list[str]:
     notes = []
     if log.action_names != tuple(range(1, log.n_actions + 1)):
         notes.append("Actions are written as 1 to K: read the file with actions=[...] for their names.")
@@ -425,16 +427,16 @@ def _lost(log: Log, told: writer.Told, *, lists: bool) -> list[str]:
 
 def write_cb_adf(log: AnyLog, path: Path) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name, and return what the format could not carry."""
-    passing = writer.Passing(log)
+    passing = writer.LogStream(log)
     header = passing.header
-    writer.need_propensities(header, "Vowpal Wabbit's --cb_adf format")
+    writer.require_propensities(header, "Vowpal Wabbit's --cb_adf format")
     context = _ContextText(header)
-    names = [f"|action {escape(labels.as_text(name))}" for name in header.action_names]
+    names = [f"|action {escape(labels.label_text(name))}" for name in header.action_names]
 
-    def block(row: writer.Row) -> str:
+    def block(row: writer.WrittenRow) -> str:
         label = f"0:{-row.reward!r}:{row.propensity!r} "
         actions = [f"{label if action == row.action else ''}{names[action]}" for action in row.available]
         return "\n".join([f"{SHARED} {context(row)}", *actions, ""])
 
     writer.write_lines(path, map(block, writer.rows(passing, context.names)))
-    return [*context.notes, *writer.text_notes(header.action_names), *writer.lost(passing)]
+    return [*context.notes, *writer.text_notes(header.action_names), *writer.lossy_notes(passing)]

@@ -16,20 +16,20 @@ from sparing.online.engine.search import (
     BLANK,
     NOBODY,
     SMALL,
-    Bounds,
-    ahead,
+    BoundsFlag,
+    beats,
     best_mean,
     highest_mean,
-    leading,
-    look,
-    look_at_means,
     mean_and_spread,
+    scan_bounds,
+    scan_mean_bounds,
+    shared_prior_actions,
     shared_width,
-    untouched,
+    top_two,
 )
-from sparing.online.engine.state import Table
+from sparing.online.engine.state import SetsStruct
 from sparing.online.engine.updates import CONDITION, bound_after
-from sparing.online.engine.value_of_information import catch_up, worth
+from sparing.online.engine.value_of_information import sync_cache, worth
 
 CLOSE = 1e-9
 """Sums nearer than this (relatively) to the limit are added up in the plain order."""
@@ -39,7 +39,7 @@ NEGLIGIBLE = 1e-3
 
 
 @compiled
-def doubt(gap: float, scale: float) -> float:
+def beaten_probability(gap: float, scale: float) -> float:
     """Φ(−gap/scale), the chance that a normal deviation makes up for the gap; certain if scale is 0."""
     if scale > 0.0:
         return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))
@@ -47,14 +47,14 @@ def doubt(gap: float, scale: float) -> float:
 
 
 @compiled
-def apart(caution: float, spread: float, other: float) -> float:
+def difference_sd(caution: float, spread: float, other: float) -> float:
     """The deviation of a difference: caution·sqrt(s_a² + s_b²)."""
     return caution * math.sqrt(spread * spread + other * other)
 
 
 @compiled
-def sure(
-    t: Table,
+def beaten_probability_below(
+    t: SetsStruct,
     x: np.ndarray,
     norm: float,
     eligible: np.ndarray,
@@ -72,7 +72,7 @@ def sure(
     # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
-    known = blank_doubts(t, x, eligible, leader, mean + tolerance, spread)
+    known = shared_prior_probability(t, x, eligible, leader, mean + tolerance, spread)
     bounded, reach = norm > SMALL, shared_width(t)
     for slot in range(1, t.used):
         if t.upper[slot] == -math.inf or t.action[slot] == leader:
@@ -82,15 +82,15 @@ def sure(
             near = t.near[slot]
             wide = ABOVE * (reach * near[d + 1] + near[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
-            if gap > far * apart(caution, spread, wide) and gap > 0.0:
+            if gap > far * difference_sd(caution, spread, wide) and gap > 0.0:
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        gap, scale = mean - rival_mean + tolerance, apart(caution, spread, rival_spread)
+        gap, scale = mean - rival_mean + tolerance, difference_sd(caution, spread, rival_spread)
         if gap > far * scale and gap > 0.0:
             rest += beyond
             continue
-        known += doubt(gap, scale)
+        known += beaten_probability(gap, scale)
         if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
             return False
     if known + rest <= limit * (1.0 - CLOSE):
@@ -99,20 +99,20 @@ def sure(
 
 
 @compiled
-def all_doubts(t: Table, eligible: np.ndarray, leader: int, tolerance: float) -> float:
+def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, tolerance: float) -> float:
     """The sum of all doubts, action by action, where `look` has scored every slot."""
     total, slots, middle, width, caution = 0.0, t.slot, t.middle, t.width, t.caution
     mean, spread = middle[slots[leader]], width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
             gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
-            total += doubt(gap, apart(caution, spread, rival))
+            total += beaten_probability(gap, difference_sd(caution, spread, rival))
     return total
 
 
 @compiled
-def blank_doubts(
-    t: Table, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
+def shared_prior_probability(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
 ) -> float:
     """The doubts of all untouched rivals together."""
     if len(eligible) == 0:
@@ -126,12 +126,12 @@ def blank_doubts(
     if rivals <= 0:
         return 0.0
     mean, deviation = mean_and_spread(t, BLANK, x)
-    return rivals * doubt(above - mean, apart(t.caution, spread, deviation))
+    return rivals * beaten_probability(above - mean, difference_sd(t.caution, spread, deviation))
 
 
 @compiled
 def plain_sum(
-    t: Table,
+    t: SetsStruct,
     x: np.ndarray,
     eligible: np.ndarray,
     leader: int,
@@ -147,21 +147,25 @@ def plain_sum(
             continue
         slot = t.slot[action]
         rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
-        total += doubt(mean - rival_mean + tolerance, apart(caution, spread, rival_spread))
+        total += beaten_probability(
+            mean - rival_mean + tolerance, difference_sd(caution, spread, rival_spread)
+        )
     return total
 
 
 @compiled
-def value(t: Table, x: np.ndarray, action: int) -> tuple[float, float]:
+def value(t: SetsStruct, x: np.ndarray, action: int) -> tuple[float, float]:
     """Mean and spread of one action, whatever was looked at before."""
     outer(x, t.products)
     return mean_and_spread(t, t.slot[action], x)
 
 
 @compiled
-def sampled(t: Table, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> int:
+def sampled(
+    t: SetsStruct, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
+) -> int:
     """The eligible action with the largest mean + spread·z_a, given standard normal numbers z (K,)."""
-    norm = look(t, x, 0.0, eligible, bounds)
+    norm = scan_bounds(t, x, 0.0, eligible, bounds)
     used, slots, action = t.used, t.slot, t.action
     upper, middle, width = t.upper, t.middle, t.width
     scored = bounds is None or not norm > SMALL
@@ -171,7 +175,7 @@ def sampled(t: Table, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, 
         for a in range(len(slots)):
             if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
                 score = mean + spread * normals[a]
-                if ahead(t, score, a, highest, best):
+                if beats(t, score, a, highest, best):
                     best, highest = a, score
     first = 0
     if bounds is not None and not scored:
@@ -192,14 +196,14 @@ def sampled(t: Table, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, 
         else:
             mean, spread = mean_and_spread(t, slot, x)
         score = mean + spread * normals[action[slot]]
-        if ahead(t, score, action[slot], highest, best):
+        if beats(t, score, action[slot], highest, best):
             best, highest = action[slot], score
     return best
 
 
 @compiled
 def rivals(
-    t: Table,
+    t: SetsStruct,
     x: np.ndarray,
     action: int,
     reach: float,
@@ -207,14 +211,14 @@ def rivals(
     who: np.ndarray,
     means: np.ndarray,
     spreads: np.ndarray,
-    bounds: Bounds,
+    bounds: BoundsFlag,
 ) -> tuple[int, int, int, int]:
     """Write the touched rivals whose mean + reach·spread is not below the action's mean − reach·spread.
 
     Returns how many they are, how many rivals there are in all, how many of these are untouched, and which of
     the untouched ties go to (−1 if there is none).
     """
-    look(t, x, reach, eligible, bounds)
+    scan_bounds(t, x, reach, eligible, bounds)
     slots, mine = t.slot, t.action
     mean, spread = mean_and_spread(t, slots[action], x)
     low, found, touched = mean - reach * spread, 0, 0
@@ -234,9 +238,9 @@ def rivals(
         for a in range(len(slots)):
             blanks += slots[a] == 0 and eligible[a]
     blanks -= slots[action] == 0
-    order, place = t.order, untouched(t, eligible, NOBODY)
+    order, place = t.order, shared_prior_actions(t, eligible, NOBODY)
     if place < len(order) and order[place] == action:
-        place = untouched(t, eligible, place)
+        place = shared_prior_actions(t, eligible, place)
     return found, touched + blanks, blanks, order[place] if place < len(order) else -1
 
 
@@ -246,14 +250,14 @@ EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE
 LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC, WORTHIEST = range(6)
 """What a call plays."""
 
-Choice = tuple[int, int, float, float]
+ChoiceTuple = tuple[int, int, float, float]
 """Action, reason, and the mean and spread of its set at x."""
 
 UNLIKELY = 1e-6
 """The doubt that every action is drawn with at least where a spot check draws another than planned."""
 
 
-class Plan(NamedTuple):
+class RulePlan(NamedTuple):
     """What a learner is made of: up to two rules, in order (EXPLORE for none), and how it explores.
 
     A doubt's deviation is taken `caution` times. A call has its `price`, and a round shortens what is left by `passing`.
@@ -271,7 +275,7 @@ class Plan(NamedTuple):
     passing: float = 0.0
 
 
-def boldness(plan: Plan, eligible: np.ndarray) -> np.ndarray:
+def exploration_coefficient(plan: RulePlan, eligible: np.ndarray) -> np.ndarray:
     """How many spreads a top is above its mean where so many actions are eligible (m,).
 
     OPTIMISTIC: z = Φ⁻¹(1 − limit/(n − 1)) at least, with which the last of n − 1 equal doubts is still worth a call.
@@ -291,7 +295,7 @@ def unfit(x: np.ndarray) -> int:
 
 
 @compiled
-def in_doubt(t: Table, x: np.ndarray, choice: Choice) -> Choice:
+def uncertain_actions(t: SetsStruct, x: np.ndarray, choice: ChoiceTuple) -> ChoiceTuple:
     """A call; one that a bound cannot show to be learnable gets the reason UNSURE."""
     action, _, mean, spread = choice
     slot, settled = t.slot[action], t.settled[action]
@@ -301,22 +305,22 @@ def in_doubt(t: Table, x: np.ndarray, choice: Choice) -> Choice:
 
 
 @compiled
-def choose(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
     """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
     first, explore = t.first, t.explore
     if first == NOT_WORTH:
-        return by_worth(t, x, eligible, bounds)
+        return choose_economical(t, x, eligible, bounds)
     if first == CONFIDENT:
         if explore == WIDER_RIVAL:
-            return by_doubt_wider(t, x, eligible, bounds)
-        return by_doubt(t, x, eligible, bounds)
+            return choose_confident_wider(t, x, eligible, bounds)
+        return choose_confident(t, x, eligible, bounds)
     if first == CERTIFIED:
-        return by_certificate(t, x, eligible, bounds)
-    return by_log(t, x, eligible, bounds)
+        return choose_certified(t, x, eligible, bounds)
+    return choose_log_beats(t, x, eligible, bounds)
 
 
 @compiled
-def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose_log_beats(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
     """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
 
     `threshold` and `answer` must hold what the log earned here and did; with a tolerance the threshold is a lower limit. An unfit feature i gives action −1 − i, as in the other two.
@@ -326,7 +330,7 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
         return -1 - wrong, 0, 0.0, 0.0
     if t.first == EXPLORE and t.explore == SAMPLED:
         return 0, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, top, mean, spread, _, _, _ = leading(t, x, t.optimism, eligible, False, bounds)
+    leader, top, mean, spread, _, _, _ = top_two(t, x, t.optimism, eligible, False, bounds)
     threshold, logged = t.threshold, t.answer
     if t.tolerance > -math.inf and leader == logged:
         top = rivals_top(t, x, eligible, logged)  # a lower limit is never above its own action's top
@@ -337,11 +341,11 @@ def by_log(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Cho
             return logged, LOG_BEATS, mean, spread
         if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
-    return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+    return uncertain_actions(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def rivals_top(t: Table, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
+def rivals_top(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
     """The highest top of the eligible actions but one; −∞ if there are none. `products` must hold those of x."""
     highest = -math.inf
     for rival in range(len(t.slot)):
@@ -352,12 +356,12 @@ def rivals_top(t: Table, x: np.ndarray, eligible: np.ndarray, action: int) -> fl
 
 
 @compiled
-def by_certificate(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose_certified(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
     """The leader, without a call where no rival's top is above its bottom by more than the tolerance."""
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
-    leader, _, mean, spread, rival, rival_top, rival_spread = leading(
+    leader, _, mean, spread, rival, rival_top, rival_spread = top_two(
         t, x, t.optimism, eligible, True, bounds
     )
     if t.tolerance > -math.inf and (rival < 0 or rival_top - (mean - spread) <= t.tolerance):
@@ -365,11 +369,11 @@ def by_certificate(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds
     if t.explore == WIDER and rival >= 0 and rival_spread > spread:
         leader = rival
         mean, spread = mean_and_spread(t, t.slot[rival], x)
-    return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+    return uncertain_actions(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def bold(t: Table, eligible: np.ndarray) -> float:
+def choose_optimistic(t: SetsStruct, eligible: np.ndarray) -> float:
     """`optimism` for as many actions as are eligible."""
     if len(eligible) == 0:
         return t.optimism
@@ -380,77 +384,83 @@ def bold(t: Table, eligible: np.ndarray) -> float:
 
 
 @compiled
-def by_doubt(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
     """The best mean, without a call where the doubts about it stay within the limit."""
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
-    norm = look(t, x, 1.0, eligible, bounds)
+    norm = scan_bounds(t, x, 1.0, eligible, bounds)
     best, _ = best_mean(t, x, norm, eligible)
     if bounds is None:
-        certain = all_doubts(t, eligible, best, t.tolerance) <= t.limit
+        certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit
     else:
-        certain = sure(t, x, norm, eligible, best, t.tolerance, t.limit)
+        certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)
     if certain:
         mean, spread = mean_and_spread(t, t.slot[best], x)
         return best, CONFIDENT, mean, spread
     if t.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, _, mean, spread, _, _, _ = leading(t, x, bold(t, eligible), eligible, False, bounds)
-    return in_doubt(t, x, (leader, EXPLORE, mean, spread))
+    leader, _, mean, spread, _, _, _ = top_two(t, x, choose_optimistic(t, eligible), eligible, False, bounds)
+    return uncertain_actions(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def by_doubt_wider(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose_confident_wider(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
+) -> ChoiceTuple:
     """The same, but a call goes to the wider of the best mean and its likeliest rival."""
-    action, reason, mean, spread = by_doubt(t, x, eligible, bounds)
+    action, reason, mean, spread = choose_confident(t, x, eligible, bounds)
     if action < 0 or reason == CONFIDENT:
         return action, reason, mean, spread
-    best, _ = best_mean(t, x, look(t, x, 1.0, eligible, bounds), eligible)
+    best, _ = best_mean(t, x, scan_bounds(t, x, 1.0, eligible, bounds), eligible)
     action = wider_rival(t, x, eligible, best)
     mean, spread = mean_and_spread(t, t.slot[action], x)
-    return in_doubt(t, x, (action, EXPLORE, mean, spread))
+    return uncertain_actions(t, x, (action, EXPLORE, mean, spread))
 
 
 @compiled
-def by_worth(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> Choice:
+def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
     """The action whose call is worth most above its price, or the best mean where none repays itself; `worth` says by how
     much."""
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
     if t.known != t.changes or t.common > t.unit:
-        catch_up(t)
-    norm = look_at_means(t, x, eligible, bounds)
+        sync_cache(t)
+    norm = scan_mean_bounds(t, x, eligible, bounds)
     best, top = best_mean(t, x, norm, eligible)
     found, most, reason = NOBODY, 0.0, NOT_WORTH if t.purse > 0 else SPENT
     if t.purse > 0 and t.left > 0.0:
         cut = (1.0 - 1e-12) * t.price / t.left
-        first = untouched(t, eligible, NOBODY)
+        first = shared_prior_actions(t, eligible, NOBODY)
         for slot in range(t.used):
             if t.hope[slot] <= cut or (t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)):
                 continue
             action = t.action[slot] if slot > 0 else t.order[first]
             value = worth(t, slot, x, max(top - dot(t.theta[slot], x), 0.0), most)
-            if value > 0.0 and ahead(t, value, action, most, found):
+            if value > 0.0 and beats(t, value, action, most, found):
                 found, most = action, value
     t.worth = most
     played = best if found < 0 else found
     mean, spread = mean_and_spread(t, t.slot[played], x)
-    return in_doubt(t, x, (played, EXPLORE, mean, spread)) if found >= 0 else (played, reason, mean, spread)
+    return (
+        uncertain_actions(t, x, (played, EXPLORE, mean, spread))
+        if found >= 0
+        else (played, reason, mean, spread)
+    )
 
 
 @compiled
-def by_worth_told(
-    t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds
+def choose_economical_with_worth(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
 ) -> tuple[int, int, float, float, float]:
     """The same, and what the call is worth."""
-    action, reason, mean, spread = by_worth(t, x, eligible, bounds)
+    action, reason, mean, spread = choose_economical(t, x, eligible, bounds)
     return action, reason, mean, spread, t.worth
 
 
 @compiled
-def wider_rival(t: Table, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
+def wider_rival(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
     """Of the best mean and its likeliest rival, the one known less."""
     mean, spread = mean_and_spread(t, t.slot[best], x)
     rival, highest, width = -1, -math.inf, 0.0
@@ -458,21 +468,21 @@ def wider_rival(t: Table, x: np.ndarray, eligible: np.ndarray, best: int) -> int
         if action == best or (len(eligible) and not eligible[action]):
             continue
         rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-        chance = doubt(mean - rival_mean + 0.0, apart(t.caution, spread, rival_spread))
-        if ahead(t, chance, action, highest, rival):
+        chance = beaten_probability(mean - rival_mean + 0.0, difference_sd(t.caution, spread, rival_spread))
+        if beats(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
 
 
 @compiled
-def other_than(
-    t: Table, x: np.ndarray, eligible: np.ndarray, planned: int, key: int, bounds: Bounds
+def random_other_action(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, planned: int, key: int, bounds: BoundsFlag
 ) -> tuple[int, float]:
     """Draw another action than planned, in proportion to the doubts; it, and its chance among the others.
 
     The best mean has the share that no doubt takes. Nobody else: −1.
     """
-    norm, tolerance = look(t, x, 1.0, eligible, bounds), t.tolerance
+    norm, tolerance = scan_bounds(t, x, 1.0, eligible, bounds), t.tolerance
     best, _ = best_mean(t, x, norm, eligible)
     mean, spread = mean_and_spread(t, t.slot[best], x)
     left = 1.0 - plain_sum(t, x, eligible, best, tolerance, mean, spread)
@@ -484,7 +494,9 @@ def other_than(
         odds[action] = left
         if action != best:
             rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-            odds[action] = doubt(mean - rival_mean + tolerance, apart(t.caution, spread, rival_spread))
+            odds[action] = beaten_probability(
+                mean - rival_mean + tolerance, difference_sd(t.caution, spread, rival_spread)
+            )
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]
         last = action

@@ -13,7 +13,7 @@ CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
 """Places in a round's sequence: whether it is spot-checked, whether with another action than planned, with which;
 which answer a rule draws; and the first of its normal numbers."""
 
-APART = 0.05
+OTHER_ACTION_SHARE = 0.05
 """Share of the spot checks that play another action than planned."""
 
 AS_PLANNED, AGAIN, ELSEWHERE = range(3)
@@ -30,7 +30,7 @@ def splitmix64(word: np.uint64) -> np.uint64:
 
 
 @compiled
-def key_of(seed: int, number: int) -> int:
+def stream_key(seed: int, number: int) -> int:
     """The key of a round: 63 bits from the learner's own key and the round's number."""
     return int(splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(number)) >> np.uint64(1))
 
@@ -55,19 +55,19 @@ def normals(key: int, out: np.ndarray) -> None:
 @compiled
 def check_key(seed: int, number: int, share: float) -> np.int64:
     """The key of a round that is spot-checked, as `share` of them are; −1 for all others."""
-    key = key_of(seed, number)
+    key = stream_key(seed, number)
     return np.int64(key) if uniform(key, CHECKED) < share else np.int64(-1)
 
 
 @compiled
-def checks(key: int, share: float, others: bool) -> int:
+def spot_check_kind(key: int, share: float, others: bool) -> int:
     """Whether a round is spot-checked, as `share` of them are, and how."""
     if not uniform(key, CHECKED) < share:
         return AS_PLANNED
-    return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN
+    return ELSEWHERE if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else AGAIN
 
 
-def seeded(seed: int | Sequence[int], n_actions: int) -> tuple[np.ndarray, int]:
+def tie_order_and_key(seed: int | Sequence[int], n_actions: int) -> tuple[np.ndarray, int]:
     """Who wins ties (K,), and the key of a learner's luck, both drawn from one seed."""
     ties, play = np.random.SeedSequence(seed).spawn(2)
     priority = np.random.default_rng(ties).permutation(n_actions)

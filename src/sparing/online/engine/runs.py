@@ -14,17 +14,17 @@ from sparing.online.engine.choice import (
     SPOT_CHECK,
     UNSURE,
     choose,
-    other_than,
+    random_other_action,
     sampled,
 )
-from sparing.online.engine.random_stream import AS_PLANNED, ELSEWHERE, checks, key_of, normals
-from sparing.online.engine.search import Bounds, keep_bounds
-from sparing.online.engine.state import Table
-from sparing.online.engine.updates import absorb, fits
+from sparing.online.engine.random_stream import AS_PLANNED, ELSEWHERE, normals, spot_check_kind, stream_key
+from sparing.online.engine.search import BoundsFlag, refresh_bounds
+from sparing.online.engine.state import SetsStruct
+from sparing.online.engine.updates import add_observation, fits
 
 
 @compiled
-def learnable(t: Table, action: int, x: np.ndarray) -> bool:
+def learnable(t: SetsStruct, action: int, x: np.ndarray) -> bool:
     """Whether a reward in this context could be learnt exactly."""
     slot, settled = t.slot[action], t.settled[action]
     return fits(t, slot, x) and (slot == settled or fits(t, settled, x))
@@ -38,8 +38,8 @@ def is_call(reason: int) -> bool:
 
 @compiled
 def decide_rows(
-    t: Table,
-    ahead: Table,
+    t: SetsStruct,
+    ahead: SetsStruct,
     contexts: np.ndarray,
     thresholds: np.ndarray,
     answers: np.ndarray,
@@ -48,7 +48,7 @@ def decide_rows(
     means: np.ndarray,
     spreads: np.ndarray,
     worths: np.ndarray,
-    bounds: Bounds,
+    bounds: BoundsFlag,
 ) -> None:
     """Choose for each context (n, d) from the two views of one desk, learning nothing."""
     everyone = t.everyone
@@ -67,7 +67,7 @@ def decide_rows(
 
 @compiled
 def run(
-    t: Table,
+    t: SetsStruct,
     contexts: np.ndarray,
     means: np.ndarray,
     draws: np.ndarray,
@@ -81,7 +81,7 @@ def run(
     budget: int,
     actions: np.ndarray,
     reasons: np.ndarray,
-    bounds: Bounds,
+    bounds: BoundsFlag,
 ) -> tuple[int, int]:
     """Decide and learn from round `start` up to `stop`; rounds done and calls left of the budget.
 
@@ -93,7 +93,7 @@ def run(
     for now in range(start, stop):
         if budget == 0 or t.used - t.free == capacity:
             return now, budget
-        x, round_key = contexts[now], key_of(key, before + now)
+        x, round_key = contexts[now], stream_key(key, before + now)
         t.threshold, t.answer = thresholds[now], answers[now]
         action, reason, _, _ = choose(t, x, everyone, bounds)
         reason = EXPLORE if is_call(reason) else reason
@@ -101,10 +101,10 @@ def run(
             normals(round_key, luck)
             action = sampled(t, x, luck, everyone, bounds)
         elif t.spot_check > 0.0 and t.purse > 0:
-            check = checks(round_key, t.spot_check, others)
+            check = spot_check_kind(round_key, t.spot_check, others)
             reason = reason if check == AS_PLANNED else SPOT_CHECK
             if check == ELSEWHERE:
-                action, _ = other_than(t, x, everyone, action, round_key, bounds)
+                action, _ = random_other_action(t, x, everyone, action, round_key, bounds)
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             if not learnable(t, action, x):
                 return now, budget
@@ -113,19 +113,19 @@ def run(
             reward = means[now, action] + draws[now]
             if binary:
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
-            slot = absorb(t, action, x, reward)
+            slot = add_observation(t, action, x, reward)
             if bounds is not None:
-                keep_bounds(t, slot)
+                refresh_bounds(t, slot)
         t.left -= t.passing
         actions[now], reasons[now] = action, reason
     return stop, budget
 
 
-TABLE, WHOLE, DOUBLE = Table.type, types.int64, types.float64
+TABLE, WHOLE, DOUBLE = SetsStruct.type, types.int64, types.float64
 VECTOR, LIST, MASK = (types.Array(kind, 1, "C") for kind in (types.float64, types.int64, types.boolean))
 
 
-def _either(kernel: Any, *arguments: Any) -> dict[Bounds, Entry]:
+def _either(kernel: Any, *arguments: Any) -> dict[BoundsFlag, Entry]:
     """One entry where there are no bounds, and one where there are."""
     return {None: Entry(kernel, *arguments, types.none), 1: Entry(kernel, *arguments, types.int64)}
 
@@ -133,29 +133,29 @@ def _either(kernel: Any, *arguments: Any) -> dict[Bounds, Entry]:
 BY_LOG, BY_CERTIFICATE, BY_DOUBT, BY_DOUBT_WIDER, BY_WORTH = (
     _either(kernel, TABLE, VECTOR, MASK)
     for kernel in (
-        choice.by_log,
-        choice.by_certificate,
-        choice.by_doubt,
-        choice.by_doubt_wider,
-        choice.by_worth_told,
+        choice.choose_log_beats,
+        choice.choose_certified,
+        choice.choose_confident,
+        choice.choose_confident_wider,
+        choice.choose_economical_with_worth,
     )
 )
-OTHER_THAN = _either(choice.other_than, TABLE, VECTOR, MASK, WHOLE, WHOLE)
+OTHER_THAN = _either(choice.random_other_action, TABLE, VECTOR, MASK, WHOLE, WHOLE)
 SAMPLE = _either(choice.sampled, TABLE, VECTOR, VECTOR, MASK)
 RIVALS = _either(choice.rivals, TABLE, VECTOR, WHOLE, DOUBLE, MASK, LIST, VECTOR, VECTOR)
 VALUE = Entry(choice.value, TABLE, VECTOR, WHOLE)
 LEARNABLE = Entry(learnable, TABLE, WHOLE, VECTOR)
-ABSORB = Entry(updates.absorb, TABLE, WHOLE, VECTOR, DOUBLE)
-BEGIN = Entry(updates.begin, TABLE, WHOLE, VECTOR)
-SETTLE = Entry(updates.settle, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
-TAKE_BACK = Entry(updates.take_back, TABLE, WHOLE, VECTOR, DOUBLE)
-KEY_OF = Entry(random_stream.key_of, WHOLE, WHOLE)
+ABSORB = Entry(updates.add_observation, TABLE, WHOLE, VECTOR, DOUBLE)
+BEGIN = Entry(updates.open_call, TABLE, WHOLE, VECTOR)
+SETTLE = Entry(updates.replace_imputed, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
+TAKE_BACK = Entry(updates.remove_imputed, TABLE, WHOLE, VECTOR, DOUBLE)
+KEY_OF = Entry(random_stream.stream_key, WHOLE, WHOLE)
 CHECK_KEY = Entry(random_stream.check_key, WHOLE, WHOLE, DOUBLE)
-CHECKS = Entry(random_stream.checks, WHOLE, DOUBLE, types.boolean)
-KEEP_BOUNDS = Entry(search.keep_bounds, TABLE, WHOLE)
+CHECKS = Entry(random_stream.spot_check_kind, WHOLE, DOUBLE, types.boolean)
+KEEP_BOUNDS = Entry(search.refresh_bounds, TABLE, WHOLE)
 
 
-def deciding(plan: choice.Plan) -> dict[Bounds, Entry]:
+def deciding(plan: choice.RulePlan) -> dict[BoundsFlag, Entry]:
     """What decides one round: one function a rule, so that a learner compiles only its own."""
     if plan.first == choice.CERTIFIED:
         return BY_CERTIFICATE

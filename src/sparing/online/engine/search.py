@@ -8,7 +8,7 @@ import numpy as np
 from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import cholesky, invert, outer, rough_dot, times
-from sparing.online.engine.state import Table
+from sparing.online.engine.state import SetsStruct
 from sparing.online.engine.updates import set_radius
 
 ROUNDING = 1.02 * 2.0**-24
@@ -27,12 +27,12 @@ BLANK: Any = np.int64(0)
 ABOVE = 1.0 + 1e-9
 """Covers the rounding of a few operations in double precision."""
 
-Bounds = int | None
+BoundsFlag = int | None
 """1 where there are bounds, None where a problem is too small for them: then their code is not even compiled."""
 
 
 @compiled
-def mean_and_spread(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
+def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     """x·θ̂ and the half-width of the set at x; `products` must hold those of x."""
     mean = dot(t.theta[slot], x)
     if t.frozen[slot]:
@@ -45,7 +45,7 @@ def mean_and_spread(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
 
 
 @compiled
-def score_all(t: Table, x: np.ndarray) -> None:
+def score_all(t: SetsStruct, x: np.ndarray) -> None:
     """Write `middle` and `width`, the mean and spread of every slot, as `mean_and_spread` has them."""
     theta, inverse, products = t.theta, t.inverse, t.products
     frozen, radius = t.frozen, t.radius
@@ -62,7 +62,7 @@ def score_all(t: Table, x: np.ndarray) -> None:
 
 
 @compiled
-def evaluate(t: Table, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
+def evaluate(t: SetsStruct, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
     """Write mean and spread of every action, (K,)."""
     outer(x, t.products)
     score_all(t, x)
@@ -72,7 +72,9 @@ def evaluate(t: Table, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> N
 
 
 @compiled
-def look(t: Table, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds: Bounds) -> float:
+def scan_bounds(
+    t: SetsStruct, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds: BoundsFlag
+) -> float:
     """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
     x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`. Where
@@ -85,27 +87,27 @@ def look(t: Table, x: np.ndarray, optimism: float, eligible: np.ndarray, bounds:
         score_all(t, x)
         for slot in range(used):
             upper[slot] = math.inf
-        leave_out(t, eligible)
+        mask_slots(t, eligible)
         return norm
     reach_all(t, x, norm, optimism)
-    leave_out(t, eligible)
+    mask_slots(t, eligible)
     return norm
 
 
 @compiled
-def look_at_means(t: Table, x: np.ndarray, eligible: np.ndarray, bounds: Bounds) -> float:
+def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> float:
     """`look` where no widths are asked for."""
     if bounds is not None:
-        return look(t, x, 1.0, eligible, bounds)
+        return scan_bounds(t, x, 1.0, eligible, bounds)
     outer(x, t.products)
     for slot in range(t.used):
         t.upper[slot] = math.inf
-    leave_out(t, eligible)
+    mask_slots(t, eligible)
     return math.sqrt(dot(x, x))
 
 
 @compiled
-def reach_all(t: Table, x: np.ndarray, norm: float, optimism: float) -> None:
+def reach_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> None:
     """Write `middle` and `upper` for every slot from single-precision means and the shared width."""
     d, used = len(x), t.used
     upper, middles = t.upper, t.middle
@@ -128,7 +130,7 @@ def reach_all(t: Table, x: np.ndarray, norm: float, optimism: float) -> None:
 
 
 @compiled
-def leave_out(t: Table, eligible: np.ndarray) -> None:
+def mask_slots(t: SetsStruct, eligible: np.ndarray) -> None:
     """Put slots that may not be played, or are not in view, below all others, and find the highest of the rest."""
     if len(eligible) == 0 and t.twins + t.free == 0:
         return
@@ -143,7 +145,7 @@ def leave_out(t: Table, eligible: np.ndarray) -> None:
 
 
 @compiled
-def shared_width(t: Table) -> float:
+def shared_width(t: SetsStruct) -> float:
     """‖x‖_M, times the common ρ if there is one; `products` must hold those of x."""
     width = ABOVE * math.sqrt(max(dot(t.metric, t.products), 0.0))
     common = t.common
@@ -151,7 +153,7 @@ def shared_width(t: Table) -> float:
 
 
 @compiled
-def highest_mean(t: Table, slot: int, norm: float) -> float:
+def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
     """A number that x·θ̂ does not exceed; infinite where `look` had no bounds."""
     d = t.theta.shape[1]
     if t.upper[slot] == math.inf:
@@ -162,7 +164,7 @@ def highest_mean(t: Table, slot: int, norm: float) -> float:
 
 
 @compiled
-def untouched(t: Table, eligible: np.ndarray, after: int) -> int:
+def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int:
     """The place in the order of the first untouched eligible action behind place `after`; K if none."""
     order, slot = t.order, t.slot
     place = max(after + 1, t.next[t.which])
@@ -174,32 +176,32 @@ def untouched(t: Table, eligible: np.ndarray, after: int) -> int:
 
 
 @compiled
-def ahead(t: Table, score: float, action: int, other: float, rival: int) -> bool:
+def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) -> bool:
     """Whether a score comes before another's: the larger, of equals the one with priority; −1 is nobody."""
     return rival < 0 or score > other or (score == other and t.priority[action] < t.priority[rival])
 
 
 @compiled
-def leading(
-    t: Table, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: Bounds
+def top_two(
+    t: SetsStruct, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: BoundsFlag
 ) -> tuple[int, float, float, float, int, float, float]:
     """The eligible action with the highest top and, if `two`, the next one, found exactly.
 
     Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
     """
-    norm = look(t, x, optimism, eligible, bounds)
+    norm = scan_bounds(t, x, optimism, eligible, bounds)
     used = t.used
     upper, middle, width = t.upper, t.middle, t.width
     action, order, priority = t.action, t.order, t.priority
     first, first_top, first_mean, first_spread = -1, -math.inf, 0.0, 0.0
     second, second_top, second_spread = -1, -math.inf, 0.0
-    place = untouched(t, eligible, NOBODY)
+    place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(order):
         first = order[place]
         first_mean, first_spread = mean_and_spread(t, BLANK, x)
         first_top = first_mean + optimism * first_spread
         if two:
-            place = untouched(t, eligible, place)
+            place = shared_prior_actions(t, eligible, place)
             if place < len(order):
                 second, second_top, second_spread = order[place], first_top, first_spread
     scored = bounds is None or not norm > SMALL
@@ -215,21 +217,21 @@ def leading(
         mean, spread = middle[slot], width[slot]
         if bounds is not None and not scored:
             if turn > 0 and len(t.quick) > 0:
-                ready = ready or prepare_quick(t, norm)
-                if ruled_out(t, slot, norm, optimism, cut):
+                ready = ready or prepare_inverse32(t, norm)
+                if pruned(t, slot, norm, optimism, cut):
                     continue
             mean, spread = mean_and_spread(t, slot, x)
         top, mine = mean + optimism * spread, action[slot]
         if first < 0 or top > first_top or (top == first_top and priority[mine] < priority[first]):
             second, second_top, second_spread = first, first_top, first_spread
             first, first_top, first_mean, first_spread = mine, top, mean, spread
-        elif two and ahead(t, top, mine, second_top, second):
+        elif two and beats(t, top, mine, second_top, second):
             second, second_top, second_spread = mine, top, spread
     return first, first_top, first_mean, first_spread, second, second_top, second_spread
 
 
 @compiled
-def prepare_quick(t: Table, norm: float) -> bool:
+def prepare_inverse32(t: SetsStruct, norm: float) -> bool:
     """Write the products of x/‖x‖ with itself in single precision."""
     products, rough = t.products, t.rough_products
     for i in range(len(rough)):
@@ -238,7 +240,7 @@ def prepare_quick(t: Table, norm: float) -> bool:
 
 
 @compiled
-def ruled_out(t: Table, slot: int, norm: float, optimism: float, cut: float) -> bool:
+def pruned(t: SetsStruct, slot: int, norm: float, optimism: float, cut: float) -> bool:
     """Whether the quadratic form in single precision shows that a set's top lies below `cut`.
 
     top ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
@@ -258,17 +260,17 @@ def ruled_out(t: Table, slot: int, norm: float, optimism: float, cut: float) -> 
 
 
 @compiled
-def best_mean(t: Table, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
+def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
     """The eligible action with the largest x·θ̂ and that mean, exactly; `look` must have seen x."""
     best, mean = -1, -math.inf
-    place = untouched(t, eligible, NOBODY)
+    place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(t.order):
         best, mean = t.order[place], dot(t.theta[0], x)
     for slot in range(1, t.used):
         if t.upper[slot] == -math.inf or highest_mean(t, slot, norm) < mean:
             continue
         value, action = dot(t.theta[slot], x), t.action[slot]
-        if ahead(t, value, action, mean, best):
+        if beats(t, value, action, mean, best):
             best, mean = action, value
     return best, mean
 
@@ -284,7 +286,7 @@ UP = 1.0 + 2.0**-22
 
 
 @compiled
-def show(t: Table, slot: int) -> None:
+def write_bounds_row(t: SetsStruct, slot: int) -> None:
     """Write the single-precision rows that bounds are read from; a small problem has none."""
     if len(t.near) == 0:
         return
@@ -311,7 +313,7 @@ def show(t: Table, slot: int) -> None:
 
 
 @compiled
-def bounded(t: Table, slot: int, factor: float) -> bool:
+def bounded(t: SetsStruct, slot: int, factor: float) -> bool:
     """Whether V⁻¹ ⪯ factor·M, by a Cholesky factorisation of the difference."""
     d, k = len(t.square), 0
     inverse = t.inverse[slot]
@@ -324,7 +326,7 @@ def bounded(t: Table, slot: int, factor: float) -> bool:
 
 
 @compiled
-def certify(t: Table, slot: int) -> None:
+def fit_metric_bound(t: SetsStruct, slot: int) -> None:
     """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ to guess it, a factorisation to prove it."""
     if len(t.near) == 0:
         return
@@ -362,7 +364,7 @@ def certify(t: Table, slot: int) -> None:
 
 
 @compiled
-def choose_metric(t: Table) -> None:
+def choose_metric(t: SetsStruct) -> None:
     """M⁻¹ = the mean of V over the touched actions that are learnt; then bound each of them by it."""
     if len(t.near) == 0:
         return
@@ -391,35 +393,35 @@ def choose_metric(t: Table) -> None:
             k += d - i
     for slot in range(t.used):
         if not t.frozen[slot]:
-            certify(t, slot)
-        show(t, slot)
+            fit_metric_bound(t, slot)
+        write_bounds_row(t, slot)
     t.last = t.total
 
 
 @compiled
-def renew_bounds(t: Table, slot: int) -> None:
+def renew_bounds(t: SetsStruct, slot: int) -> None:
     """Find the bounds on a slot that was given another set."""
     set_radius(t, slot)
-    certify(t, slot)
-    show(t, slot)
+    fit_metric_bound(t, slot)
+    write_bounds_row(t, slot)
 
 
 @compiled
-def keep_bounds(t: Table, slot: int) -> None:
+def refresh_bounds(t: SetsStruct, slot: int) -> None:
     """Bring the bounds on a slot up to date after a change, and the shared metric where it has aged."""
     if len(t.near) == 0:
         return
     seen = t.logged[slot] + t.live[slot]
     if t.fresh[slot] >= max(t.theta.shape[1] // 4 + 1, 0.15 * seen):
-        certify(t, slot)
-    show(t, slot)
+        fit_metric_bound(t, slot)
+    write_bounds_row(t, slot)
     if t.total - t.last >= max(8 * t.used, t.last):
         choose_metric(t)
 
 
 @compiled
-def radii_all(t: Table) -> None:
+def radii_all(t: SetsStruct) -> None:
     """Bring every ρ up to date after the settings of the radii changed."""
     for slot in range(t.used):
         set_radius(t, slot)
-        show(t, slot)
+        write_bounds_row(t, slot)

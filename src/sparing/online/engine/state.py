@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparing.model.assumptions import RADII
-from sparing.native.struct import Fields, Memory
-from sparing.native.struct import Table as NativeTable
+from sparing.model.confidence import RADII
+from sparing.native.struct import Fields, StructArrays
+from sparing.native.struct import Struct as NativeTable
 
 DOUBLE, SINGLE, WHOLE, FLAG = np.float64, np.float32, np.int64, np.bool_
 SETTLED, AHEAD = 0, 1
@@ -107,7 +107,7 @@ SCRATCH: Fields = {
     "which": (WHOLE, ""),  # view: SETTLED or AHEAD
 }
 
-FORESIGHT: Fields = {
+LOOKAHEAD: Fields = {
     # What is kept of the contexts x_j of the reservoir in one view, where calls are weighed by them; W slots, else 0.
     "foreseen": (DOUBLE, "mW"),  # x_j·θ̂
     "reach": (DOUBLE, "mW"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
@@ -140,7 +140,7 @@ KINDS = ("constant", *RADII)
 CONSTANT, DETERMINANT, TRACE, PAPER = range(len(KINDS))
 
 
-class Table(NativeTable, fields={**SETS, **SCRATCH, **FORESIGHT, "slot": (WHOLE, "K")}):
+class SetsStruct(NativeTable, fields={**SETS, **SCRATCH, **LOOKAHEAD, "slot": (WHOLE, "K")}):
     """Sets and scratch in one of the two views, `t` in the functions of this folder; `slot` is the map of its view."""
 
 
@@ -167,22 +167,22 @@ class NoiseMonitor(NamedTuple):
         return self.believed / self.noise
 
 
-class Desk(threading.local):
+class ThreadScratch(threading.local):
     """Tables over some sets, settled and ahead: every thread finds its own, with scratch that nobody else writes to."""
 
-    def __init__(self, sets: Memory) -> None:
+    def __init__(self, sets: StructArrays) -> None:
         room = sizes(*sets.theta.shape)
         room |= {"m": len(sets.reservoir), "W": room["C"] if len(sets.reservoir) else 0}
-        self.scratch = Memory(SCRATCH, room)
+        self.scratch = StructArrays(SCRATCH, room)
         places = {**sets.places(), **self.scratch.places(), "slot": sets.settled}
-        self.settled = Table({**places, **foresight(room)})
+        self.settled = SetsStruct({**places, **lookahead_size(room)})
         own = {"slot": sets.ahead, "which": np.full(1, AHEAD), "highest": np.zeros(1, WHOLE)}
-        self.ahead = Table({**places, **own, **foresight(room)})
+        self.ahead = SetsStruct({**places, **own, **lookahead_size(room)})
 
 
-def foresight(room: dict[str, int]) -> dict[str, np.ndarray]:
+def lookahead_size(room: dict[str, int]) -> dict[str, np.ndarray]:
     """Foresight that knows of nothing yet."""
-    fresh = Memory(FORESIGHT, room)
+    fresh = StructArrays(LOOKAHEAD, room)
     fresh.known = -1
     for name in ("reached", "formed"):
         fresh.arrays[name][:] = -1
@@ -208,14 +208,14 @@ def allocate(
     quick: bool,
     retired: bool = False,
     contexts: int = 0,
-) -> Memory:
+) -> StructArrays:
     """Sets for so many actions and slots, zero; with the arrays that bounds are read from, or without; `contexts` of a
     reservoir."""
     rough = {"B": slots if bounded else 0, "Q": slots if quick else 0, "R": n_actions if retired else 0}
-    return Memory(SETS, sizes(slots, d, K=n_actions, m=contexts, **rough))
+    return StructArrays(SETS, sizes(slots, d, K=n_actions, m=contexts, **rough))
 
 
-def grown(sets: Memory, *, slots: int = 0, actions: int = 0, retired: bool = False) -> Memory:
+def grown(sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False) -> StructArrays:
     """The same sets in arrays with so many more slots and actions, or with a mask of those that are not retired."""
     (room, d), k = sets.theta.shape, len(sets.settled) + actions
     flags = {"bounded": len(sets.near) > 0, "quick": len(sets.quick) > 0}

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from sparing.model import ellipsoids
+from sparing.model import confidence
 from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import add_both, invert, times
 from sparing.online.engine.random_stream import splitmix64
-from sparing.online.engine.state import AHEAD, DETERMINANT, PAPER, SETTLED, TRACE, Table
+from sparing.online.engine.state import AHEAD, DETERMINANT, PAPER, SETTLED, TRACE, SetsStruct
 
-determinant, trace = compiled(ellipsoids.determinant), compiled(ellipsoids.trace)
-paper = compiled(ellipsoids.paper)
+determinant, trace = compiled(confidence.determinant), compiled(confidence.trace)
+paper = compiled(confidence.paper)
 
 REFACTOR, SHRINK = 256, 64.0
 """An inverse is computed afresh after so many live rows, or once an entry of its diagonal has fallen by such a
@@ -34,7 +34,7 @@ LOOSE = 1e-3
 
 
 @compiled
-def set_radius(t: Table, slot: int) -> None:
+def set_radius(t: SetsStruct, slot: int) -> None:
     """Bring ρ up to date after a row entered this slot."""
     d = t.theta.shape[1]
     if t.kind == DETERMINANT:
@@ -47,7 +47,7 @@ def set_radius(t: Table, slot: int) -> None:
 
 
 @compiled
-def factor(t: Table, slot: int, limit: float) -> bool:
+def factor(t: SetsStruct, slot: int, limit: float) -> bool:
     """V⁻¹, θ̂ and log det V from V and b alone; False, and nothing changed, where V's condition is above the limit."""
     inverse, ridge = t.trial[1], t.ridge
     log_det = invert(t.gram[slot], inverse, t.square, ridge)
@@ -58,7 +58,7 @@ def factor(t: Table, slot: int, limit: float) -> bool:
 
 
 @compiled
-def renew(t: Table, slot: int, inverse: np.ndarray, log_det: float) -> None:
+def renew(t: SetsStruct, slot: int, inverse: np.ndarray, log_det: float) -> None:
     """Take a V⁻¹ that was computed afresh, and what follows from it."""
     own = t.inverse[slot]
     for i in range(len(own)):
@@ -70,7 +70,7 @@ def renew(t: Table, slot: int, inverse: np.ndarray, log_det: float) -> None:
 
 
 @compiled
-def note_change(t: Table, slot: int) -> None:
+def note_change(t: SetsStruct, slot: int) -> None:
     """Let those who keep something of a slot know that it is another."""
     t.changes += 1
     t.changed[slot] = t.changes
@@ -87,7 +87,7 @@ def condition(gram: np.ndarray, inverse: np.ndarray, d: int) -> float:
 
 
 @compiled
-def factor_all(t: Table) -> int:
+def factor_all(t: SetsStruct) -> int:
     """Compute all that follows from the state, bounds apart; the slot whose V is too ill-conditioned, or −1."""
     for slot in range(t.used):
         if not t.frozen[slot] and not factor(t, slot, CONDITION):
@@ -97,16 +97,16 @@ def factor_all(t: Table) -> int:
 
 
 @compiled
-def fits(t: Table, slot: int, x: np.ndarray) -> bool:
+def fits(t: SetsStruct, slot: int, x: np.ndarray) -> bool:
     """Whether V + xxᵀ stays within CONDITION."""
     bound = bound_after(t, slot, x)
     if bound <= CONDITION or len(x) == 1:
         return bound < math.inf
-    return not math.isnan(tried(t, slot, x))
+    return not math.isnan(trial_update(t, slot, x))
 
 
 @compiled
-def bound_after(t: Table, slot: int, x: np.ndarray) -> float:
+def bound_after(t: SetsStruct, slot: int, x: np.ndarray) -> float:
     """A number that the condition of V + xxᵀ does not exceed: V⁻¹ only falls."""
     d, total, k = len(x), 0.0, 0
     gram, inverse = t.gram[slot], t.inverse[slot]
@@ -117,7 +117,7 @@ def bound_after(t: Table, slot: int, x: np.ndarray) -> float:
 
 
 @compiled
-def tried(t: Table, slot: int, x: np.ndarray) -> float:
+def trial_update(t: SetsStruct, slot: int, x: np.ndarray) -> float:
     """Write V + xxᵀ and its inverse to `trial`; its log det, NaN beyond CONDITION."""
     d, k = len(x), 0
     trial, inverse, gram = t.trial[0], t.trial[1], t.gram[slot]
@@ -142,7 +142,7 @@ def shrinking(inverse: np.ndarray, y: np.ndarray, square: float) -> float:
 
 
 @compiled
-def add_row(t: Table, slot: int, x: np.ndarray, reward: float) -> None:
+def add_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
     """V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ += V⁻¹x·(r − x·θ̂), ρ; the row must fit."""
     d, y = len(x), t.vectors[0]
     gram, inverse = t.gram[slot], t.inverse[slot]
@@ -153,7 +153,7 @@ def add_row(t: Table, slot: int, x: np.ndarray, reward: float) -> None:
     live = t.live[slot] + 1
     log_det = math.nan
     if live % REFACTOR == 0 or not shrunk <= SHRINK:
-        log_det = tried(t, slot, x)
+        log_det = trial_update(t, slot, x)
     for i in range(d):
         response[i] += reward * x[i]
     t.live[slot] = live
@@ -175,7 +175,7 @@ def add_row(t: Table, slot: int, x: np.ndarray, reward: float) -> None:
 
 
 @compiled
-def predict(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
+def predict(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     """x·θ̂ and sqrt(xᵀV⁻¹x) of one set."""
     inverse, d = t.inverse[slot], len(x)
     square, k = 0.0, 0
@@ -188,7 +188,7 @@ def predict(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
 
 
 @compiled
-def observe(t: Table, reward: float, mean: float, width: float) -> None:
+def monitor_residual(t: SetsStruct, reward: float, mean: float, width: float) -> None:
     """Take in one call, as it was predicted before its reward was learnt, and raise σ where calls are too noisy.
 
     The mean of (r − m)²/(σ² + s²) is 1 where the model is right; σ grows by its root once it exceeds 1 significantly
@@ -203,7 +203,7 @@ def observe(t: Table, reward: float, mean: float, width: float) -> None:
 
 
 @compiled
-def contradiction(t: Table) -> bool:
+def inconsistent_slot(t: SetsStruct) -> bool:
     """Whether some slot's V⁻¹, θ̂ or log det is farther from what V and b say than rounding explains."""
     d, ridge = t.theta.shape[1], t.ridge
     fresh, theta = t.trial[1], t.vectors[0]
@@ -234,14 +234,14 @@ def contradiction(t: Table) -> bool:
 REFUSED, FULL = -1, -2
 """In the place of a slot: the row could not be learnt exactly, and there is no slot left for an untouched action."""
 
-MODEST = 1e6
+MAX_SAFE_PREDICTION = 1e6
 """How many times larger than the rewards seen a prediction may be for b to keep its digits when it is taken out."""
 
 BLANK: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
 
 
 @compiled
-def copy_slot(t: Table, source: int, slot: int, action: int) -> None:
+def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
     """Let a slot begin as another one stands."""
     for i in range(t.theta.shape[1]):
         t.theta[slot, i] = t.theta[source, i]
@@ -260,7 +260,7 @@ def copy_slot(t: Table, source: int, slot: int, action: int) -> None:
 
 
 @compiled
-def take_slot(t: Table) -> int:
+def allocate_slot(t: SetsStruct) -> int:
     """A slot that nobody uses. There must be room."""
     hidden = t.hidden
     if t.free > 0:
@@ -273,7 +273,7 @@ def take_slot(t: Table) -> int:
 
 
 @compiled
-def first_untouched(t: Table, slots: np.ndarray, place: int) -> int:
+def first_shared_prior(t: SetsStruct, slots: np.ndarray, place: int) -> int:
     """The first place of the order, from `place` on, whose action is untouched in a view; K if there is none."""
     order = t.order
     while place < len(order) and slots[order[place]] != 0:
@@ -282,25 +282,25 @@ def first_untouched(t: Table, slots: np.ndarray, place: int) -> int:
 
 
 @compiled
-def touch(t: Table, action: int) -> int:
+def give_own_slot(t: SetsStruct, action: int) -> int:
     """Give an action a slot of its own in the settled view, as slot 0 has it. There must be room."""
-    slot = take_slot(t)
+    slot = allocate_slot(t)
     copy_slot(t, BLANK, slot, action)
     settled, ahead = t.settled, t.ahead
     settled[action] = slot
     t.touched[SETTLED] += 1
-    t.next[SETTLED] = first_untouched(t, settled, t.next[SETTLED])
+    t.next[SETTLED] = first_shared_prior(t, settled, t.next[SETTLED])
     if ahead[action] == 0:
         ahead[action] = slot
         t.touched[AHEAD] += 1
-        t.next[AHEAD] = first_untouched(t, ahead, t.next[AHEAD])
+        t.next[AHEAD] = first_shared_prior(t, ahead, t.next[AHEAD])
     else:
         t.hidden[slot] = 2
     return slot
 
 
 @compiled
-def absorb(t: Table, action: int, x: np.ndarray, reward: float) -> int:
+def add_observation(t: SetsStruct, action: int, x: np.ndarray, reward: float) -> int:
     """Add one row to an action's settled set, bounds apart; its slot, or REFUSED, or FULL where one is needed."""
     slot = t.settled[action]
     if t.frozen[slot]:
@@ -311,9 +311,9 @@ def absorb(t: Table, action: int, x: np.ndarray, reward: float) -> int:
         return FULL
     if t.sigma > 0.0:
         mean, width = predict(t, slot, x)
-        observe(t, reward, mean, width)
+        monitor_residual(t, reward, mean, width)
     if slot == 0:
-        slot = touch(t, action)
+        slot = give_own_slot(t, action)
     t.total += 1
     t.squares[slot] += reward * reward
     add_row(t, slot, x, reward)
@@ -325,7 +325,7 @@ def absorb(t: Table, action: int, x: np.ndarray, reward: float) -> int:
 
 
 @compiled
-def begin(t: Table, action: int, x: np.ndarray) -> float:
+def open_call(t: SetsStruct, action: int, x: np.ndarray) -> float:
     """Count an open call in the view ahead, with what it predicts as its reward, which is returned.
 
     NaN, and nothing changed, where the row would be refused. There must be room for a twin.
@@ -339,21 +339,21 @@ def begin(t: Table, action: int, x: np.ndarray) -> float:
 
 
 @compiled
-def reopen(t: Table, action: int, x: np.ndarray, predicted: float) -> None:
+def reopen(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> None:
     """Count an open call that predicted so much in the view ahead, in a twin that is made where there is none."""
     settled, ahead = t.settled, t.ahead
     source, slot = settled[action], ahead[action]
     if t.frozen[source]:
         return
     if slot == source:
-        slot = take_slot(t)
+        slot = allocate_slot(t)
         copy_slot(t, source, slot, action)
         t.hidden[slot] = 1
         t.twins += 1
         ahead[action] = slot
         if source == 0:
             t.touched[AHEAD] += 1
-            t.next[AHEAD] = first_untouched(t, ahead, t.next[AHEAD])
+            t.next[AHEAD] = first_shared_prior(t, ahead, t.next[AHEAD])
         else:
             t.hidden[source] = 2
     t.waiting[slot] += 1
@@ -361,7 +361,7 @@ def reopen(t: Table, action: int, x: np.ndarray, predicted: float) -> None:
 
 
 @compiled
-def close(t: Table, action: int) -> bool:
+def close(t: SetsStruct, action: int) -> bool:
     """One open call less; whether others keep the action's twin alive. A point has none."""
     settled, ahead = t.settled, t.ahead
     source, slot = settled[action], ahead[action]
@@ -384,21 +384,21 @@ def close(t: Table, action: int) -> bool:
 
 
 @compiled
-def modest(t: Table, action: int, predicted: float, reward: float) -> bool:
+def prediction_is_safe(t: SetsStruct, action: int, predicted: float, reward: float) -> bool:
     """Whether a prediction is not so far beyond all rewards that taking it out of b would leave its rounding only."""
     slot = t.settled[action]
     explained = dot(t.theta[slot], t.response[slot])
-    return abs(predicted) <= MODEST * (abs(reward) + math.sqrt(max(explained, 0.0)))
+    return abs(predicted) <= MAX_SAFE_PREDICTION * (abs(reward) + math.sqrt(max(explained, 0.0)))
 
 
 @compiled
-def settle(t: Table, action: int, x: np.ndarray, reward: float, predicted: float) -> bool:
+def replace_imputed(t: SetsStruct, action: int, x: np.ndarray, reward: float, predicted: float) -> bool:
     """Put the reward of an open call, which the settled set has learnt, in the place of its prediction.
 
     False, and nothing changed, where that would not be exact: then the twin must be made anew from the calls left.
     """
     slot, y = t.ahead[action], t.vectors[0]
-    if t.waiting[slot] > 1 and not modest(t, action, predicted, reward):
+    if t.waiting[slot] > 1 and not prediction_is_safe(t, action, predicted, reward):
         return False
     if close(t, action):
         times(t.inverse[slot], x, y)
@@ -410,7 +410,7 @@ def settle(t: Table, action: int, x: np.ndarray, reward: float, predicted: float
 
 
 @compiled
-def take_back(t: Table, action: int, x: np.ndarray, predicted: float) -> bool:
+def remove_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> bool:
     """Take an open call out of the view ahead again.
 
     False, and nothing changed, where V − xxᵀ would be left with the rounding of a much larger V, or b likewise: then
@@ -419,7 +419,7 @@ def take_back(t: Table, action: int, x: np.ndarray, predicted: float) -> bool:
     slot, k, d = t.ahead[action], 0, len(x)
     gram, response = t.gram[slot], t.response[slot]
     if t.waiting[slot] > 1:
-        if not modest(t, action, predicted, 0.0):
+        if not prediction_is_safe(t, action, predicted, 0.0):
             return False
         for i in range(d):
             if not x[i] * x[i] <= (1.0 - 1.0 / SHRINK) * gram[k]:
@@ -439,7 +439,7 @@ def take_back(t: Table, action: int, x: np.ndarray, predicted: float) -> bool:
 
 
 @compiled
-def drop(t: Table, action: int) -> None:
+def drop(t: SetsStruct, action: int) -> None:
     """Give up an action's twin, however many calls it counts."""
     slot = t.ahead[action]
     if slot != t.settled[action]:

@@ -8,7 +8,7 @@ from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import times
 from sparing.online.engine.search import ABOVE
-from sparing.online.engine.state import Table
+from sparing.online.engine.state import SetsStruct
 
 SMALLEST = 1e-300
 """Added to a deviation that may be 0."""
@@ -21,9 +21,9 @@ ROUGHLY = 1.0 + 1e-6
 
 
 @compiled
-def catch_up(t: Table) -> None:
+def sync_cache(t: SetsStruct) -> None:
     """Bring what is foreseen up to what was learnt since: means at every x_j, the best two of them, and all bounds."""
-    fresh, blanks = t.known < 0, min(untouched_actions(t), 2)
+    fresh, blanks = t.known < 0, min(shared_prior_actions(t), 2)
     anew = fresh or blanks != t.blanks or t.changed[0] > t.known
     rescaled = rescale(t)
     for j in range(len(t.best)):
@@ -36,7 +36,7 @@ def catch_up(t: Table) -> None:
             forget(t, slot)
     t.blanks = blanks
     for slot in range(1, t.used):
-        seen = visible(t, slot)
+        seen = in_view(t, slot)
         if not anew and (seen != t.ranked[slot] or (seen and t.changed[slot] > t.known)):
             place(t, slot, seen)
         t.ranked[slot] = seen
@@ -45,11 +45,11 @@ def catch_up(t: Table) -> None:
             rank(t, j)
     t.known = t.changes
     if not fresh:
-        owe(t)
+        accumulate_drift(t)
 
 
 @compiled
-def rescale(t: Table) -> bool:
+def rescale(t: SetsStruct) -> bool:
     """Let bounds hold for σ as it is now; whether those before do not. What grows with every reward gets some room."""
     if t.unit * CRAMPED <= t.common <= t.unit:
         return False
@@ -58,7 +58,7 @@ def rescale(t: Table) -> bool:
 
 
 @compiled
-def untouched_actions(t: Table) -> int:
+def shared_prior_actions(t: SetsStruct) -> int:
     """How many actions share slot 0, retired ones apart."""
     if len(t.everyone) == 0:
         return len(t.slot) - t.touched[t.which]
@@ -69,20 +69,20 @@ def untouched_actions(t: Table) -> int:
 
 
 @compiled
-def visible(t: Table, slot: int) -> bool:
+def in_view(t: SetsStruct, slot: int) -> bool:
     """Whether a slot's action may be played in this view."""
     return not t.hidden[slot] & (1 + t.which) and (len(t.everyone) == 0 or t.everyone[t.action[slot]])
 
 
 @compiled
-def rank(t: Table, j: int) -> None:
+def rank(t: SetsStruct, j: int) -> None:
     """Find the best two means at x_j among all actions."""
     means = t.foreseen[j]
     best = means[0] if t.blanks > 0 else -math.inf
     rival = means[0] if t.blanks > 1 else -math.inf
     who = runner = 0
     for slot in range(1, t.used):
-        if means[slot] > rival and visible(t, slot):
+        if means[slot] > rival and in_view(t, slot):
             if means[slot] > best:
                 best, rival, who, runner = means[slot], best, slot, who
             else:
@@ -91,7 +91,7 @@ def rank(t: Table, j: int) -> None:
 
 
 @compiled
-def place(t: Table, slot: int, seen: bool) -> None:
+def place(t: SetsStruct, slot: int, seen: bool) -> None:
     """Put a slot's new means among the best two of every x_j; where it falls behind, the others are looked at again."""
     best, rival, who, runner = t.best, t.rival, t.who, t.runner
     for j in range(len(best)):
@@ -109,7 +109,7 @@ def place(t: Table, slot: int, seen: bool) -> None:
 
 
 @compiled
-def closing(before: float, gap: float, s: float) -> float:
+def gap_change_bound(before: float, gap: float, s: float) -> float:
     """No less than ψ(gap, s) − ψ(before, s): where the gap closes, ψ grows at most at the rate Φ(−gap/s) ≤ exp(−u²/2)/2, u = gap/s.
 
     As (1 + y/16)¹⁶ ≤ exp(y), no exponential is needed, and many can be found side by side.
@@ -123,7 +123,7 @@ def closing(before: float, gap: float, s: float) -> float:
 
 
 @compiled
-def owe(t: Table) -> None:
+def accumulate_drift(t: SetsStruct) -> None:
     """Raise every bound by what the best two means have moved: ψ(g', s) ≤ ψ(g, s) + (g − g')·Φ(−g'/s) for g' < g.
 
     `gap`, `move` and `former` must hold `best`, `rival` and `who` as they were.
@@ -139,11 +139,13 @@ def owe(t: Table) -> None:
         means, reach, unit, before = t.foreseen[j], t.reach[j], t.unit, t.gap[j]
         mine, theirs = due[who], due[former]
         for slot in range(used):
-            due[slot] += closing(abs(before - means[slot]), abs(best - means[slot]), unit * reach[slot])
+            due[slot] += gap_change_bound(
+                abs(before - means[slot]), abs(best - means[slot]), unit * reach[slot]
+            )
         for slot, so_far in ((who, mine), (former, theirs)):
             was = abs((t.move[j] if slot == former else before) - means[slot])
             gap = abs((rival if slot == who else best) - means[slot])
-            due[slot] = so_far + closing(was, gap, unit * reach[slot])
+            due[slot] = so_far + gap_change_bound(was, gap, unit * reach[slot])
     if many == 0:
         return
     for slot in range(used):
@@ -158,7 +160,7 @@ def owe(t: Table) -> None:
 
 
 @compiled
-def forget(t: Table, slot: int) -> None:
+def forget(t: SetsStruct, slot: int) -> None:
     """What bounded the worth of an action does not any more."""
     t.hope[slot], t.hoped[slot], t.formed[slot], t.looks[slot] = math.inf, -1, -1, 0
 
@@ -189,7 +191,7 @@ SLIGHT = 1e-4
 
 
 @compiled
-def psi(gap: float, s: float) -> float:
+def knowledge_gradient(gap: float, s: float) -> float:
     """E[(s·Z − gap)⁺] = s·φ(u) − gap·Φ(−u), u = gap/s: what learning a value of deviation s is worth, `gap` from mattering."""
     if not s * FAR > gap:
         return 0.0
@@ -199,7 +201,7 @@ def psi(gap: float, s: float) -> float:
 
 
 @compiled
-def psi_at_most(gap: float, s: float) -> float:
+def knowledge_gradient_bound(gap: float, s: float) -> float:
     """No less than ψ, without a tail: φ(u) − u·Φ(−u) ≤ φ(u)/(1 + u²)."""
     if gap > DISTANT * s:
         return UNHEARD * s
@@ -208,7 +210,7 @@ def psi_at_most(gap: float, s: float) -> float:
 
 
 @compiled
-def aged(t: Table, slot: int, enough: float) -> bool:
+def stale(t: SetsStruct, slot: int, enough: float) -> bool:
     """Whether what bounds an action's worth is best found anew: it may rule the action out, or was of no use for a while."""
     if t.hoped[slot] < 0 or t.hoped[slot] == t.known:
         return t.hoped[slot] < 0
@@ -216,7 +218,7 @@ def aged(t: Table, slot: int, enough: float) -> bool:
 
 
 @compiled
-def find_gaps(t: Table, slot: int) -> None:
+def find_gaps(t: SetsStruct, slot: int) -> None:
     """Write `gap`: how far an action's mean at each x_j lies from that of the best other one."""
     best, rival, who, gap, means = t.best, t.rival, t.who, t.gap, t.foreseen
     for j in range(len(gap)):
@@ -224,7 +226,7 @@ def find_gaps(t: Table, slot: int) -> None:
 
 
 @compiled
-def find_reach(t: Table, slot: int) -> float:
+def context_widths(t: SetsStruct, slot: int) -> float:
     """Write `reach`, sqrt(x_jᵀV⁻¹x_j), where the slot has changed; its root mean square."""
     rows, reach, z, total = t.reservoir, t.reach, t.vectors[0], 0.0
     for j in range(len(reach)):
@@ -237,7 +239,7 @@ def find_reach(t: Table, slot: int) -> float:
 
 
 @compiled
-def find_hope(t: Table, slot: int) -> float:
+def global_voi_bound(t: SetsStruct, slot: int) -> float:
     """Bound what calls on an action can be worth a round: `hope` in any context, and `base` + mean_j slope_j·(x_jᵀΣx)²/σ² in one.
 
     mean_j ψ(g_j, s_j) with s_j = σ·sqrt(x_jᵀV⁻¹x_j), all that there is to learn, bounds it; and ψ(g, s) ≤ start + slope·s²:
@@ -245,13 +247,13 @@ def find_hope(t: Table, slot: int) -> float:
     ψ(g_j, s_j(n))/n for every n.
     """
     reach, slope, m, base, total = t.reach, t.slope[slot], len(t.gap), 0.0, 0.0
-    usual = 0.5 * find_reach(t, slot)
+    usual = 0.5 * context_widths(t, slot)
     find_gaps(t, slot)
     for j in range(m):
         gap, widest, slope[j] = t.gap[j], t.unit * reach[j, slot], 0.0
         if not widest > 0.0:
             continue
-        most = psi_at_most(gap, widest)
+        most = knowledge_gradient_bound(gap, widest)
         total += most
         touching = gap / STEEPEST
         if touching >= widest:
@@ -260,7 +262,7 @@ def find_hope(t: Table, slot: int) -> float:
             s = max(touching, min(usual, 1.0) * widest)
             u = gap / s
             slope[j] = math.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi) / (2.0 * s)
-            base += max(psi(gap, s) - slope[j] * s * s, 0.0)
+            base += max(knowledge_gradient(gap, s) - slope[j] * s * s, 0.0)
     hope = ABOVE * total / m
     t.hope[slot], t.hoped[slot], t.owed[slot] = hope, t.known, 0.0
     t.base[slot] = ROUGHLY * base / m + 1e-6 * hope
@@ -268,7 +270,7 @@ def find_hope(t: Table, slot: int) -> float:
 
 
 @compiled
-def find_form(t: Table, slot: int) -> None:
+def quadratic_voi_bound(t: SetsStruct, slot: int) -> None:
     """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `hope` must have been found.
 
     Where it counts for little, (z_jᵀx)² ≤ (x_jᵀV⁻¹x_j)·xᵀV⁻¹x is enough.
@@ -297,14 +299,14 @@ def find_form(t: Table, slot: int) -> None:
 
 
 @compiled
-def thinned(t: Table) -> float:
+def thinned(t: SetsStruct) -> float:
     """The share of a reward's variance that is not misfit, at most."""
     noise = t.unit * t.unit
     return noise / (noise + t.misfit * t.misfit)
 
 
 @compiled
-def find_moves(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
+def find_moves(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     """Write `move`, |x_jᵀΣx|; xᵀΣx, and Σ slope_j·move_j²."""
     rows, move, slope = t.reservoir, t.move, t.slope[slot]
     y, noise, total = t.vectors[0], t.common * t.common, 0.0
@@ -316,7 +318,7 @@ def find_moves(t: Table, slot: int, x: np.ndarray) -> tuple[float, float]:
 
 
 @compiled
-def at_most(t: Table, square: float) -> float:
+def at_most(t: SetsStruct, square: float) -> float:
     """No less than mean_j ψ(g_j, s_j(n))/n for every n up to AHEAD, from where so many calls would lead.
 
     ψ(g, s)/s² grows up to s = g/u*, so that its value at s_j(AHEAD), or at g/u* if that is less, bounds it, and s_j(n)²/n ≤ s_j(1)²; nor is it
@@ -329,15 +331,15 @@ def at_most(t: Table, square: float) -> float:
         if not move[j] > 0.0:
             continue
         first, s = move[j] * once, min(move[j] * factor, gap[j] / STEEPEST)
-        most = psi_at_most(0.0, first)
+        most = knowledge_gradient_bound(0.0, first)
         if s > 0.0:
-            most = min(most, psi_at_most(gap[j], s) * (first / s) * (first / s))
+            most = min(most, knowledge_gradient_bound(gap[j], s) * (first / s) * (first / s))
         total += most
     return ROUGHLY * total / m
 
 
 @compiled
-def gain(t: Table, square: float, enough: float) -> float:
+def gain(t: SetsStruct, square: float, enough: float) -> float:
     """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: what a call betters the rounds to come by.
 
     s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. Exact where it is
@@ -356,7 +358,7 @@ def gain(t: Table, square: float, enough: float) -> float:
             factor, last, total, curved = math.sqrt(n / (noise + n * square)), n, 0.0, 0.0
             for j in range(m):
                 s = move[j] * factor
-                value = psi(gap[j], s)
+                value = knowledge_gradient(gap[j], s)
                 total += value
                 curved += value if s * STEEPEST <= gap[j] else 0.0
             most = max(most, (left - n + 1) * (total / m) / n)
@@ -365,7 +367,7 @@ def gain(t: Table, square: float, enough: float) -> float:
 
 
 @compiled
-def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> float:
+def worth(t: SetsStruct, slot: int, x: np.ndarray, loss: float, beaten: float) -> float:
     """Gain less price and what playing the action loses in this round; −∞ where bounds show that it is not above `beaten`.
 
     `products` must hold those of x.
@@ -380,11 +382,11 @@ def worth(t: Table, slot: int, x: np.ndarray, loss: float, beaten: float) -> flo
         square = max(dot(t.inverse[slot], t.products), 0.0) / BLURRED
         if t.left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
             return -math.inf
-    if aged(t, slot, enough) and t.left * find_hope(t, slot) <= enough:
+    if stale(t, slot, enough) and t.left * global_voi_bound(t, slot) <= enough:
         return -math.inf
     t.looks[slot] += 1
     if t.looks[slot] > PATIENCE and t.formed[slot] < t.hoped[slot]:
-        find_form(t, slot)
+        quadratic_voi_bound(t, slot)
     square, total = find_moves(t, slot, x)
     share = ROUGHLY / ((t.common * t.common + t.misfit * t.misfit + square / BLURRED) * len(t.move))
     if t.left * ABOVE * (t.base[slot] + total * share) <= enough:

@@ -11,7 +11,7 @@ import msgspec
 from starlette.types import Scope
 
 from sparing.errors import LogError
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 from sparing.service import erasure, events
 from sparing.service import export as exports
 from sparing.service.errors import ServiceError, not_found, unprocessable
@@ -136,7 +136,7 @@ async def decisions(service: Service, call: Call) -> Records:
 def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
     said = call.query.get(name, str(default))
     if not DIGITS.fullmatch(said) or not least <= int(said) <= most:
-        raise unprocessable(f"{name}={brief(said)}; must be a whole number from {least} to {most}", name)
+        raise unprocessable(f"{name}={shorten(said)}; must be a whole number from {least} to {most}", name)
     return int(said)
 
 

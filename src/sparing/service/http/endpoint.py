@@ -284,7 +284,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
         _check_keys(raw)
         return decoder.decode(raw)
     except RepeatedKeyError as error:
-        raise ServiceError(422, "repeated_field", str(error), labels.cut(error.key)) from None
+        raise ServiceError(422, "repeated_field", str(error), labels.truncate(error.key)) from None
     except msgspec.ValidationError as error:
         detail, field = validation_detail(error, decoder.type)
         raise ServiceError(422, "invalid", f"{detail}; see /openapi.json", field) from None
@@ -310,7 +310,7 @@ def _check_keys(raw: bytes) -> None:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return  # typed decoding gives the better message
     if written.count(b":") != colons or ESCAPED_COLON in raw:
-        json.loads(raw, object_pairs_hook=labels.once, parse_int=float)
+        json.loads(raw, object_pairs_hook=labels.reject_repeated_keys, parse_int=float)
 
 
 class Problem(msgspec.Struct):

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from sparing.errors import SettingError, SparingError
-from sparing.log.columns import Columns
+from sparing.log.columns import ColumnRoles
 from sparing.log.features.files import as_features
 from sparing.log.formats import read_log
-from sparing.log.labels import brief
+from sparing.log.labels import shorten
 from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import dashboard, events
@@ -42,7 +42,7 @@ from sparing.service.messages import (
 from sparing.service.server import Service
 from sparing.service.transactions import ChangeSettings
 
-ROLES = tuple(role.name for role in fields(Columns))
+ROLES = tuple(role.name for role in fields(ColumnRoles))
 
 
 def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) -> Log:
@@ -195,7 +195,7 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
     else:
         number = None if body.retire is None else experiment.model.number(body.retire)
         if number is None:
-            raise unprocessable(f"action {brief(body.retire)} is unknown", "retire", "unknown_action")
+            raise unprocessable(f"action {shorten(body.retire)} is unknown", "retire", "unknown_action")
         label = experiment.model.labels[number]
         work = ChangeSettings(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
     await service.writer.submit(work)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from sparing.log.labels import as_text, brief, meant
+from sparing.log.labels import label_text, shorten, suggest
 from sparing.service.errors import ServiceError, not_found, unprocessable
 from sparing.service.experiment import ExperimentState
 from sparing.service.http.decisions import asked
@@ -131,7 +131,7 @@ async def rank(service: Service, call: Call, body: RankRequest) -> RankResponse:
     request = DecideRequest(context, [labels[name] for name in eligible], request_id=body.event_id)
     work = asked(service, experiment.name, request, active=not body.defer_activation)
     answer: DecideAnswer = await service.writer.submit(work)
-    shown = as_text(answer.action)
+    shown = label_text(answer.action)
     event_id = answer.decision_id if body.event_id is None else body.event_id
     return RankResponse(_ranking(shown, answer.play_probability, eligible, labels), event_id, shown)
 
@@ -181,25 +181,25 @@ def _labels(model: ExperimentState, body: RankRequest) -> dict[str, Label]:
     """Return the labels of the requested actions by their ids, in order."""
     texts: dict[str, list[Label]] = {}
     for label in model.labels:
-        texts.setdefault(as_text(label), []).append(label)
+        texts.setdefault(label_text(label), []).append(label)
     found: dict[str, Label] = {}
     for place, action in enumerate(body.actions):
         field = f"actions[{place}].id"
         fits = texts.get(action.id, [])
         if not fits:
             raise unprocessable(
-                f"action {brief(action.id)} is unknown. Leave it out, or add it: POST /v1/EXPERIMENT/actions "
+                f"action {shorten(action.id)} is unknown. Leave it out, or add it: POST /v1/EXPERIMENT/actions "
                 '{"add": LABEL} with an admin key',
                 field,
                 "unknown_action",
             )
         if len(fits) > 1:
             raise unprocessable(
-                f"{len(fits)} actions are called {brief(action.id)}", field, "ambiguous_action"
+                f"{len(fits)} actions are called {shorten(action.id)}", field, "ambiguous_action"
             )
         if action.id in found:
             raise unprocessable(
-                f"action {brief(action.id)} stands in the list twice", field, "repeated_action"
+                f"action {shorten(action.id)} stands in the list twice", field, "repeated_action"
             )
         found[action.id] = fits[0]
     return found
@@ -225,17 +225,17 @@ def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str
         endings = (".".join(path[start:]) for start in range(len(path)))
         column = next((ending for ending in endings if ending in known), None)
         if column is None:
-            columns = ", ".join(map(brief, list(encoder.by_column)[:12]))
-            near = meant(path[-1], encoder.by_column)
-            guess = "" if near is None else f". Did you mean {brief(near)}?"
+            columns = ", ".join(map(shorten, list(encoder.by_column)[:12]))
+            near = suggest(path[-1], encoder.by_column)
+            guess = "" if near is None else f". Did you mean {shorten(near)}?"
             raise unprocessable(
-                f"no column for {brief(whole)}; the columns are {columns}{guess}",
+                f"no column for {shorten(whole)}; the columns are {columns}{guess}",
                 "contextFeatures",
                 "context",
             )
         if column in found:
             raise unprocessable(
-                f"column {brief(column)} has two values, from {brief(came[column])} and {brief(whole)}; send one",
+                f"column {shorten(column)} has two values, from {shorten(came[column])} and {shorten(whole)}; send one",
                 "contextFeatures",
                 "context",
             )

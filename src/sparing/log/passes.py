@@ -12,13 +12,13 @@ import numpy as np
 
 from sparing.engines import Engine, Progress, TreeReduce
 from sparing.errors import LogError
-from sparing.log.blocks import Blocks, Cut
+from sparing.log.blocks import Blocks, Partition
 from sparing.log.tables import TableSource
 
-State = TypeVar("State")
-Block = TypeVar("Block")
+S = TypeVar("S")
+B = TypeVar("B")
 
-RUNS = 16
+TASKS_PER_WORKER = 16
 """Runs of leaves for each worker, at most: enough for none to wait long for the last."""
 
 ROW = re.compile(r"\bat row (\d+)\b")
@@ -26,7 +26,7 @@ ROW = re.compile(r"\bat row (\d+)\b")
 
 
 @dataclass(frozen=True)
-class Standing:
+class ColumnarBlock:
     """Rows as they stand in a file, all that sums need of them: contexts as d columns (n,), actions (n,), rewards (n,)."""
 
     contexts: list[np.ndarray]
@@ -43,7 +43,7 @@ class Standing:
         return np.column_stack([column[places] for column in self.contexts])
 
 
-class Statistic(ABC, Generic[Block, State]):
+class Statistic(ABC, Generic[B, S]):
     """What is gathered from rows: it starts from `zero`, takes in the blocks of a leaf in order, and leaves are joined.
 
     `merge` is pure: on a cluster its arguments may be in use elsewhere. A statistic is sent to where the rows are, so that it
@@ -53,33 +53,33 @@ class Statistic(ABC, Generic[Block, State]):
     by_columns: bool = False
 
     @abstractmethod
-    def zero(self) -> State:
+    def zero(self) -> S:
         """What no rows tell."""
 
     @abstractmethod
-    def update(self, state: State, block: Block, first_row: int) -> State:
+    def update(self, state: S, block: B, first_row: int) -> S:
         """What is told by one more block, whose first row has this number; the state may be changed."""
 
-    def finish(self, state: State) -> State:
+    def finish(self, state: S) -> S:
         """What a leaf tells, once its last block is in."""
         return state
 
     @abstractmethod
-    def merge(self, one: State, other: State) -> State:
+    def merge(self, one: S, other: S) -> S:
         """What two leaves, or runs of them, tell together; neither is changed."""
 
 
-class Total(Statistic[Block, Any]):
+class SumOf(Statistic[B, Any]):
     """The sum of what `of` makes of each block and the number of its first row; None where there are no rows."""
 
-    def __init__(self, of: Callable[[Block, int], Any]) -> None:
+    def __init__(self, of: Callable[[B, int], Any]) -> None:
         self.of = of
 
     def zero(self) -> Any:
         """Nothing to add to."""
         return None
 
-    def update(self, state: Any, block: Block, first_row: int) -> Any:
+    def update(self, state: Any, block: B, first_row: int) -> Any:
         """With one more block."""
         return self.merge(state, self.of(block, first_row))
 
@@ -88,10 +88,10 @@ class Total(Statistic[Block, Any]):
         return other if one is None else one if other is None else one + other
 
 
-class Together(Statistic[Block, tuple[Any, ...]]):
+class Combined(Statistic[B, tuple[Any, ...]]):
     """Several statistics in one walk; its states are tuples."""
 
-    def __init__(self, *statistics: Statistic[Block, Any]) -> None:
+    def __init__(self, *statistics: Statistic[B, Any]) -> None:
         self.statistics = statistics
         self.by_columns = all(each.by_columns for each in statistics)
 
@@ -99,7 +99,7 @@ class Together(Statistic[Block, tuple[Any, ...]]):
         """None of them has rows."""
         return tuple(each.zero() for each in self.statistics)
 
-    def update(self, state: tuple[Any, ...], block: Block, first_row: int) -> tuple[Any, ...]:
+    def update(self, state: tuple[Any, ...], block: B, first_row: int) -> tuple[Any, ...]:
         """Each takes in the block."""
         return tuple(
             each.update(part, block, first_row) for each, part in zip(self.statistics, state, strict=True)
@@ -114,22 +114,22 @@ class Together(Statistic[Block, tuple[Any, ...]]):
         return tuple(each.merge(*parts) for each, *parts in zip(self.statistics, one, other, strict=True))
 
 
-class Leaves(Generic[Block, State]):
+class ChunkReducer(Generic[B, S]):
     """Takes in blocks one after the other, and joins leaves as they fill."""
 
-    def __init__(self, statistic: Statistic[Block, State], leaf: int) -> None:
+    def __init__(self, statistic: Statistic[B, S], leaf: int) -> None:
         self._statistic, self._leaf = statistic, leaf
-        self._tree: TreeReduce[State] = TreeReduce(statistic.merge)
-        self._state: State | None = None
+        self._tree: TreeReduce[S] = TreeReduce(statistic.merge)
+        self._state: S | None = None
 
-    def add(self, block: Block, first_row: int) -> None:
+    def add(self, block: B, first_row: int) -> None:
         """The next block."""
         if self._state is not None and first_row % self._leaf == 0:
             self._close()
         state = self._statistic.zero() if self._state is None else self._state
         self._state = self._statistic.update(state, block, first_row)
 
-    def total(self) -> State:
+    def total(self) -> S:
         """What all blocks told."""
         if self._state is None:
             return self._statistic.finish(self._statistic.zero())
@@ -143,7 +143,7 @@ class Leaves(Generic[Block, State]):
 
 
 @dataclass(frozen=True)
-class Run:
+class ScanTask:
     """Leaves in a row, and the table, or the part of one, that has their rows; it begins with row `first` of the log."""
 
     source: TableSource
@@ -153,18 +153,18 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Walk(Generic[Block, State]):
+class ScanWorker(Generic[B, S]):
     """Walks a run: reads these columns in blocks, makes of each what the statistic wants, and takes it in."""
 
-    statistic: Statistic[Block, State]
+    statistic: Statistic[B, S]
     columns: tuple[str, ...]
-    make: Callable[[Any, int], Block]
+    make: Callable[[Any, int], B]
     block: int
     leaf: int
 
-    def __call__(self, run: Run, progress: Progress | None = None) -> State:
+    def __call__(self, run: ScanTask, progress: Progress | None = None) -> S:
         """What a run tells; `progress` is told its rows, if their number is known."""
-        leaves = Leaves(self.statistic, self.leaf)
+        leaves = ChunkReducer(self.statistic, self.leaf)
         stop = None if run.stop is None else run.stop - run.first
         rows = run.source.blocks(self.columns, step=self.block, start=run.start - run.first, stop=stop)
         for row, batch in rows:
@@ -175,7 +175,7 @@ class Walk(Generic[Block, State]):
 
 
 @contextlib.contextmanager
-def telling_lines(source: TableSource) -> Iterator[None]:
+def line_numbers_in_errors(source: TableSource) -> Iterator[None]:
     """Add to what is wrong with a row of a text file on which line it stands."""
     try:
         yield
@@ -187,34 +187,36 @@ def telling_lines(source: TableSource) -> Iterator[None]:
         raise type(error)(f"{error}. Row {found[1]} is {line}") from None
 
 
-def walk(
+def scan_rows(
     source: TableSource,
     columns: Sequence[str],
-    statistic: Statistic[Block, State],
-    make: Callable[[Any, int], Block],
+    statistic: Statistic[B, S],
+    make: Callable[[Any, int], B],
     *,
-    cut: Cut | None,
+    cut: Partition | None,
     engine: Engine,
     progress: Progress | None = None,
-) -> State:
+) -> S:
     """Fold a statistic over a table; without a cut, which takes the number of rows, over all there are, by one worker."""
     if cut is None:
-        cut = Cut.of_table(0, len(columns))
-    work = Walk(statistic, tuple(columns), make, cut.block, cut.leaf)
-    with telling_lines(source):
+        cut = Partition.of_table(0, len(columns))
+    work = ScanWorker(statistic, tuple(columns), make, cut.block, cut.leaf)
+    with line_numbers_in_errors(source):
         if engine.alone and cut.rows:  # as one run no part of a file is read twice
-            return work(Run(source, 0, 0, cut.rows), progress)
-        return engine.fold(work, runs_of(source, cut, engine.workers), statistic.merge, progress=progress)
+            return work(ScanTask(source, 0, 0, cut.rows), progress)
+        return engine.fold(work, scan_tasks(source, cut, engine.workers), statistic.merge, progress=progress)
 
 
-def runs_of(source: TableSource, cut: Cut, workers: int) -> list[Run]:
+def scan_tasks(source: TableSource, cut: Partition, workers: int) -> list[ScanTask]:
     """Runs of leaves that can be walked apart; long enough that few parts of a file are read twice."""
     if not source.sizes or not cut.rows:
-        return [Run(source, 0, 0, cut.rows or None)]
-    least = max(cut.rows // (RUNS * workers), max(source.sizes) if max(source.sizes) > cut.leaf else 0)
-    return [_run(source, leaves) for leaves in cut.runs(least)]
+        return [ScanTask(source, 0, 0, cut.rows or None)]
+    least = max(
+        cut.rows // (TASKS_PER_WORKER * workers), max(source.sizes) if max(source.sizes) > cut.leaf else 0
+    )
+    return [_scan_task(source, leaves) for leaves in cut.runs(least)]
 
 
-def _run(source: TableSource, leaves: Blocks) -> Run:
+def _scan_task(source: TableSource, leaves: Blocks) -> ScanTask:
     part, first = source.part(leaves.start, leaves.stop)
-    return Run(part, first, leaves.start, leaves.stop)
+    return ScanTask(part, first, leaves.start, leaves.stop)

@@ -1,4 +1,4 @@
-"""What one raw column becomes: some coordinates of a context, by numbers that were fitted on a log and are then frozen."""
+"""Fitted columns: how the cells of each kind of raw column become features."""
 
 import math
 import warnings
@@ -13,7 +13,7 @@ import numpy as np
 
 from sparing.errors import LogError, UnitWarning
 from sparing.log.features import cells
-from sparing.log.labels import alike, brief, cut
+from sparing.log.labels import near_duplicates, shorten, truncate
 from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 MISSING = "is missing"
 
-FAR = 100.0
+WARN_DEVIATIONS = 100.0
 """Deviations from the log's mean beyond which a live number is warned of: at most 1 in FAR² of the log's rows can lie there."""
 
-Put = Callable[[Any, "memoryview[float]"], None]
+Setter = Callable[[Any, "memoryview[float]"], None]
 """Writes a value's coordinates into those of a context, which begin as zeros."""
 
 
@@ -64,7 +64,7 @@ class Column(ABC):
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinates of a value that is not missing, from `place` on; a ValueError where it is of no use."""
 
-    def put(self, place: int) -> Put:
+    def put(self, place: int) -> Setter:
         """What writes one value's coordinates, which begin at `place`."""
         is_missing, write, last = self.is_missing, self.write, place + len(self.names) - 1
 
@@ -104,17 +104,17 @@ class Column(ABC):
 
     def _unfit(self, value: Any) -> CellError:
         return CellError(
-            f"{cut(self.column)} is {brief(value)}; expected {self.expected}, or None (null in JSON) if it is missing"
+            f"{truncate(self.column)} is {shorten(value)}; expected {self.expected}, or None (null in JSON) if it is missing"
         )
 
     def _unfit_row(self, value: Any, row: int) -> LogError:
-        return LogError(f"{cut(self.column)} at row {row} is {brief(value)}; expected {self.expected}")
+        return LogError(f"{truncate(self.column)} at row {row} is {shorten(value)}; expected {self.expected}")
 
     def _mapped(
         self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float = math.nan
     ) -> np.ndarray:
         """Each cell by a function of it, (n,), `gap` where it is missing; distinct cells are converted once."""
-        distinct, codes = cells.coded(column)
+        distinct, codes = cells.factorize(column)
         table = np.full(len(distinct) + 1, gap)
         for code, value in enumerate(distinct):
             if cells.is_missing(value):
@@ -141,12 +141,12 @@ class Column(ABC):
         return yes if low >= 0 else no
 
 
-GAP = -2
+MISSING_CODE = -2
 """The place of a category that is missing; −1 is that of one without a place."""
 
 
 @dataclass(frozen=True)
-class Number(Column):
+class NumberColumn(Column):
     """(value − mean)/scale; 0 where it is missing."""
 
     kind = "number"
@@ -163,7 +163,7 @@ class Number(Column):
         """Write the coordinates of cells."""
         values = self.numbers(column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
-        if all_fit(values):
+        if all_valid(values):
             return
         there = ~np.isnan(values)
         odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
@@ -187,13 +187,15 @@ class Number(Column):
     @property
     def usual(self) -> tuple[float, float]:
         """Between which numbers a live one is taken without a look."""
-        return max(-LARGEST, self.mean - FAR * self.scale), min(LARGEST, self.mean + FAR * self.scale)
+        return max(-LARGEST, self.mean - WARN_DEVIATIONS * self.scale), min(
+            LARGEST, self.mean + WARN_DEVIATIONS * self.scale
+        )
 
     def look_at(self, coordinate: float) -> None:
         """Warn of a live number that is far from the log's; the words are the same for all, so that Python tells it once."""
-        if not abs(coordinate) <= FAR:
+        if not abs(coordinate) <= WARN_DEVIATIONS:
             warnings.warn(
-                f"{cut(self.column)} is more than {FAR:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
+                f"{truncate(self.column)} is more than {WARN_DEVIATIONS:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
                 "what is said of rewards there is extrapolated. Give it in the unit of the log, or bring it into its range",
                 UnitWarning,
                 stacklevel=6,
@@ -207,7 +209,7 @@ class Number(Column):
 
 
 @dataclass(frozen=True)
-class Raw(Number):
+class RawColumn(NumberColumn):
     """The number itself; a log and a decision without it are refused."""
 
     kind = "raw"
@@ -232,13 +234,13 @@ class Raw(Number):
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
-            f"{cut(self.column)} is missing, and these features are raw numbers, which have no place for that. "
+            f"{truncate(self.column)} is missing, and these features are raw numbers, which have no place for that. "
             "Fill it in, or read the log with features='auto'"
         )
 
 
 @dataclass(frozen=True)
-class Category(Column):
+class CategoryColumn(Column):
     """1 at the place of its value. Rare values share the place `other`, if the log had any; a value that the log
     never had goes there too, and is 0 everywhere if there is no such place."""
 
@@ -271,14 +273,14 @@ class Category(Column):
         if places.min(initial=0) >= 0:
             out[np.arange(len(places)), places] = 1.0
             return
-        there = places != GAP
+        there = places != MISSING_CODE
         rows = np.flatnonzero(places >= 0)
         out[rows, places[rows]] = 1.0
         self._fill_gap(there, out)
 
     def places(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
         """Where cells have their 1, (n,); −1 for nowhere, GAP where one is missing."""
-        return self._mapped(column, self._place, first_row=first_row, gap=GAP)
+        return self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the 1 of a value."""
@@ -298,14 +300,14 @@ class Category(Column):
         """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
         plural = "" if len(self.values) == 1 else "s"
-        twins = alike(self.values)
-        told = f", {brief(twins[0])} and {brief(twins[1])} differ only in case or spaces" if twins else ""
+        twins = near_duplicates(self.values)
+        told = f", {shorten(twins[0])} and {shorten(twins[1])} differ only in case or spaces" if twins else ""
         gap = ", some missing" if self.gap else ""
         return f"category of {len(self.values)} value{plural}{rare}{gap}{told}"
 
 
 @dataclass(frozen=True)
-class Hashed(Category):
+class HashedColumn(CategoryColumn):
     """1 at one of `size` places, which the value's checksum says: for columns with very many values."""
 
     kind = "hashed"
@@ -330,7 +332,7 @@ class Hashed(Category):
 
 
 @dataclass(frozen=True)
-class Bool(Column):
+class BoolColumn(Column):
     """1 if true, −1 if false, 0 where it is missing."""
 
     kind = "bool"
@@ -343,16 +345,16 @@ class Bool(Column):
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells."""
-        values = self._mapped(column, cells.as_truth, first_row=first_row)
+        values = self._mapped(column, cells.as_bool, first_row=first_row)
         there = ~np.isnan(values)
         out[:, 0] = np.where(there, 2 * values - 1, 0.0)
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         """Write the coordinate of a truth value."""
-        out[place] = 2 * cells.as_truth(value) - 1
+        out[place] = 2 * cells.as_bool(value) - 1
 
-    def put(self, place: int) -> Put:
+    def put(self, place: int) -> Setter:
         """What writes one value's coordinates; true and false themselves go the short way."""
         usual = super().put(place)
 
@@ -372,6 +374,204 @@ class Bool(Column):
         return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")
 
 
-def all_fit(values: np.ndarray) -> bool:
+def all_valid(values: np.ndarray) -> bool:
     """Whether an array has no number that is too large, or missing; without a copy."""
     return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DAY = 86_400.0
+MINUTE = 60.0
+HOURS = np.array([(math.sin(turn), math.cos(turn)) for turn in np.linspace(0, 2 * math.pi, 1441)[:-1]])
+"""Where each minute of a day stands on its circle, (1440, 2): a table, so that a row and a column agree in every bit."""
+
+DAYS = np.array([(math.sin(turn), math.cos(turn)) for turn in np.linspace(0, 2 * math.pi, 8)[:-1]])
+"""Where each day of a week stands on its circle, from Monday, (7, 2)."""
+
+HOURS_LIST, DAYS_LIST = HOURS.tolist(), DAYS.tolist()
+
+
+@dataclass(frozen=True)
+class TimeColumn(Column):
+    """Where the hour and the day stand on their circles, in UTC, and how far time has come, standardised.
+
+    Beyond the log's own range the trend stays where the log began or ended: nothing is known of it there.
+    """
+
+    kind = "time"
+    wants = "a date or moment such as 2026-03-01T10:00 (ISO 8601) or 01.03.2026 10:00, or seconds (not milliseconds) since 1970"
+    order: ClassVar[str | None] = None
+    first: float = 0.0
+    last: float = 0.0
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        circles = ("hour sin", "hour cos", "day sin", "day cos", "trend")
+        return tuple(f"{self.column} {circle}" for circle in circles)
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        seconds = self.seconds(column, first_row=first_row)
+        there = ~np.isnan(seconds)
+        moment = np.where(there, seconds, self.mean)
+        minute, day = (moment % DAY // MINUTE).astype(np.int64), ((moment // DAY + 3) % 7).astype(np.int64)
+        trend = (np.clip(moment, self.first, self.last) - self.mean) / self.scale
+        out[:, :5] = np.where(there[:, None], np.column_stack((HOURS[minute], DAYS[day], trend)), 0.0)
+        self._fill_gap(there, out)
+
+    def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
+        moments = cells.to_seconds(column)
+        return self._mapped(column, self.second, first_row=first_row) if moments is None else moments
+
+    def second(self, value: Any) -> float:
+        """Seconds since 1970 in UTC of a cell; a ValueError where it is no moment."""
+        return cells.as_seconds(value, self.order)
+
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the coordinates of a moment."""
+        moment = cells.as_seconds(value, self.order)
+        out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
+        out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
+        within = self.first if moment < self.first else moment
+        out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
+
+    def _unfit_row(self, value: Any, row: int) -> LogError:
+        told = super()._unfit_row(value, row)
+        if self.order is None and isinstance(value, str) and cells.is_ambiguous_date(value):
+            return LogError(f"{told}. Of such dates the kinds {' and '.join(tuple(TIMES)[1:])} say the order")
+        return told
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        if part == 5:
+            return self._either(5, low, "", "")
+        if part < 4:
+            return self._bounded(part, low, high, lambda end: f"{end:.3g}")
+        name, when = self.column, self._when
+        if math.isinf(low):
+            return f"{name} is no later than {when(high)}"
+        after = f"{name} is later than {when(low)}"
+        return after if math.isinf(high) else f"{after} and no later than {when(high)}"
+
+    def _when(self, end: float) -> str:
+        moment = np.datetime64(int(end * self.scale + self.mean), "s")
+        return f"{str(moment).replace('T', ' ')[:16]} UTC"
+
+
+@dataclass(frozen=True)
+class DayFirstColumn(TimeColumn):
+    """A time in whose texts 03/04/2026 is the third of April."""
+
+    kind = "time-day-first"
+    wants = "a date or moment with the day first such as 17/03/2026 10:00, one in ISO 8601, or seconds (not milliseconds) since 1970"
+    order = cells.DAY
+
+    def described(self) -> str:
+        """What the column was taken for."""
+        return f"time, {self.order} first" + (", some missing" if self.gap else "")
+
+
+@dataclass(frozen=True)
+class MonthFirstColumn(DayFirstColumn):
+    """A time in whose texts 03/04/2026 is the fourth of March."""
+
+    kind = "time-month-first"
+    wants = "a date or moment with the month first such as 03/17/2026 10:00, one in ISO 8601, or seconds (not milliseconds) since 1970"
+    order = cells.MONTH
+
+
+TIMES: dict[str, type[TimeColumn]] = {
+    kind.kind: kind for kind in (TimeColumn, DayFirstColumn, MonthFirstColumn)
+}
+"""The kinds that are moments by name; those after the first say the order of dates that do not tell it."""
+
+
+@dataclass(frozen=True)
+class VectorColumn(Column):
+    """The first principal components of a list of `size` numbers, over the deviation of the first.
+
+    mean (size,), axes (keep, size), scaled; lists, so that they are written as JSON.
+    """
+
+    kind = "vector"
+    size: int = 1
+    mean: tuple[float, ...] = ()
+    axes: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", tuple(self.mean))
+        object.__setattr__(self, "axes", tuple(map(tuple, self.axes)))
+
+    @property
+    def expected(self) -> str:
+        """What a cell must be."""
+        return f"a list of {self.size} finite numbers"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its coordinates."""
+        return tuple(f"{self.column}[{i}]" for i in range(len(self.axes)))
+
+    @cached_property
+    def _axes(self) -> tuple[np.ndarray, np.ndarray]:
+        axes = np.array(self.axes)
+        return axes.T, axes @ np.array(self.mean)
+
+    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        """Write the coordinates of cells."""
+        from sparing.log import arrays
+
+        if column.null_count == len(column):
+            self._fill_gap(np.zeros(len(column), dtype=bool), out)
+            return
+        if not arrays.is_list(column.type):
+            raise LogError(
+                f"{truncate(self.column)} is a column of {column.type}; expected {self.expected} a row"
+            )
+        try:
+            rows, there = cells.vectors(column, self.size)
+        except ValueError as error:
+            row = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+            raise self._unfit_row(column[row].as_py(), first_row + row) from None
+        axes, offset = self._axes
+        out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
+        self._fill_gap(there, out)
+
+    @staticmethod
+    def is_missing(value: Any) -> bool:
+        """None, or the NaN that pandas puts in its place."""
+        return value is None or (isinstance(value, float) and value != value)
+
+    def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
+        """Write the components of a list of numbers."""
+        given = np.asarray(value, dtype=np.float64)
+        if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
+            raise ValueError(value)
+        axes, offset = self._axes
+        out[place : place + len(self.axes)] = memoryview(given @ axes - offset)
+
+    def words(self, part: int, low: float, high: float) -> str:
+        """A range of a coordinate in words."""
+        if part == len(self.axes):
+            return self._either(part, low, "", "")
+        return self._bounded(part, low, high, lambda end: f"{end:.3g}")
+
+    def described(self) -> str:
+        """What the column was taken for."""
+        return f"vector of {self.size}, {len(self.axes)} components kept" + (
+            ", some missing" if self.gap else ""
+        )
+
+
+KINDS: dict[str, type[Column]] = {
+    **{kind.kind: kind for kind in (NumberColumn, RawColumn, CategoryColumn, HashedColumn, BoolColumn)},
+    **TIMES,
+    VectorColumn.kind: VectorColumn,
+}
+"""The kinds of columns by name."""

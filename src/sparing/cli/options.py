@@ -14,7 +14,7 @@ import typer
 
 from sparing.cli import terminal
 from sparing.errors import FileError, KindError, LogError, SettingError
-from sparing.log.columns import Columns
+from sparing.log.columns import ColumnRoles
 from sparing.validation import reward_range
 
 if TYPE_CHECKING:
@@ -124,18 +124,20 @@ def _with_support(log: "Any") -> "Log":
         return log
     from sparing.auditing import estimate_support
 
-    terminal.print_status("sparing: support was not logged; it is estimated, and so is everything that rests on it")
+    terminal.print_status(
+        "sparing: support was not logged; it is estimated, and so is everything that rests on it"
+    )
     return estimate_support(log)[0]
 
 
 def _say_what_was_read(log: "AnyLog") -> None:
     """What the columns were taken for, and actions that may be one, written in two ways."""
-    from sparing.log.labels import alike, brief
+    from sparing.log.labels import near_duplicates, shorten
 
     if not log.encoder.is_raw:
         terminal.print_status(f"sparing: features: {log.encoder.described()}")
-    if twins := alike(log.action_names):
-        shown = f"{brief(twins[0])} and {brief(twins[1])}"
+    if twins := near_duplicates(log.action_names):
+        shown = f"{shorten(twins[0])} and {shorten(twins[1])}"
         more = f", and {len(twins) // 2 - 1:,} more," if len(twins) > 2 else ""
         terminal.print_status(
             f"sparing: the actions {shown}{more} differ only in case or spaces, and are taken for two; write them alike if they are one"
@@ -169,7 +171,7 @@ def reads_log(
     given. `settings` are options that it takes as `**settings`.
     """
     shared: dict[str, Setting] = {
-        role.name: (role.default or "", role.metadata["help"]) for role in fields(Columns)
+        role.name: (role.default or "", role.metadata["help"]) for role in fields(ColumnRoles)
     }
     shared["actions"] = (
         "",
@@ -313,10 +315,10 @@ def numbers(name: str, text: str, *, example: str) -> list[float]:
 
 def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
     """The label that a word on the command line means."""
-    from sparing.log.labels import as_text
+    from sparing.log.labels import label_text
 
     for name in names:
-        if as_text(name) == text:
+        if label_text(name) == text:
             return name
     raise SettingError(
         f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}. Name all that may be played with --actions"
