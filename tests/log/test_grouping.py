@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparing.hashing import MULTIPLIER
+from sparing.hashing import GAMMA
 from sparing.log import context_index
 from sparing.log.context_index import context_groups, context_keys
 from sparing.log.hashing import context_hashes
@@ -63,7 +63,7 @@ def test_planted_collisions_of_the_hash_in_use():
     rng = np.random.default_rng(4)
     contexts = rng.uniform(1, 2, size=(2000, 2))
     words = contexts.view(np.uint64)
-    state = words[:, 0] * MULTIPLIER
+    state = words[:, 0] * GAMMA
     state ^= state >> np.uint64(32)
     twin = words.copy()
     twin[:, 0] = words[::-1, 0]

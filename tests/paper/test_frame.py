@@ -12,7 +12,7 @@ from research.learners import IPS, LEARNERS, OFFLINE, ROLES, SCALED
 from research.paper import intervals
 from research.paper.frame import Frame
 from research.paper.report import drawing
-from sparing import top
+from sparing import most_logged
 from sparing.report.figures import COLOURS
 from sparing.simulation import LinearWorld, draw_log
 
@@ -82,7 +82,7 @@ def log():
 
 @pytest.mark.parametrize("name", [name for name, one in LEARNERS.items() if one.algorithm])
 def test_every_learner_takes_what_it_needs_and_no_more(name, log):
-    settings = {"supported": top(2), "clip": "percentile-ratio", "tolerance": 0.5, "noise": 1.0}
+    settings = {"supported": most_logged(2), "clip": "percentile-ratio", "tolerance": 0.5, "noise": 1.0}
     settings |= {"call_cost": 0.1, "horizon": 100, "calls": None}
     learner = learners.start(name, log, **settings)
     assert learner.algorithm == LEARNERS[name].algorithm
@@ -91,7 +91,7 @@ def test_every_learner_takes_what_it_needs_and_no_more(name, log):
 
 def test_the_clip_is_the_settings_unless_the_name_says_another(log):
     def reasons(name, clip):
-        learner = learners.start(name, log, clip=clip, supported=top(2), noise=1.0)
+        learner = learners.start(name, log, clip=clip, supported=most_logged(2), noise=1.0)
         return sparing.simulate(learner, WORLD, rounds=200, stream="in-log", log=log).reasons.tolist()
 
     unclipped = reasons("eps_moful_ips", "inf")

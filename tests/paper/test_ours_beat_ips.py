@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparing import certified, confident, eps_moful_ips, simulate, top
+from sparing import certified, confident, eps_moful_ips, most_logged, simulate
 from sparing.simulation import LinearWorld, draw_log, run_many
 
 SEEDS, ROUNDS = 20, 3000
@@ -33,7 +33,7 @@ def run(setting):
         "seed": seed,
     }
     learners = [
-        eps_moful_ips(log, supported=top(10), **common),
+        eps_moful_ips(log, supported=most_logged(10), **common),
         certified(log, tolerance=0.3, **common),
         confident(log, tolerance=0.3, **common),
     ]

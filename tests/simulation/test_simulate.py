@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparing import certified, confident, eps_moful_ips, moful, simulate, top
+from sparing import certified, confident, eps_moful_ips, moful, most_logged, simulate
 from sparing.errors import SettingError
 from sparing.simulation import LinearWorld, Trace, draw_log
 from sparing.simulation.simulate import REPORT_EVERY
@@ -14,7 +14,7 @@ GIVEN = {"noise": 0.5, "theta_bound": 3.0, "context_bound": 1.5}
 
 LEARNERS = {
     "moful": lambda: moful(LOG, **GIVEN),
-    "eps_moful_ips": lambda: eps_moful_ips(LOG, supported=top(2), radius_scale=0.2, **GIVEN),
+    "eps_moful_ips": lambda: eps_moful_ips(LOG, supported=most_logged(2), radius_scale=0.2, **GIVEN),
     "certified": lambda: certified(LOG, tolerance=0.5, radius_scale=0.5, **GIVEN),
     "confident": lambda: confident(LOG, spot_check=0.05, **GIVEN),
 }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparing import Log, eps_moful_ips, moful, simulate, top, warm_started
+from sparing import Log, eps_moful_ips, moful, most_logged, simulate, warm_started
 from sparing.errors import SettingError
 from sparing.simulation import LinearWorld, Stream, draw_log
 from sparing.simulation.worlds import NOT_LOGGED
@@ -222,8 +222,8 @@ def test_log_beats_knows_a_replayed_context_by_its_id_and_no_fresh_one(words):
         context_ids=ids,
     )
     given = {"noise": 0.1, "theta_bound": 3.0, "context_bound": 1.5}
-    learner = eps_moful_ips(log, supported=top(0), **given)
+    learner = eps_moful_ips(log, supported=most_logged(0), **given)
     trace = simulate(learner, world, rounds=100, stream="in-log", log=log)
     assert trace.reason_counts() == {"log-beats": 60, "explore": 40}
-    fresh = simulate(eps_moful_ips(log, supported=top(0), **given), world, rounds=100)
+    fresh = simulate(eps_moful_ips(log, supported=most_logged(0), **given), world, rounds=100)
     assert fresh.reason_counts() == {"explore": 100}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparing import eps_moful_ips, given, simulate
+from sparing import eps_moful_ips, simulate, supported_actions
 from sparing.model.confidence import RADII
 from sparing.simulation import LinearWorld, draw_log
 
@@ -28,7 +28,9 @@ def skipped(seed, *, rows=3000, noise=NOISE, supported=2, **settings):
     off *= ERROR / np.linalg.norm(off, axis=1, keepdims=True)
     learner = eps_moful_ips(
         log,
-        supported=given({action: world.theta[action] + off[action] for action in range(supported)}),
+        supported=supported_actions(
+            {action: world.theta[action] + off[action] for action in range(supported)}
+        ),
         noise=noise,
         theta_bound=float(np.linalg.norm(world.theta, axis=1).max()),
         context_bound=float(np.sqrt(D)),
