@@ -20,6 +20,7 @@ from service.building import (
     same,
     trial,
 )
+from service.workers import outcomes
 from sparing.service import events, maintenance, state_files
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
@@ -81,7 +82,7 @@ def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
             await eventful(writer, clock, learner)
             model = writer.registry.get(NAME).model
             assert model.open, "some calls are open"
-            counts = await writer.store.outcomes(1)
+            counts = await outcomes(writer.store, 1)
             assert {events.REWARD, events.EXPIRED, events.DEFAULT, events.PARTIAL, events.ACTIVATED} <= set(
                 counts
             )

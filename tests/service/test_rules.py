@@ -3,6 +3,7 @@
 import pytest
 
 from service.building import NAME, Clock, asking, contexts, decide, ran, replayed, reward, same, trial
+from service.workers import outcomes
 from sparing.service import events
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
@@ -43,7 +44,7 @@ def test_a_reward_inside_its_window_counts_and_one_outside_does_not(tmp_path):
         assert model.learner.sets.live.sum() == 1
         assert not model.open
         assert not model.learner.pending_calls(), "what expired is taken out of the learner again"
-        assert await writer.store.outcomes(1) == {"reward": 1, "expired": 1}
+        assert await outcomes(writer.store, 1) == {"reward": 1, "expired": 1}
 
     story(tmp_path, Options(reward_window=60.0), tell)
 
@@ -112,7 +113,7 @@ def test_a_reward_before_its_activation_waits_for_it(tmp_path):
         assert len(model.learner.pending_calls()) == 1
         clock.seconds += 61
         await writer.submit(ExpirePending(NAME))
-        assert await writer.store.outcomes(1) == {
+        assert await outcomes(writer.store, 1) == {
             "part": 2,
             "activated": 2,
             "reward": 1,

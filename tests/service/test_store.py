@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import sparing
-from service.workers import CONTEXTS, decide, digests, make, opened, replayed, small_log, working
+from service.workers import CONTEXTS, decide, digests, make, opened, outcomes, replayed, small_log, working
 from sparing.errors import FileError
 from sparing.service import events
 from sparing.service.errors import ServiceError
@@ -79,7 +79,7 @@ def test_every_event_is_read_back_bit_for_bit(stores):
             ((decision, closed),) = await store.record(1, "d.seq = $2", 2)
             assert bits(decision) == bits(FULL)
             assert (closed.seq, closed.kind, closed.value, closed.played) == (4, "reward", CLOSED.value, 3)
-            assert await store.outcomes(1) == {"reward": 1, "part": 1, "learnt": 1}
+            assert await outcomes(store, 1) == {"reward": 1, "part": 1, "learnt": 1}
             assert await store.driver.size() > 0
         async with opened(stores) as store:
             assert list(map(bits, await listed(store))) == list(map(bits, found))

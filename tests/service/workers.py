@@ -95,3 +95,11 @@ async def replayed(place):
             async for some in store.events(experiment.number, 0, last):
                 found += some
         return digests(registry), sorted(found, key=lambda one: one.seq)
+
+
+async def outcomes(store, experiment):
+    """Outcomes of an experiment by their kind."""
+    found = await store.driver.read(
+        "select kind, count(*) from outcomes where experiment = $1 group by kind", experiment
+    )
+    return {kind: int(count) for kind, count in found}

@@ -11,6 +11,7 @@ Two kinds of hours are left out of both sides, because the checks would stand fo
 which the budget prevented a call (there are no checks then), and hours before the last change of check or holdout.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ MIN_REWARDS = 2  # a variance needs two
 ROUNDING = 8 * np.finfo(float).eps
 
 # Of the policy: called by itself, skipped, and skipped but checked; and the holdout.
-CALLED, SKIPPED, CHECKED, ASIDE = range(4)
+CALLED, SKIPPED, CHECKED, HOLDOUT = range(4)
 
 DECISIONS, REWARDS, SUM, SQUARES = range(4)  # the sums of a kind
 # Options that decide which decisions are comparable.
@@ -89,11 +90,11 @@ class TimeBins:
     count: int
 
     @classmethod
-    def of(cls, tally: HourlyTotals, now: int) -> "TimeBins":
+    def of(cls, totals: HourlyTotals, now: int) -> "TimeBins":
         """Return the finest bins that `MAX_BINS` allows, from the first decision to now (µs)."""
-        if not len(tally.hours):
+        if not len(totals.hours):
             return cls(1, 0, 0)
-        begin, end = int(tally.hours.min()), max(now // events.HOUR, int(tally.hours.max()))
+        begin, end = int(totals.hours.min()), max(now // events.HOUR, int(totals.hours.max()))
         weeks = -(-(end - begin + 1) // (STEPS[-1] * (MAX_BINS - 1)))
         for hours in (*STEPS, STEPS[-1] * max(weeks, 1)):
             first = begin // hours * hours
@@ -114,14 +115,14 @@ class TimeBins:
         ends = [(self.first + (i + 1) * self.hours) * HOUR for i in range(self.count)]
         return [min(end, max(now // events.SECOND, end - self.seconds)) for end in ends]
 
-    def by_reason(self, tally: HourlyTotals) -> list[Hour]:
+    def by_reason(self, totals: HourlyTotals) -> list[Hour]:
         """Return the decisions of each bin by reason, bins without any included."""
         counted: list[dict[str, int]] = [{} for _ in range(self.count)]
-        cells = self.place(tally.hours) * len(tally.groups) + tally.group
-        found = np.bincount(cells, tally.numbers[:, 0], minlength=self.count * len(tally.groups))
+        cells = self.place(totals.hours) * len(totals.groups) + totals.group
+        found = np.bincount(cells, totals.numbers[:, 0], minlength=self.count * len(totals.groups))
         for cell in np.flatnonzero(found).tolist():
-            step, group = divmod(cell, len(tally.groups))
-            reason = tally.groups[group][0]
+            step, group = divmod(cell, len(totals.groups))
+            reason = totals.groups[group][0]
             counted[step][reason] = counted[step].get(reason, 0) + int(found[cell])
         return [Hour((self.first + i * self.hours) * HOUR, one) for i, one in enumerate(counted)]
 
@@ -136,17 +137,8 @@ class MeanEstimate(NamedTuple):
 
     def measured(self) -> list[Measured | None]:
         half = stdtrit(self.free, (1 + LEVEL) / 2) * np.sqrt(self.variance)
-        rows = zip(
-            self.value.tolist(),
-            (self.value - half).tolist(),
-            (self.value + half).tolist(),
-            self.rewards.tolist(),
-            strict=True,
-        )
-        return [
-            None if low != low else Measured(value, low, high, int(rewards))
-            for value, low, high, rewards in rows
-        ]
+        rows = np.stack([self.value, self.value - half, self.value + half, self.rewards], axis=-1).tolist()
+        return [None if math.isnan(low) else Measured(m, low, high, int(n)) for m, low, high, n in rows]
 
 
 def stratified(
@@ -165,12 +157,14 @@ def stratified(
         parts = np.where(there, weight**2 * spread / rewards, 0.0)
         between = (weight * (mean - value) ** 2).sum(axis=-1) / n[..., 0]
         variance = parts.sum(axis=-1) + between
-        doubt = np.where(there, parts**2 / (rewards - 1), 0.0).sum(axis=-1) + between**2 / (n[..., 0] - 1)
+        squares_by_free = np.where(there, parts**2 / (rewards - 1), 0.0).sum(axis=-1) + between**2 / (
+            n[..., 0] - 1
+        )
         fine = (~there | known).all(axis=-1) & there.any(axis=-1)
         return MeanEstimate(
             np.where(fine, value[..., 0], np.nan),
             np.where(fine, variance, np.nan),
-            np.where(fine, variance**2 / doubt, np.nan),
+            np.where(fine, variance**2 / squares_by_free, np.nan),
             np.where(there, rewards, 0).sum(axis=-1),
         )
 
@@ -184,8 +178,8 @@ def estimates(sums: np.ndarray) -> tuple[MeanEstimate, MeanEstimate]:
     """Return the mean rewards of policy and holdout from the sums of each kind, (..., 4, 4)."""
     strata = sums[..., [CALLED, CHECKED], :].copy()
     strata[..., 1, DECISIONS] += sums[..., SKIPPED, DECISIONS]
-    aside = sums[..., [ASIDE], :]
-    return stratified(*np.moveaxis(strata, -1, 0)), stratified(*np.moveaxis(aside, -1, 0))
+    holdout = sums[..., [HOLDOUT], :]
+    return stratified(*np.moveaxis(strata, -1, 0)), stratified(*np.moveaxis(holdout, -1, 0))
 
 
 def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
@@ -199,7 +193,7 @@ def kind(group: Group) -> int:
     """Return the row of the comparison that a group belongs to; −1 for none."""
     reason, arm, asked = group
     if arm == "holdout":
-        return ASIDE if asked else -1
+        return HOLDOUT if asked else -1
     if arm != "policy":
         return -1
     if not asked:
@@ -207,27 +201,25 @@ def kind(group: Group) -> int:
     return CHECKED if reason == events.CHECK else CALLED
 
 
-def budget_limited_hours(tally: HourlyTotals) -> np.ndarray:
+def budget_limited_hours(totals: HourlyTotals) -> np.ndarray:
     """Return the hours in which the budget prevented a reward call."""
-    short = [reason == events.BUDGET for reason, _, _ in tally.groups]
-    return np.unique(tally.hours[np.array(short, dtype=bool)[tally.group]])
+    short = [reason == events.BUDGET for reason, _, _ in totals.groups]
+    return np.unique(totals.hours[np.array(short, dtype=bool)[totals.group]])
 
 
-def counted(tally: HourlyTotals, steps: TimeBins, since: int) -> np.ndarray:
+def counted(totals: HourlyTotals, steps: TimeBins, since: int) -> np.ndarray:
     """Return the sums of each kind up to the end of each bin, (bins, 4, 4), from the hour `since` on."""
-    kinds = np.array([kind(group) for group in tally.groups], dtype=np.int64)[tally.group]
-    use = (kinds >= 0) & (tally.hours >= since) & ~np.isin(tally.hours, budget_limited_hours(tally))
-    place = np.where(use, steps.place(tally.hours) * 4 + kinds, -1)
-    return tally.added(place, steps.count * 4).reshape(steps.count, 4, 4).cumsum(axis=0)
+    kinds = np.array([kind(group) for group in totals.groups], dtype=np.int64)[totals.group]
+    use = (kinds >= 0) & (totals.hours >= since) & ~np.isin(totals.hours, budget_limited_hours(totals))
+    place = np.where(use, steps.place(totals.hours) * 4 + kinds, -1)
+    return totals.added(place, steps.count * 4).reshape(steps.count, 4, 4).cumsum(axis=0)
 
 
 def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> ChangeEvent | None:
-    """Return the last change of the shares of checks or holdout; `began` are the first options, if known."""
+    """Return the last of these changes of options that changed the shares; `began` are the first options, if known."""
     before = None if began is None else [began.get(name) for name in SHARES]
     found = None
     for change in changes:
-        if change.kind != events.OPTIONS:
-            continue
         options = change.read()
         after = [options.get(name, getattr(Options(), name)) for name in SHARES]
         if after != before:
@@ -236,19 +228,25 @@ def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> 
 
 
 def compare(
-    tally: HourlyTotals, steps: TimeBins, options: Options, *, since: int, now: int, ratio: SampleRatio | None
+    totals: HourlyTotals,
+    steps: TimeBins,
+    options: Options,
+    *,
+    since: int,
+    now: int,
+    ratio: SampleRatio | None,
 ) -> tuple[Headline, list[SoFar]]:
     """Compare policy and holdout from the hour `since` on; also return both up to the end of each bin."""
-    sums = counted(tally, steps, since)
+    sums = counted(totals, steps, since)
     policy, holdout = estimates(sums)
-    means, asides = policy.measured(), holdout.measured()
-    so_far = [SoFar(*one) for one in zip(steps.ends(now), means, asides, strict=True)]
+    means, holdouts = policy.measured(), holdout.measured()
+    so_far = [SoFar(*one) for one in zip(steps.ends(now), means, holdouts, strict=True)]
     if not so_far:
         return Headline("No decision has been made yet.", None, None, None, 0, ratio), []
-    why = missing_data(sums[-1], options, since=since, now=now, short=bool(len(budget_limited_hours(tally))))
+    why = missing_data(sums[-1], options, since=since, now=now, short=bool(len(budget_limited_hours(totals))))
     checks = int(sums[-1, CHECKED, DECISIONS])
     return Headline(
-        why, means[-1], asides[-1], difference(policy, holdout).measured()[-1], checks, ratio
+        why, means[-1], holdouts[-1], difference(policy, holdout).measured()[-1], checks, ratio
     ), so_far
 
 
@@ -261,11 +259,13 @@ def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, sh
         if short:
             return "The budget was used up in every hour so far, and nothing is measured then: raise budget_calls or most_open."
         return "No decision has been made in the mode live since the options check and holdout were set."
-    parts = [part for part in (_own(sums, options), _aside(sums[ASIDE], options)) if part]
+    parts = [
+        part for part in (_missing_policy(sums, options), _missing_holdout(sums[HOLDOUT], options)) if part
+    ]
     return "; ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])]) + "." if parts else None
 
 
-def _own(sums: np.ndarray, options: Options) -> str | None:
+def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
     called, skipped, checks = sums[[CALLED, SKIPPED, CHECKED]]
     if not (called + skipped + checks)[DECISIONS]:
         return "The policy has not served yet"
@@ -273,22 +273,22 @@ def _own(sums: np.ndarray, options: Options) -> str | None:
         if options.check:
             return "None of the skipped decisions has been checked yet: wait, or raise the option check"
         return "What skipped decisions earn is not measured: set the option check, such as 0.05, to ask about a share of them all the same"
-    if called[DECISIONS] and (poor := _poor(called, "decisions that the policy asked about")):
+    if called[DECISIONS] and (poor := _too_few(called, "decisions that the policy asked about")):
         return f"{poor}: wait for more"
-    if (skipped + checks)[DECISIONS] and (poor := _poor(checks, "the checks")):
+    if (skipped + checks)[DECISIONS] and (poor := _too_few(checks, "the checks")):
         return f"{poor}: wait for more, or raise the option check"
     return None
 
 
-def _aside(numbers: np.ndarray, options: Options) -> str | None:
+def _missing_holdout(numbers: np.ndarray, options: Options) -> str | None:
     if not numbers[DECISIONS] and not options.holdout:
         return "There is nothing to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
-    if poor := _poor(numbers, "the holdout"):
+    if poor := _too_few(numbers, "the holdout"):
         return f"{poor}: wait for more, or raise the option holdout"
     return None
 
 
-def _poor(numbers: np.ndarray, what: str) -> str | None:
+def _too_few(numbers: np.ndarray, what: str) -> str | None:
     """Explain why the rewards of a kind, (4,), are not enough."""
     rewards = int(numbers[REWARDS])
     if rewards < MIN_REWARDS:

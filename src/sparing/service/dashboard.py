@@ -186,19 +186,19 @@ async def _overview(
     await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
     since, ratio = await _shares(writer, experiment, known, upto)
     gaps = await known.calls.shown(about_log.get("gaps"), store, experiment.model, upto)
-    tally = HourlyTotals.of(await store.totals(number))
+    totals = HourlyTotals.of(await store.totals(number))
     closed = await _closed(writer, number, upto)
     recent = await _recent(writer, experiment, upto)
     health, ill = await _health(writer, experiment, now, here)
     model = experiment.model
-    steps, reasons = TimeBins.of(tally, now), tally.reasons()
-    compared, so_far = comparison.compare(tally, steps, model.options, since=since, now=now, ratio=ratio)
+    steps, reasons = TimeBins.of(totals, now), totals.reasons()
+    compared, so_far = comparison.compare(totals, steps, model.options, since=since, now=now, ratio=ratio)
     decisions, asked = (
         sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
     )
     rewarded = sum(one.rewarded for one in reasons)
-    actions, spend = _actions(model, about_log), _spend(model, tally, known, decisions, asked, now)
-    left_out = int((comparison.budget_limited_hours(tally) >= since).sum())
+    actions, spend = _actions(model, about_log), _spend(model, totals, known, decisions, asked, now)
+    left_out = int((comparison.budget_limited_hours(totals) >= since).sum())
     far = await out_of_range_columns(store, model, upto)
     facts = HealthInputs(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
     return Overview(
@@ -218,7 +218,7 @@ async def _overview(
         headline=compared,
         spend=spend,
         step=steps.seconds,
-        hours=steps.by_reason(tally),
+        hours=steps.by_reason(totals),
         so_far=so_far,
         actions=actions,
         look=health_checks(model, facts),
@@ -232,11 +232,8 @@ async def _shares(
     writer: Writer, experiment: Experiment, known: CounterCache, upto: int
 ) -> tuple[int, SampleRatio | None]:
     """Return the hour of the last change of check or holdout, and the test of the holdout's share since."""
-    found = await writer.store.driver.read(
-        "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
-        *(experiment.number, events.OPTIONS),
-    )
-    change = comparison.changed([events.ChangeEvent(*row) for row in found], experiment.config.get("options"))
+    changes = await writer.store.changes(experiment.number, events.OPTIONS)
+    change = comparison.changed(changes, experiment.config.get("options"))
     if change is None or known.first is None or known.first[0] > change.seq:
         since, after = 0, 0  # as they were at the first decision
     else:
@@ -304,7 +301,7 @@ async def _health(
 
 
 def _spend(
-    model: ExperimentState, tally: HourlyTotals, known: CounterCache, decisions: int, asked: int, now: int
+    model: ExperimentState, totals: HourlyTotals, known: CounterCache, decisions: int, asked: int, now: int
 ) -> Spend:
     options, period = model.options, round(model.options.budget_period * events.SECOND)
     price = options.price
@@ -317,7 +314,7 @@ def _spend(
     if budget is not None:
         day = now // events.HOUR - DAY + 1
         begin = max(day * events.HOUR, known.first[1] if known.first else 0)
-        rate = tally.calls_since(day) / max(now - begin, events.HOUR)
+        rate = totals.calls_since(day) / max(now - begin, events.HOUR)
         left = max(budget - used, 0)
         runs_out = now + left / rate if rate else (now if not left else None)
     return Spend(

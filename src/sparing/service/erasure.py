@@ -14,7 +14,7 @@ import msgspec
 
 from sparing.service import events
 from sparing.service.errors import unavailable, unprocessable
-from sparing.service.events import ChangeEvent, OutcomeEvent
+from sparing.service.events import OutcomeEvent
 from sparing.service.messages import Erased
 from sparing.service.registry import Experiment
 from sparing.service.snapshots import delete_old_snapshots, snapshot_within
@@ -134,9 +134,7 @@ async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
         for seq in withdrawn:
             transaction.record(experiment, OutcomeEvent(0, number, 0, seq, events.VOID))
         body = {"by": wanted.kind, "erased": count, "withdrawn": len(withdrawn)}
-        transaction.record(
-            experiment, ChangeEvent(0, number, 0, events.ERASE, msgspec.json.encode(body), who)
-        )
+        transaction.change(experiment, events.ERASE, body, who)
         await snapshot_within(store, transaction, experiment)
         await store.driver.many(
             "update experiments set floor = $1 where experiment = $2", [(model.seq, number)]

@@ -227,10 +227,10 @@ class ExperimentState:
             return served
         action = served.action
         own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
-        aside = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
+        held_out = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
         uniform = explore / self._choices(allowed)
-        play = apart * aside + (1 - apart) * (uniform + (1 - explore) * own.play)
-        call = apart * aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
+        play = apart * held_out + (1 - apart) * (uniform + (1 - explore) * own.play)
+        call = apart * held_out * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
         return served._replace(chances=Chances(float(play), float(call)))
 
     def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:

@@ -19,7 +19,6 @@ from sparing.online.warm_up import LEARNERS
 from sparing.service import events, experiment, state_files
 from sparing.service import store as stores
 from sparing.service.errors import ServiceError, conflict, unprocessable
-from sparing.service.events import ChangeEvent
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import describe_log
 from sparing.service.messages import NAME, RESERVED, ImportAnswer, Options
@@ -120,8 +119,7 @@ async def create(
         number = await store.add_experiment(name, msgspec.json.encode(recorded).decode())
         model = ExperimentState(number, learner, options, store.salt)
         experiment = Experiment(number, name, recorded, 0, model)
-        body = msgspec.json.encode(save_base(store.folder, model))
-        transaction.record(experiment, ChangeEvent(0, number, 0, events.BASE, body, who))
+        transaction.change(experiment, events.BASE, save_base(store.folder, model), who)
         registry.add(experiment)
         return experiment
 
@@ -211,9 +209,7 @@ async def import_log(
         check_options(model.options, model.learner)
         written.update(await asyncio.to_thread(save_base, writer.store.folder, model))
         new = model.learner.n_actions - len(known)
-        body = {**written, "rows": made.rows, "new": new}
-        base = ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
-        transaction.record(current, base)
+        transaction.change(current, events.BASE, {**written, "rows": made.rows, "new": new}, who)
         current.config = {**recorded, "about": made.about}
         await writer.store.configure(current.number, msgspec.json.encode(current.config).decode())
         return ImportAnswer(made.rows, made.learnt, made.lost)
@@ -262,16 +258,13 @@ def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) ->
 
 
 async def _go_after(store: Store, made: Relearning) -> None:
-    await store.look()
-    try:
+    async with store.reading():
         for _ in range(PASSES):
             last = await store.last_seq()
             short = last - made.seq < SHORT
             await made.go_on(store, last)
             if short or made.refused:
                 return
-    finally:
-        await store.close()
 
 
 async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> ExperimentState:
@@ -310,9 +303,7 @@ async def rebase(writer: Writer, experiment: Experiment, *, who: str = "engine")
         if all(state_files.is_this_engine(stamp) for stamp in [base.read()["engine"], *newer[:1]]):
             return False
         body = await asyncio.to_thread(save_base, writer.store.folder, current.model)
-        transaction.record(
-            current, ChangeEvent(0, current.number, 0, events.BASE, msgspec.json.encode(body), who)
-        )
+        transaction.change(current, events.BASE, body, who)
         return True
 
     return await writer.exclusive(operation)

@@ -27,7 +27,7 @@ from sparing.service.events import ChangeEvent
 from sparing.service.experiment import ExperimentState
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
-from sparing.service.store import Store
+from sparing.service.store.store import CHANGES, Store
 
 MAX_ROWS = 5_000_000
 """Rows of an export; it is built in memory."""
@@ -104,11 +104,8 @@ def export(
 
 
 async def _read(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
-    await store.look()
-    try:
+    async with store.reading():
         return await rewarded(store, name)
-    finally:
-        await store.close()
 
 
 async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
@@ -189,11 +186,8 @@ def added(change: ChangeEvent) -> int:
 
 
 async def _history(store: Store, model: ExperimentState, options: Options, since: int, upto: int) -> _History:
-    found = await store.driver.read(
-        "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and seq <= $2 order by seq",
-        model.experiment,
-        upto,
-    )
+    where = "where experiment = $1 and seq <= $2 order by seq"
+    found = await store.driver.read(f"{CHANGES} {where}", model.experiment, upto)
     changes = [ChangeEvent(*row) for row in found]
     new = [
         normalize_label(one.read()["label"])

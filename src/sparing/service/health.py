@@ -93,7 +93,7 @@ def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
     found = [
         *(Look("alarm", text) for text in facts.ill),
         *_ratio(facts.ratio),
-        *_surprise(model),
+        *_residuals(model),
         *_budget(facts),
         *_rewards(facts),
         *_outside(facts),
@@ -116,7 +116,7 @@ def _ratio(ratio: SampleRatio | None) -> Iterator[Look]:
         yield Look("good", f"{shares}: no more than chance (p = {ratio.p:.2g})")
 
 
-def _surprise(model: ExperimentState) -> Iterator[Look]:
+def _residuals(model: ExperimentState) -> Iterator[Look]:
     monitor = model.learner.monitor
     if monitor is None or not monitor.calls:
         return

@@ -24,20 +24,8 @@ from sparing.service.store import Store, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.store.sqlite import Sqlite
 
-COMPARED = (
-    "arm",
-    "action",
-    "needs_reward",
-    "reason",
-    "play_probability",
-    "call_probability",
-    "value",
-    "low",
-    "high",
-    "worth",
-    "model_seq",
-    "expires",
-)
+FIRST_COMPARED = DecisionEvent.__struct_fields__.index("arm")
+COMPARED = [name for name in DecisionEvent.__struct_fields__[FIRST_COMPARED:] if name != "active"]
 MAX_FAULTS = 20
 
 TRIES = 3  # an erasure may remove a state file while we copy
@@ -243,9 +231,7 @@ async def backup(
         raise FileError(f"{target} exists already; a backup is a new folder. Name another")
     if not target.parent.is_dir():
         raise FileError(f"the folder {target.parent} does not exist. Create it first")
-    store = stores.open_store(source, address)
-    await store.look()
-    try:
+    async with stores.open_store(source, address).reading() as store:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         try:
             last_seq, files = await _copied_again(store, part)
@@ -255,8 +241,6 @@ async def backup(
             shutil.rmtree(part, ignore_errors=True)
         notes = [] if address is None else [DUMP]
         notes += await _take_note(store)
-    finally:
-        await store.close()
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return Backup(target, last_seq, files, size, notes)
 
@@ -278,20 +262,17 @@ async def _copied(store: Store, part: Path) -> tuple[int, int]:
         part.mkdir(mode=0o700)
     except OSError as error:
         raise FileError(f"cannot make the folder {part}: {error.strerror or error}") from None
-    copy = store
     if isinstance(store.driver, Sqlite):
+        path = part / store.driver.path.name
         try:
-            store.driver.backup(part / store.driver.path.name)
+            store.driver.backup(path)
         except (StoreError, LostError) as error:
-            raise FileError(f"the database could not be copied: {error}") from None
-        _check_database(part / store.driver.path.name)
-        copy = Store(part, Sqlite(part / store.driver.path.name))
-        await copy.look()
-    try:
-        last_seq, found = await copy.last_seq(), await states_of(copy)
-    finally:
-        if copy is not store:
-            await copy.close()
+            raise FileError(f"cannot copy the database: {error}") from None
+        _check_database(path)
+        async with Store(part, Sqlite(path)).reading() as copy:
+            last_seq, found = await copy.last_seq(), await states_of(copy)
+    else:
+        last_seq, found = await store.last_seq(), await states_of(store)
     return last_seq, sum(_copy(store.folder, part, one) for one in found)
 
 
@@ -302,17 +283,12 @@ async def states_of(store: Store) -> list[BackedUpState]:
     """
     found = []
     for number, _, _, floor in await store.experiments():
-        bases = await store.driver.read(
-            "select seq, body from changes where experiment = $1 and kind = $2 order by seq",
-            number,
-            events.BASE,
-        )
-        said = [(seq, msgspec.json.decode(body)) for seq, body in bases]
+        bases = [(one.seq, one.read()) for one in await store.changes(number, events.BASE)]
         snapshots = await store.snapshots(number)
-        last = said[-1][0]
+        last = bases[-1][0]
         marks = [one for one in snapshots if one.seq == floor or one is snapshots[0]]
         found += [
-            BackedUpState(body["path"], body["sha256"], seq == last and (seq >= floor)) for seq, body in said
+            BackedUpState(body["path"], body["sha256"], seq == last and seq >= floor) for seq, body in bases
         ]
         found += [BackedUpState(one.path, one.sha256.hex(), one.seq >= floor > last) for one in marks]
     return found

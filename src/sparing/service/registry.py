@@ -126,12 +126,7 @@ class ExperimentRegistry:
 
     async def bases(self, number: int) -> list[ChangeEvent]:
         """Return the events that start from a base state."""
-        found = await self.store.driver.read(
-            "select seq, experiment, ts, kind, body, who from changes where experiment = $1 and kind = $2 order by seq",
-            number,
-            events.BASE,
-        )
-        return [ChangeEvent(*row) for row in found]
+        return await self.store.changes(number, events.BASE)
 
     def base(self, number: int, event: ChangeEvent) -> ExperimentState:
         said = event.read()

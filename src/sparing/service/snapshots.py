@@ -78,7 +78,7 @@ async def snapshot_within(
 ) -> StoredSnapshot:
     """Write and register a snapshot inside a transaction, which holds the state still."""
     model = experiment.model
-    for known in await _rows(store, experiment.number):
+    for known in await store.snapshots(experiment.number, within=True):
         path = store.folder / known.path
         if known.seq == model.seq and path.exists() and state_files.file_hash(path) == known.sha256:
             return known
@@ -95,14 +95,6 @@ async def _insert(store: Store, number: int, said: ChildReport, ts: int) -> Stor
     )  # its file was damaged or missing
     await store.driver.many("insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)", [(number, *found)])
     return found
-
-
-async def _rows(store: Store, number: int) -> list[StoredSnapshot]:
-    found = await store.driver.rows(
-        "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
-        number,
-    )
-    return [StoredSnapshot(*row) for row in found]
 
 
 # By a child.
@@ -175,12 +167,8 @@ async def _child(store: Store, number: int, seq: int, patience: float) -> ChildR
 
 async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> ExperimentState:
     """Return the state after an event, replayed read-only from the newest one on disk."""
-    kept = store.open_store(folder, address)
-    await kept.look()
-    try:
+    async with store.open_store(folder, address).reading() as kept:
         model = (await ExperimentRegistry(kept).state_at(number, seq)).model
-    finally:
-        await kept.close()
     if model.seq != seq:
         raise FileError(f"experiment number {number} has no event {seq}; the one before it is {model.seq}")
     return model
@@ -214,7 +202,7 @@ async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
     number, kept = experiment.number, writer.store
 
     async def forget(transaction: TransactionHandler) -> None:
-        floor, known = writer.registry.by_id(number).floor, await _rows(kept, number)
+        floor, known = writer.registry.by_id(number).floor, await kept.snapshots(number, within=True)
         staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification starts at the floor
         gone = [(number, one.seq) for one in known if one.seq < floor or one.seq not in staying]
         await kept.driver.many("delete from snapshots where experiment = $1 and seq = $2", gone)

@@ -84,6 +84,11 @@ class TransactionHandler:
         self.rows.events.append(event)
         self.rows.last_seq, self.rows.last_ts = event.seq, self.ts
 
+    def change(self, experiment: Experiment, kind: str, body: dict[str, Any], who: str) -> ChangeEvent:
+        event = ChangeEvent(0, experiment.number, 0, kind, msgspec.json.encode(body), who)
+        self.record(experiment, event)
+        return event
+
     def run(self, work: Request) -> Any:
         if isinstance(work, Decide):
             return self.decide(work)
@@ -110,8 +115,8 @@ class TransactionHandler:
                     )
                 return answer(model, stored.decision)
         given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
-        x = _context(model, given)
         try:
+            x = model.learner.context(given)
             decided = model.decide(
                 DecisionRequest(
                     work.decision_id,
@@ -145,7 +150,8 @@ class TransactionHandler:
         if closed is not None:
             return _again(closed, work.value, played)
         if decision.expires is not None and self.ts > decision.expires:
-            raise _expired(decision.expires)
+            due = events.time_text(decision.expires)
+            raise conflict("expired", f"the reward window closed at {due}; the reward came too late")
         waiting = model.open.get(decision.seq)
         if waiting is not None and waiting.added and model.options.aggregate == "first":
             first = OutcomeEvent(
@@ -153,7 +159,7 @@ class TransactionHandler:
             )
             return _again(first, work.value, played)
         if waiting is None:
-            kind = self._unasked(experiment)
+            kind = self._unsolicited_kind(experiment)
         elif model.deferred(waiting) or model.options.aggregate == "sum":
             kind = events.PARTIAL
             model.check_reward(waiting.parts + work.value)
@@ -185,11 +191,11 @@ class TransactionHandler:
             return
         self._close(experiment, decision, _outcome(decision, events.ACTIVATED))
         if waiting.added and experiment.model.options.aggregate == "first":
-            kind = events.REWARD if waiting.asked else self._unasked(experiment)
+            kind = events.REWARD if waiting.asked else self._unsolicited_kind(experiment)
             self._close(experiment, decision, _outcome(decision, kind, waiting.parts))
 
     @staticmethod
-    def _unasked(experiment: Experiment) -> str:
+    def _unsolicited_kind(experiment: Experiment) -> str:
         return events.IMPORTED if experiment.model.options.learn_unasked else events.UNSOLICITED
 
     def sweep(self, work: ExpirePending) -> int:
@@ -222,12 +228,10 @@ class TransactionHandler:
                 f"the experiment changed since; its ETag is now {experiment.model.config_seq}",
                 "If-Match",
             )
-        change = ChangeEvent(0, experiment.number, 0, work.kind, msgspec.json.encode(work.body), work.who)
         try:
-            self.record(experiment, change)
+            return self.change(experiment, work.kind, work.body, work.who)
         except SparingError as error:
             raise unprocessable(str(error)) from None
-        return change
 
     def _find(self, experiment: Experiment, named: str) -> StoredDecision:
         identity = events.id_bytes(named)
@@ -255,13 +259,6 @@ class TransactionHandler:
         return number
 
 
-def _context(model: ExperimentState, context: Any) -> Any:
-    try:
-        return model.learner.context(context)
-    except SparingError as error:
-        raise unprocessable(str(error), "context") from None
-
-
 def _outcome(
     decision: DecisionEvent, kind: str, value: float | None = None, played: int | None = None
 ) -> OutcomeEvent:
@@ -281,10 +278,6 @@ def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnsw
             "already_rewarded", f"the decision has had its reward, {closed.value:g}; the first one counts"
         )
     raise conflict("expired", f"the decision is closed ({closed.kind}); the reward came too late")
-
-
-def _expired(ts: int) -> ServiceError:
-    return conflict("expired", f"the reward was due by {events.time_text(ts)}; it came too late")
 
 
 def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:

@@ -54,9 +54,6 @@ PROBLEMS = {
 }
 
 
-TYPE = "application/problem+json"
-
-
 class PathSegment(Convertor[str]):
     """The rest of a path, line breaks included: `{name:any}`. Starlette's `path` stops at a line break."""
 
@@ -91,6 +88,15 @@ class Reply(NamedTuple):
     file: Path | None = None
 
 
+def extra_headers(error: ServiceError) -> list[Header]:
+    extra = {503: (b"retry-after", str(RETRY_AFTER).encode()), 401: (b"www-authenticate", b"Bearer")}
+    return [extra[error.status]] if error.status in extra else []
+
+
+def problem(error: ServiceError) -> Reply:
+    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
+
+
 class ExtraResponse(NamedTuple):
     """Another format of problems: content type and message type."""
 
@@ -114,7 +120,7 @@ class Endpoint:
         status: int = 200,
         query: dict[str, str] | None = None,
         limit: int = MAX_BODY,
-        problem: Callable[[ServiceError], Reply] | None = None,
+        refusal: Callable[[ServiceError], Reply] = problem,
         shape: ExtraResponse | None = None,
         chooses: bool = False,
     ) -> None:
@@ -122,7 +128,7 @@ class Endpoint:
         self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
         self.body, self.answer = hints.get("body"), hints.get("return")
         self.query, self.limit, self.chooses = query or {}, limit, chooses
-        self._problem, self.shape = problem or _problem, shape
+        self._refusal, self.shape = refusal, shape
         self.doc = inspect.getdoc(handler) or ""
         self._decoder = msgspec.json.Decoder(self.body) if self.body else None
         self._encode = msgspec.json.Encoder().encode
@@ -134,12 +140,12 @@ class Endpoint:
         try:
             reply = await self._reply(scope, receive)
         except ServiceError as error:
-            reply = self._problem(error)
+            reply = self._refusal(error)
         except SparingError as error:
-            reply = self._problem(ServiceError(422, "invalid", str(error)))
+            reply = self._refusal(ServiceError(422, "invalid", str(error)))
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            reply = self._problem(ServiceError(500, "internal", "the service made a mistake; it is logged"))
+            reply = self._refusal(ServiceError(500, "internal", "the service made a mistake; it is logged"))
         await respond(send, reply, head=scope["method"] == "HEAD")
 
     async def _reply(self, scope: Scope, receive: Receive) -> Reply:
@@ -188,15 +194,6 @@ async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
     await send({"type": "http.response.body", "body": b"" if head else reply.body})
 
 
-def extra_headers(error: ServiceError) -> list[Header]:
-    extra: list[Header] = []
-    if error.status == 503:
-        extra.append((b"retry-after", str(RETRY_AFTER).encode()))
-    if error.status == 401:
-        extra.append((b"www-authenticate", b"Bearer"))
-    return extra
-
-
 async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
     """Send a file in chunks, then remove its folder."""
     try:
@@ -210,14 +207,6 @@ async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> Non
         await send({"type": "http.response.body", "body": b""})
     finally:
         await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
-
-
-def _problem(error: ServiceError) -> Reply:
-    return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
-
-
-def problem(error: ServiceError) -> Reply:
-    return _problem(error)
 
 
 def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
@@ -376,10 +365,10 @@ def _operation(one: Endpoint, named: dict[int, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "Done."}
     if _is_message(one.answer):
         answer["content"] = {"application/json": {"schema": named[id(one.answer)]}}
-    kind, message = one.shape or (TYPE, Problem)
-    problem = {kind: {"schema": named[id(message)]}}
+    kind, message = one.shape or (PROBLEM[1].decode(), Problem)
+    content = {kind: {"schema": named[id(message)]}}
     responses: dict[str, Any] = {str(one.status): answer}
-    responses |= {status: {"description": said, "content": problem} for status, said in PROBLEMS.items()}
+    responses |= {status: {"description": said, "content": content} for status, said in PROBLEMS.items()}
     found: dict[str, Any] = {
         "operationId": one.handler.__name__,
         "summary": first,

@@ -102,7 +102,7 @@ def microsoft(error: ServiceError) -> Reply:
 SETTINGS: dict[str, Any] = {
     "role": "write",
     "chooses": True,
-    "problem": microsoft,
+    "refusal": microsoft,
     "shape": ExtraResponse("application/json", ErrorResponse),
     "query": {"api-version": "The version that the client was written for; every one is served alike."},
 }

@@ -120,7 +120,7 @@ class Postgres:
 
     async def _check(self, connection: Connection, create: bool) -> None:
         """Refuse a server without durability, and a database of another program."""
-        with _told(connection):
+        with _translate_errors(connection):
             fsync, there, ours = await connection.fetchrow(  # type: ignore[misc]
                 "select current_setting('fsync'), to_regclass('schema_migrations') is not null, exists (select 1 from pg_attribute "
                 "where attrelid = to_regclass('schema_migrations') and attname = 'sha256')"
@@ -158,7 +158,7 @@ class Postgres:
 
     async def _lock(self) -> None:
         connection = self._own()
-        with _told(connection):
+        with _translate_errors(connection):
             await connection.execute(
                 f"begin isolation level read committed read write; select pg_advisory_xact_lock({LOCK})"
             )
@@ -182,7 +182,7 @@ class Postgres:
         if self._life is None:
             return connection
         try:
-            with _told(connection):
+            with _translate_errors(connection):
                 lives = [row["token"] for row in await connection.fetch("select token from server_life")]
         except BaseException:
             connection.terminate()
@@ -226,18 +226,18 @@ class Postgres:
 
     async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
         connection = self._own()
-        with _told(connection):
+        with _translate_errors(connection):
             return list(map(tuple, await connection.fetch(statement, *values)))
 
     async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
         connection = self._own()
-        with _told(connection):
+        with _translate_errors(connection):
             await connection.executemany(statement, values)
 
     async def script(self, statements: str) -> None:
         connection = self._own()
         try:
-            with _told(connection):
+            with _translate_errors(connection):
                 await connection.execute(translated(statements))
         except asyncpg.PostgresError as error:
             if error.sqlstate not in UNFIT:
@@ -261,7 +261,7 @@ class Postgres:
         try:
             connection = await self._reader()
             try:
-                with _told(connection):
+                with _translate_errors(connection):
                     found = await connection.fetch(statement, *values)
             except BaseException:
                 connection.terminate()
@@ -319,7 +319,7 @@ def _refused(error: Exception) -> SparingError:
 
 
 @contextlib.contextmanager
-def _told(connection: Connection) -> Iterator[None]:
+def _translate_errors(connection: Connection) -> Iterator[None]:
     """Translate errors of the database; terminate a connection that gave no answer."""
     try:
         yield

@@ -19,7 +19,7 @@ SYNCHRONOUS = {"power": "full", "process": "normal"}
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.LockedError, apsw.IOError) as error:
@@ -72,7 +72,7 @@ class Sqlite:
         self._writer.close()
 
     async def begin(self) -> None:
-        with _told():
+        with _translate_errors():
             self._writer.execute("begin immediate")
 
     async def commit(self) -> None:
@@ -86,33 +86,33 @@ class Sqlite:
 
     async def rollback(self) -> None:
         if self._writer.in_transaction:
-            with _told():
+            with _translate_errors():
                 self._writer.execute("rollback")
 
     async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
-        with _told():
+        with _translate_errors():
             return self._writer.execute(statement, values).fetchall()
 
     async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
-        with _told():
+        with _translate_errors():
             self._writer.executemany(statement, values)
 
     async def script(self, statements: str) -> None:
-        with _told():
+        with _translate_errors():
             self._writer.execute(statements)
 
     async def matching(
         self, statement: str, column: str, values: Sequence[Any], *others: Any
     ) -> list[SqlRow]:
         found: list[SqlRow] = []
-        with _told():
+        with _translate_errors():
             for value in values:
                 full = f"{statement} {column} = ${1 + len(others)}"
                 found += self._writer.execute(full, (*others, value)).fetchall()
         return found
 
     async def read(self, statement: str, *values: Any) -> list[SqlRow]:
-        with _told():
+        with _translate_errors():
             return self._reader.execute(statement, values).fetchall()
 
     async def size(self) -> int:
@@ -123,7 +123,7 @@ class Sqlite:
         """Write the log back and empty it, so that nothing erased is left in it. False while a reader needs it."""
         self._writer.set_busy_timeout(BRIEF_MS)  # writers wait meanwhile
         try:
-            with _told():
+            with _translate_errors():
                 ((busy, _, _),) = self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
         finally:
             self._writer.set_busy_timeout(BUSY_MS)
@@ -132,7 +132,7 @@ class Sqlite:
     def backup(self, path: Path) -> None:
         target = apsw.Connection(str(path))
         try:
-            with _told(), target.backup("main", self._reader, "main") as copy:
+            with _translate_errors(), target.backup("main", self._reader, "main") as copy:
                 copy.step()
         finally:
             target.close()

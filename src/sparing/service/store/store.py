@@ -1,10 +1,11 @@
 """The store: every SQL statement once, for both databases."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -21,6 +22,7 @@ OUTCOMES = (
     "case when o.kind = 'learnt' then coalesce(o.played, d.action) end, d.context from outcomes o "
     "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
 )
+CHANGES = "select seq, experiment, ts, kind, body, who from changes"
 MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
 
 TotalKey = tuple[int, int, str, str, int]  # experiment, hour, reason, arm, asked
@@ -111,11 +113,16 @@ class Store:
             await self.driver.close()
             raise
 
-    async def look(self) -> None:
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[Self]:
         """Connect read-only, while another process may write."""
         await self.driver.connect(create=False)
-        check_version(await self.driver.read("select max(version) from schema_migrations"))
-        ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
+        try:
+            check_version(await self.driver.read("select max(version) from schema_migrations"))
+            ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
+            yield self
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         await self.driver.close()
@@ -221,44 +228,44 @@ class Store:
             where = "where experiment = $1 and seq > $2 and seq <= $3 order by seq limit $4"
             decided = await self.driver.read(f"select {DECISION} from decisions d {where}", *values)
             closed = await self.driver.read(OUTCOMES, *values)
-            changed = await self.driver.read(
-                f"select seq, experiment, ts, kind, body, who from changes {where}", *values
-            )
+            changed = await self.driver.read(f"{CHANGES} {where}", *values)
             full = [rows[-1][0] for rows in (decided, closed, changed) if len(rows) == CHUNK]
             end = min(full, default=upto)
-            found: list[Event] = [*map(_decided, decided), *map(_outcome, closed), *map(_change, changed)]
+            found: list[Event] = [*map(_decided, decided)]
+            found += [OutcomeEvent(*row) for row in closed]
+            found += [ChangeEvent(*row) for row in changed]
             found = sorted((one for one in found if one.seq <= end), key=lambda one: one.seq)
             after = end
             yield found
             await asyncio.sleep(0)
 
     async def record(
-        self, experiment: int, where: str, *values: Any, newest: bool = False, limit: int = 1000
+        self, experiment: int, where: str, *values: Any, limit: int = 1000
     ) -> list[StoredDecision]:
         """Return decisions of an experiment with their closing outcome."""
-        order = f"order by d.seq {'desc' if newest else 'asc'} limit {limit:d}"
+        order = f"order by d.seq limit {limit:d}"
         found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
 
     async def totals(self, experiment: int) -> list[HourlyTotal]:
         found = await self.driver.read(
-            "select hour, reason, arm, asked, decisions, rewarded, reward_sum, reward_squares from totals where experiment = $1 order by hour, reason, arm",
+            f"select {', '.join(HourlyTotal._fields)} from totals where experiment = $1 order by hour, reason, arm",
             experiment,
         )
         return [HourlyTotal(*row) for row in found]
 
-    async def outcomes(self, experiment: int) -> dict[str, int]:
-        found = await self.driver.read(
-            "select kind, count(*) from outcomes where experiment = $1 group by kind", experiment
-        )
-        return {kind: int(count) for kind, count in found}
+    async def changes(self, experiment: int, kind: str) -> list[ChangeEvent]:
+        where = "experiment = $1 and kind = $2 order by seq"
+        return [
+            ChangeEvent(*row) for row in await self.driver.read(f"{CHANGES} where {where}", experiment, kind)
+        ]
 
-    async def snapshots(self, experiment: int) -> list[StoredSnapshot]:
-        found = await self.driver.read(
-            "select seq, ts, engine, digest, sha256, path from snapshots where experiment = $1 order by seq desc",
-            experiment,
-        )
-        return [StoredSnapshot(*row) for row in found]
+    async def snapshots(self, experiment: int, *, within: bool = False) -> list[StoredSnapshot]:
+        """Return the snapshots, newest first; `within` the transaction, or those committed."""
+        query = self.driver.rows if within else self.driver.read
+        columns = ", ".join(StoredSnapshot._fields)
+        statement = f"select {columns} from snapshots where experiment = $1 order by seq desc"
+        return [StoredSnapshot(*row) for row in await query(statement, experiment)]
 
     async def keys(self) -> list[StoredKey]:
         found = await self.driver.read(
@@ -280,14 +287,6 @@ def _decided(row: SqlRow) -> DecisionEvent:
     found = DecisionEvent(*row)
     found.needs_reward, found.active = bool(found.needs_reward), bool(found.active)
     return found
-
-
-def _outcome(row: SqlRow) -> OutcomeEvent:
-    return OutcomeEvent(*row)
-
-
-def _change(row: SqlRow) -> ChangeEvent:
-    return ChangeEvent(*row)
 
 
 def _found(row: SqlRow) -> StoredDecision:
