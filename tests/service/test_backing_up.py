@@ -172,7 +172,7 @@ def test_what_stands_in_the_way_is_said(tmp_path):
     async def run():
         async with trial(tmp_path / "store"):
             (tmp_path / "copy").mkdir()
-            with pytest.raises(FileError, match="exists already; a backup is a new folder"):
+            with pytest.raises(FileError, match="already exists; a backup needs a new folder"):
                 await backup(tmp_path / "store", tmp_path / "copy")
             with pytest.raises(FileError, match=r"does not exist\. Create it first"):
                 await backup(tmp_path / "store", tmp_path / "no" / "copy")

@@ -227,7 +227,7 @@ def test_a_lost_state_at_the_floor_is_said(tmp_path):
             for path in (tmp_path / "store" / "snapshots").iterdir():
                 path.unlink()
             with pytest.raises(
-                Exception, match=r"contexts before its event \d+ were erased, and the state at it"
+                Exception, match=r"contexts before event \d+ were erased, and the state file"
             ):
                 await replayed(writer)
 
@@ -242,7 +242,7 @@ def test_someone_who_reads_is_waited_for(tmp_path, monkeypatch):
             answer = await ask(writer)
             reader = apsw.Connection(str(tmp_path / "store" / "store.sqlite"))
             reader.execute("begin").execute("select count(*) from decisions").fetchall()
-            with pytest.raises(ServiceError, match="someone reads the database"):
+            with pytest.raises(ServiceError, match="another process reads the database"):
                 await erase(writer, NAME, decision_id=answer.decision_id, who="test")
             reader.close()
             assert (await erase(writer, NAME, decision_id=answer.decision_id, who="test")).erased == 0

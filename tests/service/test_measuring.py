@@ -144,7 +144,7 @@ def test_recent_decisions_have_their_outcomes_newest_first(tmp_path):
     expired = [one for one in found.recent[5:] if one.needs_reward]
     assert {one.outcome for one in expired} == {"expired"}
     assert found.expired == found.asked - found.rewarded
-    assert any("expired without one: a longer reward_window" in text for text in texts(found, "alarm"))
+    assert any("expired without a reward: set a longer reward_window" in text for text in texts(found, "alarm"))
 
 
 def test_actions_tell_what_the_log_taught_and_what_came_since(tmp_path):
@@ -408,7 +408,7 @@ def test_surprising_rewards_are_an_alarm_and_usual_ones_are_well(tmp_path):
     (tmp_path / "b").mkdir()
     assert any("as the model expects" in text for text in texts(asyncio.run(run(tmp_path, 0.5)), "good"))
     assert any(
-        "noisier than the log said" in text for text in texts(asyncio.run(run(tmp_path / "b", 5.0)), "alarm")
+        "noisier than the log" in text for text in texts(asyncio.run(run(tmp_path / "b", 5.0)), "alarm")
     )
 
 

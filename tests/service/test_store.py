@@ -248,7 +248,7 @@ def test_a_script_that_fails_leaves_nothing(stores, monkeypatch):
 
 def test_a_store_that_is_not_there_is_not_made_by_reading(stores):
     async def run():
-        with pytest.raises(FileError, match="`sparing serve` makes"):
+        with pytest.raises(FileError, match="`sparing serve` creates"):
             await stores().open()
 
     asyncio.run(run())

@@ -40,7 +40,19 @@ Answer = TypeVar("Answer")
 
 
 class ServiceProblem(ServiceError):  # noqa: N818 - RFC 9457 calls it a problem
-    """A refusal of the service: `status`, a stable `code`, `detail`, and the `field` at fault."""
+    """The service refused a request.
+
+    Attributes
+    ----------
+    status : int
+        HTTP status code.
+    code : str
+        Stable code of the reason, such as ``unknown_action``.
+    detail : str
+        A sentence that explains it.
+    field : str or None
+        Name of the wrong field of the request.
+    """
 
 
 class UnreachableError(SparingError):
@@ -164,7 +176,25 @@ class Client:
     def decide_many(
         self, requests: Iterable[Context | DecideRequest], *, timeout: float = DEFAULT_TIMEOUT
     ) -> list[DecideAnswer | ServiceProblem]:
-        """Decide in many contexts, in order; a refused one has a ServiceProblem in its place."""
+        """Decide in many contexts.
+
+        Parameters
+        ----------
+        requests : iterable of contexts or DecideRequest
+            Each context is a mapping of raw columns, or a sequence of float.
+        timeout : float
+            Seconds that one try of up to 1,000 decisions may take.
+
+        Returns
+        -------
+        list of DecideAnswer or ServiceProblem
+            In the order of the requests, with a ServiceProblem for each refused one.
+
+        Raises
+        ------
+        UnreachableError
+            If the service does not answer in time.
+        """
         asked = [
             _request(one.context, one.eligible, one.context_id, one.subject, one.request_id)
             if isinstance(one, DecideRequest)
@@ -181,9 +211,28 @@ class Client:
     def reward(
         self, decision: DecideAnswer | str, value: float, action: Label | None = None
     ) -> RewardAnswer | None:
-        """Send the reward of a decision, given as the answer, its decision_id or its request_id.
+        """Send the reward of a decision.
 
-        Return None for an answer of the client's own fallback, which has no reward.
+        Parameters
+        ----------
+        decision : DecideAnswer or str
+            The answer, its decision_id, or its request_id.
+        value : float
+            The reward.
+        action : label, optional
+            The action that was played, if it is not the decided one.
+
+        Returns
+        -------
+        RewardAnswer or None
+            None for an answer of the client's own fallback, which takes no reward.
+
+        Raises
+        ------
+        ServiceProblem
+            If the service refuses the reward.
+        UnreachableError
+            If it does not answer in time.
         """
         named = decision if isinstance(decision, str) else decision.decision_id
         if not named and not isinstance(decision, str):
@@ -194,7 +243,23 @@ class Client:
     def reward_many(
         self, rewards: Iterable[tuple[DecideAnswer | str, float]]
     ) -> list[RewardAnswer | ServiceProblem | None]:
-        """Send rewards of many decisions, in order; a refused one has a ServiceProblem in its place, a fallback None."""
+        """Send the rewards of many decisions.
+
+        Parameters
+        ----------
+        rewards : iterable of (DecideAnswer or str, float)
+            Each decision, as in `reward`, with its reward.
+
+        Returns
+        -------
+        list of RewardAnswer, ServiceProblem or None
+            In the order of the rewards: a ServiceProblem for each refused one, None for each fallback.
+
+        Raises
+        ------
+        UnreachableError
+            If the service does not answer in time.
+        """
         listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
         sent = [(place, Rewarded(named, value)) for place, (named, value) in enumerate(listed) if named]
         found: list[RewardAnswer | ServiceProblem | None] = [None] * len(listed)
@@ -207,11 +272,26 @@ class Client:
         return found
 
     def about(self) -> About:
-        """Return the experiment as it is now."""
+        """Return the present settings and counts of the experiment.
+
+        Returns
+        -------
+        About
+        """
         return self._call("GET", "", None, About)
 
     def decisions(self, after: int = 0) -> Iterator[Record]:
-        """Yield stored decisions in order, with their outcomes, after the event `after`."""
+        """Iterate over the stored decisions and their outcomes, in order.
+
+        Parameters
+        ----------
+        after : int
+            Number of the event to start after; 0 starts at the first decision.
+
+        Yields
+        ------
+        Record
+        """
         more: int | None = after
         while more is not None:
             page = self._call("GET", f"/decisions?after={more}&limit={MAX_BATCH}", None, Records)
@@ -234,8 +314,8 @@ class Client:
             except self._failed as failure:
                 why = f"{type(failure).__name__}: {failure}".rstrip(": ")
                 error = UnreachableError(
-                    f"no answer from {self._base} after {number + 1} tries of {timeout:g} s ({why}). See that the "
-                    "service runs there, allow more time (timeout=), or decide without it (fallback=ACTION)"
+                    f"no answer from {self._base} after {number + 1} tries of {timeout:g} s ({why}). Check that the "
+                    "service runs there, pass a longer timeout=, or pass fallback=ACTION"
                 )
             pause = min(PAUSE * 2**number, timeout)
             if number + 1 < self.tries and time.monotonic() + pause < end:
@@ -263,7 +343,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is not what JSON can hold")
+    raise TypeError(f"cannot encode {type(value).__name__} as JSON")
 
 
 def _quoted(named: str) -> str:
@@ -276,7 +356,9 @@ def _read(response: "httpx.Response", kind: type[Answer]) -> Answer:
     try:
         return msgspec.json.decode(response.content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ServiceProblem(response.status_code, "answer", f"not an answer of sparing: {error}") from None
+        raise ServiceProblem(
+            response.status_code, "answer", f"not an answer of a sparing service: {error}"
+        ) from None
 
 
 def _refused(response: "httpx.Response") -> ServiceProblem:

@@ -251,14 +251,14 @@ def compare(
 
 
 def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, short: bool) -> str | None:
-    """Return a sentence on what the comparison lacks and how to get it, from the sums of each kind (4, 4)."""
+    """Return which data the comparison lacks and how to get it, from the sums of each kind (4, 4)."""
     if not sums[..., DECISIONS].any():
         if since * events.HOUR > now:
             start = events.time_text(since * events.HOUR)
-            return f"The options check or holdout were changed, and hours are counted whole: measured from {start} on."
+            return f"The option check or holdout was changed. Only whole hours are compared: measured from {start} on."
         if short:
-            return "The budget was used up in every hour so far, and nothing is measured then: raise budget_calls or most_open."
-        return "No decision has been made in the mode live since the options check and holdout were set."
+            return "The budget was used up in every hour so far, and such hours are not compared: raise budget_calls or most_open."
+        return "No decision was made in the mode live since the options check and holdout were set."
     parts = [
         part for part in (_missing_policy(sums, options), _missing_holdout(sums[HOLDOUT], options)) if part
     ]
@@ -268,12 +268,12 @@ def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, sh
 def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
     called, skipped, checks = sums[[CALLED, SKIPPED, CHECKED]]
     if not (called + skipped + checks)[DECISIONS]:
-        return "The policy has not served yet"
+        return "The policy has made no decision yet"
     if skipped[DECISIONS] and not checks[DECISIONS]:
         if options.check:
             return "None of the skipped decisions has been checked yet: wait, or raise the option check"
-        return "What skipped decisions earn is not measured: set the option check, such as 0.05, to ask about a share of them all the same"
-    if called[DECISIONS] and (poor := _too_few(called, "decisions that the policy asked about")):
+        return "The reward of skipped decisions is not measured: set the option check, such as 0.05, to request the reward of a random share of them"
+    if called[DECISIONS] and (poor := _too_few(called, "the reward calls of the policy")):
         return f"{poor}: wait for more"
     if (skipped + checks)[DECISIONS] and (poor := _too_few(checks, "the checks")):
         return f"{poor}: wait for more, or raise the option check"
@@ -282,7 +282,7 @@ def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
 
 def _missing_holdout(numbers: np.ndarray, options: Options) -> str | None:
     if not numbers[DECISIONS] and not options.holdout:
-        return "There is nothing to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
+        return "There is no holdout to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
     if poor := _too_few(numbers, "the holdout"):
         return f"{poor}: wait for more, or raise the option holdout"
     return None
@@ -292,9 +292,9 @@ def _too_few(numbers: np.ndarray, what: str) -> str | None:
     """Explain why the rewards of a kind, (4,), are not enough."""
     rewards = int(numbers[REWARDS])
     if rewards < MIN_REWARDS:
-        return f"{'Only one reward' if rewards else 'No reward'} of {what} has come"
+        return f"{'Only one reward' if rewards else 'No reward'} of {what} has arrived"
     if all_equal(*numbers[REWARDS:]):
-        return f"All {rewards:,} rewards of {what} are equal, so that their spread is unknown"
+        return f"All {rewards:,} rewards of {what} are equal, so their variance is unknown"
     return None
 
 

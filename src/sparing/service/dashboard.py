@@ -51,23 +51,18 @@ class CounterCache:
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    made: int | None = None
-    """The event that made the experiment."""
-    first: tuple[int, int] | None = None
-    """Number and time of the first decision."""
+    made: int | None = None  # the event that created the experiment
+    first: tuple[int, int] | None = None  # number and time of the first decision
     outcomes: dict[str, int] = field(default_factory=dict)
     outcomes_to: int = 0
     calls: LiveCalls = field(default_factory=LiveCalls)
-    """In the segments of the gap map."""
     since: int = 0
     arms_to: int = 0
-    alone: dict[str, int] = field(default_factory=dict)
-    """Decisions without a subject, by arm: each was assigned by itself."""
-    subjects: dict[str, set[bytes]] = field(default_factory=dict)
-    """Subjects, by arm: all decisions of one were assigned at once."""
+    alone: dict[str, int] = field(default_factory=dict)  # decisions without a subject, by variant
+    subjects: dict[str, set[bytes]] = field(default_factory=dict)  # by variant
 
     async def catch_up(self, store: Store, experiment: int, upto: int, *, decided: bool) -> None:
-        """Count what was committed up to an event; `decided`: there are decisions."""
+        """Count committed outcomes up to an event; `decided`: there are decisions."""
         if self.made is None:
             ((made,),) = await store.driver.read(
                 "select min(seq) from changes where experiment = $1", experiment
@@ -161,7 +156,7 @@ async def overview(
     worker: str | None = None,
     alarm: str | None = None,
 ) -> Overview:
-    """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` what is wrong with it."""
+    """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` its problem."""
     known, here = (
         counter_cache(writer, experiment.number),
         WorkerInfo(started, worker or f"process {os.getpid()}", alarm),
@@ -171,7 +166,7 @@ async def overview(
 
 
 class WorkerInfo(NamedTuple):
-    """This process: start, name, and what is wrong with it."""
+    """This process: start, name, and its problem, if any."""
 
     started: int
     worker: str
@@ -279,7 +274,7 @@ async def _health(
         ill.append(here.alarm)
     if writer.idle:
         ill.append(
-            "The store could not be written a moment ago: requests are refused with 503 until it can be. Look at the disk"
+            "The store could not be written in the last second. Requests are refused with 503 until it can. Check the disk or the database"
         )
     taken = np.array(writer.latencies) * 1000
     return Health(

@@ -74,7 +74,7 @@ class ErasureTarget(NamedTuple):
         return int(found[0][0])
 
     async def among(self, store: Store, seqs: list[int]) -> list[int]:
-        """Return those of the decisions `seqs` that are meant, in order."""
+        """Return which of the decisions `seqs` are to be erased, in order."""
         start = f"select seq from decisions where experiment = $1 and {self.where} and"
         found = await store.driver.matching(start, "seq", seqs, self.number, self.value)
         return sorted(seq for (seq,) in found)
@@ -108,13 +108,13 @@ def _chosen(
     given = [kind for kind, (value, _) in choices.items() if value is not None]
     if len(given) != 1:
         raise unprocessable(
-            f"erase what one of {', '.join(choices)} says; got {' and '.join(given) or 'none of them'}"
+            f"got {' and '.join(given) or 'nothing to erase'}; give exactly one of {', '.join(choices)}"
         )
     value, where = choices[given[0]]
     if decision_id is not None:
         value = events.id_bytes(decision_id)
         if value is None:
-            raise unprocessable(f"{decision_id!r} is not the id of a decision", "decision_id")
+            raise unprocessable(f"decision_id={decision_id!r}; must be the id of a decision", "decision_id")
     if context_id is not None:
         value = msgspec.json.encode(context_id).decode()
     return given[0], where, value
@@ -157,8 +157,8 @@ async def _settle(writer: Writer) -> None:
         await asyncio.sleep(PAUSE)
     raise unavailable(
         "busy",
-        "the contexts are erased, but someone reads the database (an export, a backup?) and keeps its log from being emptied; "
-        "ask for the same again to empty it",
+        "the contexts are erased, but the write-ahead log still contains them: another process reads the database, "
+        "such as an export or a backup. Repeat the request to empty the log",
     )
 
 

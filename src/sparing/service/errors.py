@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): a status, a stable code, a sentence, and the field at fault."""
+"""Problem details (RFC 9457): a status, a stable code, a sentence, and the name of the wrong field."""
 
 import re
 from http import HTTPStatus
@@ -8,7 +8,7 @@ import msgspec
 
 from sparing.errors import SparingError
 
-# Types of msgspec in the words of JSON.
+# Types of msgspec under their JSON names.
 KINDS = {
     "float": "a number",
     "int": "a whole number",
@@ -59,16 +59,16 @@ def unavailable(code: str, detail: str) -> ServiceError:
 
 
 def validation_detail(error: Exception, kind: Any) -> tuple[str, str | None]:
-    """Reword an error of msgspec for decoding `kind`; return the sentence and the field at fault."""
+    """Reword an error of msgspec for decoding `kind`; return the sentence and the name of the wrong field."""
     detail, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").lstrip(".") or None
     types = _types(kind, field or "")
     known = ", ".join(each.encode_name for one in types for each in getattr(one, "fields", ()))
-    detail = re.sub(r"^Object contains (unknown field .*)", rf"\1; there are {known}", detail)
-    detail = detail.replace("Object missing required field", "there is no field")
+    detail = re.sub(r"^Object contains (unknown field .*)", rf"\1; must be one of {known}", detail)
+    detail = detail.replace("Object missing required field", "missing field")
     literal = (one for one in types if isinstance(one, msgspec.inspect.LiteralType))
     allowed = ", ".join(str(value) for one in literal for value in one.values)
-    detail = re.sub(r"^Invalid enum value (.*)", rf"\1 is not one of its values: {allowed}", detail)
+    detail = re.sub(r"^Invalid enum value (.*)", rf"got \1; must be one of {allowed}", detail)
     if allowed:
         detail = re.sub(r"^Expected `str`", f"expected one of {allowed}", detail)
     if detail.lower().startswith("expected"):

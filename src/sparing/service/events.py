@@ -20,16 +20,10 @@ Arm = Literal["policy", "holdout", "shadow", "fallback"]
 # Reasons that the service adds to the learner's.
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
 
-REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED = (
-    "reward",
-    "default",
-    "expired",
-    "void",
-    "unasked",
-    "learnt",
-)
-"""Outcomes that close a decision: its reward; a default in its place; none in time; withdrawn; an unsolicited reward that is
-stored, or stored and learnt."""
+# Outcomes that close a decision: its reward; the default reward; none in time; withdrawn; an unsolicited reward that is
+# stored; one that is stored and learnt.
+REWARD, DEFAULT, EXPIRED, VOID = "reward", "default", "expired", "void"
+UNSOLICITED, IMPORTED = "unasked", "learnt"
 
 # Outcomes that do not close a decision: a partial reward; activation of a deferred decision.
 PARTIAL, ACTIVATED = "part", "activated"
@@ -50,12 +44,9 @@ class DecisionEvent(Struct, gc=False):
     request_id: str | None
     request_hash: bytes | None
     subject: bytes | None
-    context_id: str | None
-    """As JSON."""
-    context: bytes | None
-    """As `pack_context` makes it; nothing once it is erased."""
-    eligible: bytes | None
-    """Packed bits over the actions' numbers; nothing for all that were active."""
+    context_id: str | None  # as JSON
+    context: bytes | None  # of `pack_context`; None once it is erased
+    eligible: bytes | None  # packed bits over the action numbers; None for all active ones
     arm: str
     action: int
     needs_reward: bool
@@ -80,8 +71,7 @@ class OutcomeEvent(Struct, gc=False):
     decision_seq: int
     kind: str
     value: float | None = None
-    played: int | None = None
-    """The action that was played, where it is another than the decided one."""
+    played: int | None = None  # the action that was played, if it is not the decided one
     action: int | None = None
     context: bytes | None = None
 

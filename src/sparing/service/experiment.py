@@ -66,7 +66,7 @@ def action_number(word: str, names: Sequence[Hashable]) -> int:
     texts = [label_text(name) for name in names]
     if label not in texts:
         known = ", ".join(texts[:8])
-        raise SettingError(f"{word!r} names no action; the known ones begin with {known}")
+        raise SettingError(f"{word!r} names no action; the first actions are {known}")
     return texts.index(label)
 
 
@@ -103,8 +103,7 @@ class ServedDecision(NamedTuple):
     reason: str
     asked: bool
     chances: Chances
-    plan: Decision | None = None
-    """What the learner proposed, where that is what is served."""
+    plan: Decision | None = None  # the learner's proposal, if it is served
 
 
 class ExperimentState:
@@ -152,9 +151,9 @@ class ExperimentState:
         for place, label in enumerate(labels):
             number = self.number(label)
             if number is None or not self.active[number]:
-                what = "is unknown" if number is None else "is retired, and never eligible again"
+                what = "is unknown" if number is None else "is retired"
                 raise unprocessable(
-                    f"eligible action {shorten(label)} {what}; GET the experiment for the list",
+                    f"eligible action {shorten(label)} {what}. GET the experiment for its actions",
                     f"eligible[{place}]",
                     "unknown_action",
                 )
@@ -164,7 +163,7 @@ class ExperimentState:
     def decide(self, asked: DecisionRequest) -> DecisionEvent:
         """Decide in a context without changing the state; `seq` is set when the event is stored."""
         if self.mode == "paused":
-            raise unavailable("paused", "the experiment is paused; set its mode to live, shadow or fallback")
+            raise unavailable("paused", "the experiment is paused. Set its mode to live, shadow or fallback")
         served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
         arm, action, reason, needs_reward, chances, plan = served
         if needs_reward and (plan is None or not plan.needs_reward):
@@ -331,7 +330,7 @@ class ExperimentState:
         predicted = None
         if event.needs_reward or not event.active:
             if x is None:
-                assert event.context is not None, "an erased context lies below the replay's floor"
+                assert event.context is not None, "an erased context is below the floor of replays"
                 x = self.context(event.context)
             call = self.learner.open_call(event.action, x, deferred=not event.active)
             predicted = self.learner.pending_call(call).predicted

@@ -75,7 +75,7 @@ def _supported(said: Any) -> Any:
 def check_name(name: str) -> None:
     if not re.fullmatch(NAME, name) or name in RESERVED:
         raise SettingError(
-            f"name={name!r}; must be up to 63 letters from a to z (or A to Z), digits, `_`, `.` and `-`, and not {', '.join(RESERVED)}"
+            f"name={name!r}; must be 1 to 63 ASCII letters, digits, `_`, `.` and `-`, begin with a letter or digit, and not be {', '.join(RESERVED)}"
         )
 
 
@@ -86,14 +86,14 @@ def check_options(options: Options, learner: Learner) -> None:
         except SettingError as error:
             raise SettingError(f"{name}={error}") from None
     if options.aggregate == "sum" and options.reward_window is None:
-        raise SettingError("aggregate='sum' adds rewards up until the window closes; give a reward_window")
+        raise SettingError("aggregate='sum' needs reward_window: rewards are summed until the window closes")
     if options.default_reward is not None and options.reward_window is None:
-        raise SettingError("default_reward is learnt when the window closes; give a reward_window")
+        raise SettingError("default_reward needs reward_window: it is learnt when the window closes")
     if options.default_reward is not None:
         as_reward(options.default_reward, learner.reward_range)
     if options.retention is not None and options.retention < (options.reward_window or 0.0):
         raise SettingError(
-            "retention is shorter than reward_window: contexts would be erased while their rewards may still come"
+            "retention is shorter than reward_window; must be as long, or contexts are erased before their rewards arrive"
         )
 
 
@@ -115,7 +115,7 @@ async def create(
 
     async def operation(transaction: TransactionHandler) -> Experiment:
         if any(known.name == name for known in registry):
-            raise conflict("exists", f"there is an experiment {name!r} already; choose another name", "name")
+            raise conflict("exists", f"the experiment {name!r} already exists. Choose another name", "name")
         number = await store.add_experiment(name, msgspec.json.encode(recorded).decode())
         model = ExperimentState(number, learner, options, store.salt)
         experiment = Experiment(number, name, recorded, 0, model)
@@ -163,7 +163,7 @@ class Relearning:
             more = len(self.refused) - SHOWN
             listed = "\n".join([*self.refused[:SHOWN], *([f"… and {more} more"] if more > 0 else [])])
             raise unprocessable(
-                f"{len(self.refused)} live decisions do not fit the new log; nothing was changed. Give a log with the same columns, or "
+                f"{len(self.refused)} live decisions do not fit the new log; nothing was changed. Import a log with the same columns, or "
                 f"erase these contexts first:\n{listed}",
                 "log",
                 "unfit_decisions",
@@ -201,7 +201,7 @@ async def import_log(
         if not same or await _begun(writer, current.number) != since:
             raise conflict(
                 "changed",
-                "the experiment's actions or its log changed while this log was read; import it again",
+                "the actions or the log of the experiment changed while the log was read. Nothing was changed; import it again",
             )
         await made.go_on(writer.store, transaction.rows.last_seq)
         model = await _taken_over(writer.store, made, current.model)
@@ -251,8 +251,8 @@ def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) ->
         log = log_reader([*known, *(label for label in occurring if label not in set(known))])
     if log.action_names[: len(known)] != tuple(known):
         raise LogError(
-            f"the log's actions begin with {shorten(log.action_names[:5])}; expected {shorten(tuple(known[:5]))}, as the experiment "
-            "has them. Read it with actions=[...]"
+            f"the log's actions begin with {shorten(log.action_names[:5])}; must begin with {shorten(tuple(known[:5]))}, those of the "
+            "experiment. Read it with actions=[...]"
         )
     return log
 
@@ -279,7 +279,7 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
     found = {one.decision.seq: one.decision for one in await store.find_seqs([*old.open])}
     for seq, waiting in old.open.items():
         decision = found[seq]
-        assert decision.context is not None, "an erasure withdraws what is open first"
+        assert decision.context is not None, "an erasure withdraws pending calls first"
         try:
             x = model.context(decision.context)
             action = old.learner.pending_call(waiting.call).action

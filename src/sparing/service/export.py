@@ -29,17 +29,12 @@ from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store.store import CHANGES, Store
 
-MAX_ROWS = 5_000_000
-"""Rows of an export; it is built in memory."""
-
+MAX_ROWS = 5_000_000  # of an export, which is built in memory
 CHUNK_ROWS = 5000
 
 ENDINGS = {KINDS[ending]: ending for ending in reversed(WRITTEN)}
 FORMATS = tuple(reversed(ENDINGS))
-"""The kinds of tables that decisions are exported as."""
-
-ExtraColumns = Mapping[str, Sequence[Any]]
-"""Columns (n,) by their names: numbers or texts, some of them None."""
+ExtraColumns = Mapping[str, Sequence[Any]]  # columns (n,) by name: numbers or texts, some of them None
 
 REWARDED = "d.experiment = $1 and o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt') and d.context is not null"
 JOINED = "from decisions d join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
@@ -80,8 +75,8 @@ def check_format(format: str) -> str:
     """Return the ending of files of this format, or refuse one that is not exported."""
     if format not in ENDINGS:
         raise LogError(
-            f"format={shorten(format)}; must be one of {', '.join(FORMATS)}. For another format export a table and "
-            "use `sparing convert`"
+            f"format={shorten(format)}; must be one of {', '.join(FORMATS)}. For another format, export a table and "
+            "convert it with `sparing convert`"
         )
     return ENDINGS[format]
 
@@ -118,7 +113,7 @@ async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str
     ((count,),) = await store.driver.read(f"select count(*) {JOINED} {REWARDED}", number, upto)
     if count > MAX_ROWS:
         raise LogError(
-            f"{count:,} rewarded decisions; an export has at most {MAX_ROWS:,} rows. Read the store's tables"
+            f"{count:,} rewarded decisions; an export has at most {MAX_ROWS:,} rows. Read the tables of the store instead"
         )
     model, since = await ExperimentRegistry(store).start(number, upto)
     began = msgspec.convert(config["options"], Options)
@@ -131,7 +126,7 @@ async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str
         rows.end_chunk()
     if not rows.kept:
         raise LogError(
-            f"experiment {name} has no decision with a reward and a context yet; there is nothing to export"
+            f"experiment {name} has no decision with both a reward and a context; there is nothing to export"
         )
     return rows.log(), rows.extra_columns(), rows.notes()
 
@@ -214,11 +209,11 @@ class _Rows:
         self.history.go_to(row.seq)
         if row.played is not None:
             self.left_out[
-                "rewards are of another action than was decided, whose probability is not known"
+                "rewards are of another action than the decided one, and its probability is unknown"
             ] += 1
             return
         if not row.play > 0:
-            self.left_out["decisions were so unlikely that their probability is 0 in floating point"] += 1
+            self.left_out["decisions have a probability that rounds to 0"] += 1
             return
         try:
             self.contexts[self.kept] = self.model.context(row.context)
@@ -267,7 +262,7 @@ class _Rows:
         )
 
     def extra_columns(self) -> ExtraColumns:
-        """Return what else is known of each row; with the actions it was restricted to, as JSON, if one was."""
+        """Return the extra columns; `allowed`, if any row has it, lists the eligible actions of a row as JSON."""
         names = ("call_probability", "reason", "arm", "outcome", "time", "decision_id", "allowed")
         found = dict(zip(names, list(zip(*self.rows, strict=True))[3:], strict=True))
         if not any(found["allowed"]):
@@ -276,23 +271,23 @@ class _Rows:
 
     def notes(self) -> list[str]:
         notes = [
-            "Rows are decisions whose reward is known. One is among them with its call_probability where rewards come only when "
-            "asked for: weigh by that to speak of all decisions."
+            "The rows are the decisions with a known reward. If rewards come only from reward calls, weight each row by "
+            "1 / call_probability to estimate a mean over all decisions."
         ]
         notes += [f"Left out: {count} {why}." for why, count in self.left_out.items()]
         defaults = sum(row[6] == events.DEFAULT for row in self.rows)
         if defaults:
             notes.append(
-                f"{defaults} rewards are the default, because none came in time (outcome `default`)."
+                f"{defaults} rewards are the default reward, because none arrived in time (outcome `default`)."
             )
         if self.sets is None:
             notes.append(
-                "The support is unknown: some decisions had other actions with a chance that was not stored. With the option "
-                "`explore`, or a uniform holdout, it is known."
+                "The support is unknown: for some decisions, other actions had probabilities that are not stored. It is known "
+                "with the option `explore`, or with a uniform holdout."
             )
         missing = sum(one is None for one in self.ids)
         if 0 < missing < self.kept:
-            notes.append(f"Context ids are left out: {missing} of {self.kept} decisions have none.")
+            notes.append(f"Context ids are not exported: {missing} of {self.kept} decisions have none.")
         if self.model.learner.item_encoder is not None:
-            notes.append("What is known of the items is not exported: give read_log the items again.")
+            notes.append("The item features are not exported: pass items= to read_log again.")
         return notes

@@ -1,4 +1,4 @@
-"""The log of an experiment as the dashboard needs it after the log is gone: above all the gap map, and live calls in its gaps."""
+"""A description of an experiment's log for the dashboard: the gap map, and live calls in its segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,8 @@ from sparing.service.messages import GapRow, Gaps
 from sparing.service.store import Store
 
 MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16
+# Rows for estimating the support, and rows × actions for the search of gaps; with more actions there is no map.
 MAX_ROWS, MAX_CELLS, MAX_ACTIONS = 20_000, 300_000, 500
-"""Rows in which the support is estimated, and rows × actions in which gaps are searched; with more actions there is no map."""
-
 FOUND = 300  # gaps searched for
 # Events read and calls counted for one request; the next requests continue.
 EVENTS, CALLS = 20_000, 2_000
@@ -91,7 +90,7 @@ def _gaps(log: Log) -> list[Gap]:
         try:
             sampled, _ = estimate_support(sampled)
         except LogError:
-            return []  # too few rows to tell chance from a gap
+            return []  # too few rows to distinguish a gap from chance
     sampled = _sampled(sampled, MAX_CELLS // log.n_actions, rng)
     return [gap for gap in find_gaps(sampled, None, limit=FOUND).gaps if gap.segment.bounds]
 

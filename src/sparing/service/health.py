@@ -1,4 +1,4 @@
-"""Health checks: sentences on problems of an experiment or its service, and on what was checked and is fine."""
+"""Health checks: sentences about problems of an experiment or its service, and about checks that passed."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from sparing.service.gap_map import contexts_of
 from sparing.service.messages import Action, Look, SampleRatio, Spend
 from sparing.service.store import Store
 
+# Standard deviations from the log's mean: by Chebyshev's inequality at most 1 in FAR² of the log's rows are so far.
 FAR = 10.0
-"""Deviations from the log's mean; at most 1 in FAR² of the log's rows can lie so far out, whatever their distribution."""
 
 # Recent decisions to check, searched among so many events.
 LAST, LATELY = 200, 50_000
@@ -26,7 +26,7 @@ NAMED = 3  # actions listed in a sentence
 # Shares of expired calls for a warning and for an alarm.
 MANY_EXPIRED, MOST_EXPIRED = 0.1, 0.5
 
-ENOUGH = 20  # calls needed to judge a share or a residual
+ENOUGH = 20  # calls needed to report a share or a residual
 URGENCY = {"alarm": 0, "warning": 1, "good": 2}
 Severity = Literal["good", "warning", "alarm"]
 
@@ -81,11 +81,9 @@ class HealthInputs(NamedTuple):
     ratio: SampleRatio | None
     rewarded: int
     closed: Sequence[str]
-    left_out: int
-    """Hours that the comparison leaves out, because the budget was used up."""
+    left_out: int  # hours that the comparison leaves out, because the budget was used up
     ill: Sequence[str]
-    n_checked: int = 0
-    """Decisions checked for numbers out of range."""
+    n_checked: int = 0  # decisions checked for numbers out of range
     out_of_range: Sequence[OutOfRangeColumn] = ()
 
 
@@ -106,28 +104,28 @@ def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
 def _ratio(ratio: SampleRatio | None) -> Iterator[Look]:
     if ratio is None:
         return
-    shares = f"{ratio.seen:.2%} of those served are in the holdout, {ratio.asked:.2%} were asked for"
+    shares = f"The holdout received {ratio.seen:.2%} of the traffic; {ratio.asked:.2%} is configured"
     if ratio.p < UNLIKELY:
         yield Look(
             "alarm",
-            f"{shares} (p = {ratio.p:.1g}): some requests are lost or repeated in one arm, and the comparison cannot be trusted",
+            f"{shares} (p = {ratio.p:.1g}): requests of one variant are lost or repeated, so the comparison is not reliable",
         )
     else:
-        yield Look("good", f"{shares}: no more than chance (p = {ratio.p:.2g})")
+        yield Look("good", f"{shares}; the difference is within chance (p = {ratio.p:.2g})")
 
 
 def _residuals(model: ExperimentState) -> Iterator[Look]:
     monitor = model.learner.monitor
     if monitor is None or not monitor.calls:
         return
-    how = f"mean squared surprise {monitor.surprise:.2f} over {counted(monitor.calls, 'live reward')}, 1 expected"
+    how = f"mean standardised squared residual {monitor.surprise:.2f} over {counted(monitor.calls, 'live reward')}, 1 expected"
     if monitor.inflation > 1:
         yield Look(
             "alarm",
-            f"Live rewards are noisier than the log said ({how}); the noise is taken {monitor.inflation:.2g} times as large",
+            f"Live rewards are noisier than the log ({how}); the assumed noise is now {monitor.inflation:.2g} times as large",
         )
     elif monitor.calls >= ENOUGH:
-        yield Look("good", f"Live rewards are as the model expects them ({how})")
+        yield Look("good", f"Live rewards are as the model expects ({how})")
 
 
 def _budget(facts: HealthInputs) -> Iterator[Look]:
@@ -135,40 +133,39 @@ def _budget(facts: HealthInputs) -> Iterator[Look]:
     if spend.budget_calls is not None:
         used = f"{spend.period_calls:,} of {counted(spend.budget_calls, 'call')} of this period are used"
         if spend.period_calls >= spend.budget_calls:
-            yield Look("alarm", f"{used} up: nothing is asked for, nor measured, until {spend.period_ends}")
+            yield Look("alarm", f"{used} up: no reward is requested or measured until {spend.period_ends}")
         elif spend.runs_out is not None:
             yield Look(
                 "warning",
-                f"{used}; at the last day's rate the rest is by {spend.runs_out}, before the period ends",
+                f"{used}; at the last day's rate the budget runs out at {spend.runs_out}, before the period ends",
             )
         else:
-            yield Look("good", f"{used}; at the last day's rate the rest will last")
+            yield Look("good", f"{used}; at the last day's rate the budget lasts")
     if spend.most_open is not None and spend.open >= spend.most_open:
         yield Look(
-            "warning", f"{spend.open:,} rewards are open, as many as most_open allows: no more are asked for"
+            "warning",
+            f"{spend.open:,} reward calls are pending, as many as most_open allows: no more are made",
         )
     if facts.left_out:
         yield Look(
             "warning",
-            f"The comparison leaves out {counted(facts.left_out, 'hour')} in which the budget was used up or too much was open",
+            f"The comparison leaves out {counted(facts.left_out, 'hour')} in which the budget was used up or too many calls were pending",
         )
 
 
 def _rewards(facts: HealthInputs) -> Iterator[Look]:
     """Check for pending calls without rewards, and for expired ones."""
-    awaited = f"{counted(facts.spend.open, 'reward')} awaited"
+    awaited = f"{counted(facts.spend.open, 'reward call')} pending"
     closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
     if not closed:
         if facts.spend.open >= ENOUGH and not facts.rewarded:
-            yield Look("warning", f"{awaited}, and none has come yet: are they sent?")
+            yield Look("warning", f"{awaited}, and no reward has arrived yet. Check that rewards are sent")
         return
-    text = (
-        f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without one"
-    )
+    text = f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without a reward"
     level: Severity = "good"
     if closed >= ENOUGH and expired > MANY_EXPIRED * closed:
         level = "alarm" if expired > MOST_EXPIRED * closed else "warning"
-        text += ": a longer reward_window may help"
+        text += ": set a longer reward_window"
     yield Look(level, text)
 
 
@@ -176,13 +173,13 @@ def _outside(facts: HealthInputs) -> Iterator[Look]:
     for one in facts.out_of_range[:NAMED]:
         yield Look(
             "warning",
-            f"{truncate(one.column)} is {FAR:g} deviations or more from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
-            f"(as far as {one.furthest:.4g}): the log has little data there, and such a reward has much weight. Is the unit the same as in the log?",
+            f"{truncate(one.column)} is {FAR:g} or more standard deviations from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
+            f"(most extreme: {one.furthest:.4g}). The log has little data there. Check that the unit is the same as in the log",
         )
     if facts.n_checked and not facts.out_of_range:
         yield Look(
             "good",
-            f"No number in the last {counted(facts.n_checked, 'decision')} is {FAR:g} deviations from the log's mean",
+            f"No number in the last {counted(facts.n_checked, 'decision')} is {FAR:g} or more standard deviations from the log's mean",
         )
 
 
@@ -190,18 +187,18 @@ def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:
     """List actions that were never logged and have few live rewards."""
     never = [one for one in actions if one.learnt == "never tried" and not one.retired]
     if not never:
-        yield Look("good", "The log tried every action that is played")
+        yield Look("good", "The log has rows of every active action")
         return
     few = sorted((one for one in never if one.live < enough), key=lambda one: one.live)
     if not few:
-        yield Look("good", f"Every action that the log never tried has had {enough} live rewards or more")
+        yield Look("good", f"Every action without a logged row has {enough} or more live rewards")
         return
     named = ", ".join(
         f"{truncate(label_text(one.label))} ({counted(one.live, 'live reward')} so far)"
         for one in few[:NAMED]
     )
     more = f" and {len(few) - NAMED:,} more" if len(few) > NAMED else ""
-    yield Look("warning", f"Never tried by the log, and little known yet: {named}{more}")
+    yield Look("warning", f"Never tried in the log, and few live rewards yet: {named}{more}")
 
 
 def _fit(model: ExperimentState) -> Iterator[Look]:
@@ -218,7 +215,7 @@ def disagreeing(workers: Sequence[tuple[str, int, bytes]]) -> list[str]:
     for _, seq, digest in workers:
         states.setdefault(seq, set()).add(digest)
     return [
-        f"Workers hold different states after event {seq}: {', '.join(name for name, at, _ in workers if at == seq)}. Restart them, and run sparing verify"
+        f"Workers have different states after event {seq}: {', '.join(name for name, at, _ in workers if at == seq)}. Restart them and run sparing verify"
         for seq, digests in sorted(states.items())
         if len(digests) > 1
     ]

@@ -28,16 +28,16 @@ FIRST_COMPARED = DecisionEvent.__struct_fields__.index("arm")
 COMPARED = [name for name in DecisionEvent.__struct_fields__[FIRST_COMPARED:] if name != "active"]
 MAX_FAULTS = 20
 
-TRIES = 3  # an erasure may remove a state file while we copy
+TRIES = 3  # an erasure may remove a state file during the copy
 DUMP = (
-    "The database itself is not in this backup: run pg_dump on it before you run this command, and keep the dump with this folder. "
-    "Dumped after it, the database could refer to states that are not here."
+    "This backup does not contain the database. Run pg_dump before this command, and keep the dump with this folder. "
+    "A dump made after it could refer to state files that are not in this folder."
 )
 
 
 @dataclass
 class VerificationResult:
-    """What a replay of an experiment found; `faults` are sentences."""
+    """Result of replaying an experiment; `faults` are sentences."""
 
     experiment: str
     events: int = 0
@@ -112,7 +112,7 @@ async def _replay(
             ):
                 verdict.snapshots += 1
                 if mark.digest != experiment.model.digest:
-                    verdict.blame(f"the snapshot at {event.seq} is not what a replay gives")
+                    verdict.blame(f"the snapshot at event {event.seq} differs from a replay")
         if progress is not None and some:
             progress(some[-1].seq, last)
     verdict.seq, verdict.digest = experiment.model.seq, experiment.model.digest.hex()
@@ -128,7 +128,9 @@ async def _start(
         for mark in await store.snapshots(number):
             if mark.seq == floor:
                 return state_files.load(store.folder / mark.path, number, store.salt), mark.seq, mark.engine
-        raise FileError(f"experiment {name} lacks its snapshot at {floor}. Restore it from a backup")
+        raise FileError(
+            f"experiment {name}: the snapshot at event {floor} is missing. Restore it from a backup"
+        )
     first = (await registry.bases(number))[0]
     return registry.base(number, first), first.seq - 1, first.read()["engine"]
 
@@ -163,7 +165,7 @@ def _recompute(
     for name in COMPARED:
         was, now = getattr(stored, name), getattr(again, name)
         if was != now:
-            verdict.blame(f"decision {stored.seq}: {name} was {was!r}, a replay gives {now!r}")
+            verdict.blame(f"decision {stored.seq}: {name} is {was!r}, but a replay gives {now!r}")
 
 
 def _add(rows: WriteBatch, known: dict[int, DecisionEvent], event: Event) -> None:
@@ -183,7 +185,7 @@ async def _totals(store: Store, number: int, rows: WriteBatch, verdict: Verifica
     for key in stored.keys() | rows.totals.keys():
         was, now = stored.get(key, (0, 0, 0.0, 0.0)), rows.totals.get(key, [0, 0, 0.0, 0.0])
         if not all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in zip(was, now, strict=True)):
-            verdict.blame(f"the totals of {key[2]} in hour {key[1]} are {list(was)}, counted again {now}")
+            verdict.blame(f"totals of {key[2]} in hour {key[1]}: stored {list(was)}, recounted {now}")
 
 
 async def _gapless(store: Store, last: int, verdicts: list[VerificationResult]) -> None:
@@ -194,7 +196,9 @@ async def _gapless(store: Store, last: int, verdicts: list[VerificationResult]) 
     )
     if (count, least or 1, most or 0) != (last, 1, last):
         for verdict in verdicts:
-            verdict.blame(f"{count} events with numbers from {least} to {most}, where {last} are expected")
+            verdict.blame(
+                f"got {count} events, numbered {least} to {most}; expected {last}, numbered from 1 without gaps"
+            )
 
 
 class Backup(NamedTuple):
@@ -228,7 +232,7 @@ async def backup(
     """
     source, target = Path(folder), Path(destination)
     if target.exists() or target.is_symlink():
-        raise FileError(f"{target} exists already; a backup is a new folder. Name another")
+        raise FileError(f"{target} already exists; a backup needs a new folder. Choose another name")
     if not target.parent.is_dir():
         raise FileError(f"the folder {target.parent} does not exist. Create it first")
     async with stores.open_store(source, address).reading() as store:
@@ -253,7 +257,7 @@ async def _copied_again(store: Store, part: Path) -> tuple[int, int]:
         except GoneError as error:
             shutil.rmtree(part)
             if not left:
-                raise FileError(f"{error}. Restore it from an older backup, or try again") from None
+                raise FileError(f"{error}. Try again, or restore it from an older backup") from None
     raise AssertionError  # the last try returned, or raised
 
 
@@ -261,7 +265,7 @@ async def _copied(store: Store, part: Path) -> tuple[int, int]:
     try:
         part.mkdir(mode=0o700)
     except OSError as error:
-        raise FileError(f"cannot make the folder {part}: {error.strerror or error}") from None
+        raise FileError(f"cannot create the folder {part}: {error.strerror or error}") from None
     if isinstance(store.driver, Sqlite):
         path = part / store.driver.path.name
         try:
@@ -339,5 +343,5 @@ async def _take_note(store: Store) -> list[str]:
     try:
         await store.exclusive(("update store set last_backup = $1", [(events.now(),)]))
     except StoreError as error:
-        return [f"The store does not know of this backup, because it could not be written to: {error}."]
+        return [f"The time of this backup was not recorded in the store: {error}."]
     return []

@@ -39,8 +39,8 @@ class ExperimentRegistry:
 
     def get(self, name: str) -> Experiment:
         if name not in self._names:
-            known = ", ".join(sorted(self._names)[:8]) or "none yet"
-            raise not_found(f"there is no experiment {name!r}; the known ones: {known}", "unknown_experiment")
+            known = ", ".join(sorted(self._names)[:8]) or "none exists yet"
+            raise not_found(f"there is no experiment {name!r}; must be one of: {known}", "unknown_experiment")
         return self._names[name]
 
     def by_id(self, number: int) -> Experiment:
@@ -100,8 +100,8 @@ class ExperimentRegistry:
         model, since = await self.start(number, upto)
         if since < floor:
             raise FileError(
-                f"experiment {name}: contexts before its event {floor} were erased, and the state at it is missing or damaged "
-                f"in {self.store.folder / 'snapshots'}. Restore it from a backup"
+                f"experiment {name}: contexts before event {floor} were erased, and the state file of that event is missing or "
+                f"damaged in {self.store.folder / 'snapshots'}. Restore it from a backup"
             )
         experiment = Experiment(number, name, config, floor, model)
         async for some in self.store.events(number, since, upto):
@@ -119,7 +119,9 @@ class ExperimentRegistry:
             if snapshot.seq <= upto and path.exists() and state_files.file_hash(path) == snapshot.sha256:
                 return state_files.load(path, number, self.store.salt), snapshot.seq
         if not bases:
-            raise FileError(f"experiment number {number} has no state to start from")
+            raise FileError(
+                f"experiment number {number} has no state file to start from. Restore the store from a backup"
+            )
         model = self.base(number, bases[-1])
         model.apply(bases[-1])
         return model, bases[-1].seq

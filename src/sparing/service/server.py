@@ -66,7 +66,7 @@ class Application(Starlette):
 
 
 class Service:
-    """One worker. `alarms` need an operator."""
+    """One worker. `alarms` are problems for an operator."""
 
     def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] = events.now) -> None:
         self.settings, self.clock = settings, clock
@@ -87,7 +87,7 @@ class Service:
 
     def must_be_ready(self) -> None:
         if not self.ready:
-            raise unavailable("starting", "the service is starting; try again")
+            raise unavailable("starting", "the service is starting. Try again")
 
     async def open(self) -> None:
         """Read the experiments; create a store that does not exist, unless it could not be served."""
@@ -124,9 +124,8 @@ class Service:
         await self.writer.stop()
         if was_ready and not self.shared:
             for experiment in self.registry:
-                with contextlib.suppress(
-                    SparingError
-                ):  # the events are stored; only the next start takes longer
+                # The events are stored: after a failure only the next start takes longer.
+                with contextlib.suppress(SparingError):
                     await snapshots.snapshot_here(self.writer, experiment)
                     await snapshots.delete_old_snapshots(self.writer, experiment)
         await self.store.close()
@@ -218,10 +217,10 @@ def server_settings(
 ) -> ServerSettings:
     one_of("durability", durability, ("power", "process"))
     if address is not None and not address.startswith(("postgresql://", "postgres://")):
-        raise SettingError("--store must be an address such as postgresql://user@host/database")
+        raise SettingError("--store is not an address; must be such as postgresql://user@host/database")
     if workers > 1 and address is None:
         raise SettingError(
-            f"workers={workers} with SQLite, which has one writer; use one worker, or --store postgresql://…"
+            f"workers={workers}; must be 1 with SQLite, which has one writer. Use one worker, or --store postgresql://…"
         )
     key = None
     if key_file is not None:
@@ -231,7 +230,7 @@ def server_settings(
             raise FileError(f"cannot read {key_file}: {error.strerror}") from None
         if len(key) < 20:
             raise SettingError(
-                f"{key_file} holds a key of {len(key)} characters; use 20 or more, such as `sparing keys add` makes"
+                f"the key in {key_file} has {len(key)} characters; must have 20 or more. Create one with `sparing keys add`"
             )
     return ServerSettings(folder, address, host, key, names, durability)
 
@@ -282,7 +281,7 @@ def _options(rules: Mapping[str, Any]) -> Options:
     unknown = [name for name in rules if name not in Options.__struct_fields__]
     if unknown:
         raise SettingError(
-            f"--rule {unknown[0]}: there is no such rule; the rules are {', '.join(Options.__struct_fields__)}"
+            f"--rule {unknown[0]} is unknown; must be one of {', '.join(Options.__struct_fields__)}"
         )
     try:
         return msgspec.convert(dict(rules), Options, strict=False)
@@ -298,7 +297,7 @@ def run(
     shown = f"[{known.host}]" if ":" in known.host else known.host
     where = f"http://{shown}:{bound.getsockname()[1]}"
     say(
-        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; a key is needed' if locked else ''}"
+        f"sparing: serving {known.folder} at {where}/ (stop with Ctrl-C){'; requests need a key' if locked else ''}"
     )
     values = {**asdict(known), "folder": str(known.folder)}
     os.environ[ENVIRONMENT] = json.dumps(values)
@@ -322,7 +321,7 @@ def run(
 
 
 def bound_to(host: str, port: int) -> socket.socket:
-    """Return a bound socket. Binding first means that a port in use changes nothing."""
+    """Return a bound socket. It is bound before anything is written, so a port in use changes nothing."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -331,7 +330,7 @@ def bound_to(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise SettingError(
-            f"cannot bind {host} port {port}: {error.strerror or error}. Name another with --port (0 takes a free one)"
+            f"cannot bind {host} port {port}: {error.strerror or error}. Choose another with --port (0 takes a free one)"
         ) from None
     bound.set_inheritable(True)
     return bound

@@ -34,11 +34,11 @@ PATIENCE = 600.0  # seconds of a child
 
 
 class MismatchError(SparingError):
-    """A replay of the store gives another state than this process has: one of the two is wrong."""
+    """The state of this process differs from a replay of the store."""
 
 
 class ChildReport(msgspec.Struct):
-    """What the child reports of the file it wrote."""
+    """The child's report of the file it wrote."""
 
     seq: int
     digest: str
@@ -76,7 +76,7 @@ async def snapshot_here(writer: Writer, experiment: Experiment) -> StoredSnapsho
 async def snapshot_within(
     store: Store, transaction: TransactionHandler, experiment: Experiment
 ) -> StoredSnapshot:
-    """Write and register a snapshot inside a transaction, which holds the state still."""
+    """Write and register a snapshot inside a transaction, during which the state does not change."""
     model = experiment.model
     for known in await store.snapshots(experiment.number, within=True):
         path = store.folder / known.path
@@ -114,8 +114,8 @@ async def snapshot_by_child(
     if (said.seq, said.digest) != (seq, digest):
         (writer.store.folder / said.path).unlink(missing_ok=True)
         raise MismatchError(
-            f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest}, this process has "
-            f"{digest}. Stop it and start it again: it will begin from what is on the disk"
+            f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest}, but this process has "
+            f"{digest}. Restart the process: it reads the store again"
         )
 
     async def operation(transaction: TransactionHandler) -> StoredSnapshot | None:
@@ -158,7 +158,7 @@ async def _child(store: Store, number: int, seq: int, patience: float) -> ChildR
                 process.kill()
             await process.wait()
     if process.returncode:
-        last = complained.decode(errors="replace").strip().splitlines()[-1:] or ["nothing was said"]
+        last = complained.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
         raise FileError(
             f"the snapshot of experiment number {number} at event {seq} was not written: {last[0]}"
         )
@@ -170,7 +170,9 @@ async def replayed(folder: Path, number: int, seq: int, address: str | None = No
     async with store.open_store(folder, address).reading() as kept:
         model = (await ExperimentRegistry(kept).state_at(number, seq)).model
     if model.seq != seq:
-        raise FileError(f"experiment number {number} has no event {seq}; the one before it is {model.seq}")
+        raise FileError(
+            f"experiment number {number} has no event {seq}; its last event before that is {model.seq}"
+        )
     return model
 
 
@@ -189,9 +191,6 @@ def main(words: list[str] | None = None) -> None:
     except (SparingError, StoreError) as error:
         sys.exit(f"sparing: {error}")
     print(msgspec.json.encode(said).decode(), flush=True)
-
-
-# What is no longer needed.
 
 
 async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:

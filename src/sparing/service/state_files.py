@@ -22,8 +22,8 @@ NUMBERS = ("seq", "mode", "config_seq", "rounds", "calls", "period", "period_cal
 LEARNER, NEVER = "learner/", -1
 
 
+# SHA-256 of the engine's source text of version 1 (commit 9b96982): older states are stamped with it.
 ENGINE_TEXT_0_1 = "0aab6fe0245e7356cbbe012b582c1ee5794edbf85c50702f15cc52925700b095"
-"""SHA-256 of the engine's source text when states were last stamped with it (commit 9b96982, after 0.1.0): version 1."""
 
 
 def engine() -> str:
@@ -32,7 +32,7 @@ def engine() -> str:
 
 
 def is_this_engine(stamp: str) -> bool:
-    """Return whether a stored stamp, perhaps a hash of the text, is that of this engine."""
+    """Return whether a stored stamp is that of this engine; old stamps are hashes of its source text."""
     return (_stamp("1") if stamp == _stamp_0_1() else stamp) == engine()
 
 
@@ -104,7 +104,7 @@ def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int,
     found, calls = [], []
     for x, seq, action, predicted, expires, asked, *counted in zip(arrays["x"], *columns, strict=True):
         if not 0 <= action < learner.n_actions or x.shape != (learner.n_features,):
-            raise ValueError(f"an open decision on action {action} in a context of shape {x.shape}")
+            raise ValueError(f"a pending decision has action {action} and a context of shape {x.shape}")
         calls.append(PendingCall(action, x.copy(), None if np.isnan(predicted) else predicted))
         found.append((seq, None if expires == NEVER else expires, asked, *counted))
     return [

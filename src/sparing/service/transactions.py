@@ -110,7 +110,7 @@ class TransactionHandler:
                 if stored.decision.request_hash != work.request_hash:
                     raise conflict(
                         "request_conflict",
-                        f"request_id {asked.request_id!r} was used for another request; use a new one",
+                        f"request_id {asked.request_id!r} was used for another request. Use a new one",
                         "request_id",
                     )
                 return answer(model, stored.decision)
@@ -225,7 +225,7 @@ class TransactionHandler:
             raise ServiceError(
                 412,
                 "changed",
-                f"the experiment changed since; its ETag is now {experiment.model.config_seq}",
+                f"the experiment has changed; its ETag is now {experiment.model.config_seq}",
                 "If-Match",
             )
         try:
@@ -245,15 +245,15 @@ class TransactionHandler:
         """Return the action that was played, if it is not the decided one."""
         number = decision.action if label is None else model.number(label)
         if number is None:
-            raise unprocessable(f"action {shorten(label)} is unknown", "action", "unknown_action")
+            raise unprocessable(f"unknown action {shorten(label)}", "action", "unknown_action")
         if number == decision.action:
             return None
         if not model.options.allow_mismatch:
             decided = model.labels[decision.action]
             raise conflict(
                 "action_mismatch",
-                f"the decision was {decided!r}, the reward is of {shorten(label)}. Send the decision's own reward, or set the "
-                "experiment's option allow_mismatch",
+                f"the reward is of action {shorten(label)}, but the decision was {decided!r}. Send the reward of the decided action, "
+                "or set the option allow_mismatch of the experiment",
                 "action",
             )
         return number
@@ -265,7 +265,7 @@ def _outcome(
     outcome = OutcomeEvent(0, decision.experiment, 0, decision.seq, kind, value, played)
     if kind == events.IMPORTED:
         if decision.context is None:
-            raise conflict("erased", "the decision's context was erased; nothing can be learnt from it")
+            raise conflict("erased", "the context of the decision was erased; its reward cannot be learnt")
         outcome.action, outcome.context = decision.action, decision.context
     return outcome
 
@@ -275,9 +275,9 @@ def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnsw
         if closed.value == value and closed.played == played:
             return RewardAnswer("duplicate", closed.seq)
         raise conflict(
-            "already_rewarded", f"the decision has had its reward, {closed.value:g}; the first one counts"
+            "already_rewarded", f"the decision already has the reward {closed.value:g}; the first one counts"
         )
-    raise conflict("expired", f"the decision is closed ({closed.kind}); the reward came too late")
+    raise conflict("expired", f"the decision is already closed ({closed.kind}); the reward came too late")
 
 
 def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:

@@ -28,8 +28,12 @@ QueuedRequest = tuple[Request, "asyncio.Future[Any]", float]
 
 
 def exit_process(error: BaseException) -> None:
-    """End the process; only a restart can tell what is on the disk."""
-    print(f"sparing: the store is lost, stopping: {error}", file=sys.stderr, flush=True)
+    """End the process; a restart reads the disk again."""
+    print(
+        f"sparing: the store failed, and the state of the last commit is unknown; stopping: {error}",
+        file=sys.stderr,
+        flush=True,
+    )
     os._exit(EXIT_STORAGE_FAILED)
 
 
@@ -54,8 +58,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self.groups = self.decided = 0
         self.decided_seconds = 0.0
-        self.latencies: deque[float] = deque(maxlen=2000)
-        """Seconds from a decision's request to its commit, of the last ones."""
+        self.latencies: deque[float] = deque(maxlen=2000)  # seconds from a decision's request to its commit
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="writer")
@@ -108,7 +111,7 @@ class Writer:
         except ServiceError as problem:
             answers = [problem] * len(group)
         except SparingError as problem:  # such as a missing state file
-            print(f"sparing: a group was not performed: {problem}", file=sys.stderr, flush=True)
+            print(f"sparing: requests failed: {problem}", file=sys.stderr, flush=True)
             answers = [unavailable("failed", "the store cannot be read; nothing was changed")] * len(group)
         done = time.monotonic()
         for (work, future, began), given in zip(group, answers, strict=True):
@@ -177,7 +180,7 @@ class Writer:
     async def _write(self, operation: Callable[[TransactionHandler], Awaitable[Result]]) -> Result:
         """Lock, catch up, run, write, commit; after a failure nothing has changed."""
         if self.idle:
-            raise unavailable("store", "the store cannot be written to at the moment; try again")
+            raise unavailable("store", "the store cannot be written at the moment. Try again")
         rows: WriteBatch | None = None
         transaction: TransactionHandler | None = None
         try:
@@ -192,23 +195,23 @@ class Writer:
         except LostError as error:
             self._on_lost(error)
             await self._undo(rows, transaction)
-            raise unavailable("store", "the store is lost; the service stops") from error
+            raise unavailable("store", "the store failed; the service stops") from error
         except BaseException as error:
             await self._undo(rows, transaction)
             if isinstance(error, StoreError):
                 self._idle_until = time.monotonic() + IDLE_SECONDS
-                raise unavailable("store", f"the store could not be written: {error}") from error
+                raise unavailable("store", f"the store could not be written: {error}. Try again") from error
             if isinstance(error, SparingError) or not isinstance(error, Exception):
                 raise
-            print(f"sparing: a group was not written: {error!r}", file=sys.stderr, flush=True)
-            raise unavailable("failed", "the request could not be performed; nothing was changed") from error
+            print(f"sparing: requests were not written: {error!r}", file=sys.stderr, flush=True)
+            raise unavailable("failed", "the request failed; nothing was changed") from error
         self.registry.seq = rows.last_seq
         self.groups += 1
         self._remember(rows.events)
         return result
 
     def _remember(self, written: Sequence[Event]) -> None:
-        """Keep recent decisions, whose rewards come soon; drop them all after any change of the experiment."""
+        """Keep recent decisions, whose rewards come soon; drop them all after a change of an experiment."""
         for event in written:
             if type(event) is DecisionEvent:
                 self._recent[event.decision_id] = event
@@ -225,7 +228,7 @@ class Writer:
         try:
             await self.store.rollback()
         except StoreError as error:
-            print(f"sparing: the store could not undo: {error}", file=sys.stderr, flush=True)
+            print(f"sparing: the rollback failed: {error}", file=sys.stderr, flush=True)
 
 
 def _result_or_error(transaction: TransactionHandler, work: Request) -> Any:

@@ -1,8 +1,10 @@
 """The routes of the application, and metrics for Prometheus."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -43,7 +45,16 @@ class ServiceCollector(Collector):
         rewards = CounterMetricFamily("sparing_rewards", "Rewards.", labels=["experiment", "arm"])
         earned = GaugeMetricFamily("sparing_reward_sum", "Sum of rewards.", labels=["experiment", "arm"])
         for name, totals in self._totals.items():
-            _add(decisions, rewards, earned, name, totals)
+            counted: Counter[tuple[str, ...]] = Counter()
+            sums: dict[str, np.ndarray] = {}
+            for one in totals:
+                counted[one.reason, one.arm, str(bool(one.asked)).lower()] += one.decisions
+                sums[one.arm] = sums.get(one.arm, np.zeros(2)) + (one.rewarded, one.reward_sum)
+            for key, count in counted.items():
+                decisions.add_metric([name, *key], count)
+            for arm, (rewarded, total) in sums.items():
+                rewards.add_metric([name, arm], rewarded)
+                earned.add_metric([name, arm], total)
         yield from (decisions, rewards, earned)
         waiting = GaugeMetricFamily(
             "sparing_open_calls", "Calls without a reward yet.", labels=["experiment"]
@@ -61,27 +72,6 @@ class ServiceCollector(Collector):
         yield GaugeMetricFamily(
             "sparing_alarms", "Problems that need an operator.", value=len(self._service.alarms)
         )
-
-
-def _add(
-    decisions: CounterMetricFamily,
-    rewards: CounterMetricFamily,
-    earned: GaugeMetricFamily,
-    name: str,
-    totals: list[HourlyTotal],
-) -> None:
-    counted: dict[tuple[str, str, str], int] = {}
-    arms: dict[str, tuple[int, float]] = {}
-    for one in totals:
-        key = (one.reason, one.arm, str(bool(one.asked)).lower())
-        counted[key] = counted.get(key, 0) + one.decisions
-        many, total = arms.get(one.arm, (0, 0.0))
-        arms[one.arm] = many + one.rewarded, total + one.reward_sum
-    for key, count in counted.items():
-        decisions.add_metric([name, *key], count)
-    for arm, (many, total) in arms.items():
-        rewards.add_metric([name, arm], many)
-        earned.add_metric([name, arm], total)
 
 
 async def text(service: Service, only: str | None) -> bytes:
@@ -136,7 +126,7 @@ async def page_file(request: Request) -> Response:
 
 
 class Fallthrough:
-    """Answers requests that no route matches."""
+    """Answer requests that no route matches."""
 
     def __init__(self, served: Sequence[Route]) -> None:
         self._served = served
@@ -146,9 +136,11 @@ class Fallthrough:
         theirs = path.startswith("/personalizer/")
         found = [one.methods or set() for one in self._served if one.matches(scope)[0].value]
         known = sorted(set[str]().union(*found))
-        error = not_found(f"there is nothing at {path}; see /openapi.json")
+        error = not_found(f"unknown path {path}; see /openapi.json")
         if known:
-            error = ServiceError(405, "method", f"{method} is not served here; {', '.join(known)} is")
+            error = ServiceError(
+                405, "method", f"method {method} is not allowed here; must be {' or '.join(known)}"
+            )
         elif theirs:
             error = personalizer.unserved(path)
         reply = personalizer.microsoft(error) if theirs else problem(error)

@@ -16,6 +16,7 @@ ROLES = ("read", "write", "admin")
 PREFIX = "sp_"
 COOKIE = "sparing_session"
 SESSION = 12 * 3600  # seconds
+INVALID_KEY = "the key is unknown, expired or revoked"
 
 
 class Caller(NamedTuple):
@@ -71,11 +72,11 @@ class Guard:
         self._secret = hashlib.sha256(b"sessions" + self._store.salt).digest()
 
     def check_exposed(self) -> None:
-        """Refuse to serve beyond loopback without any key."""
+        """Refuse to serve without a key, except on loopback."""
         if not self.local and not self._keys and self._own is None:
             raise SettingError(
-                "the service would be open to everyone beyond this machine. Make a key first (`sparing keys add STORE NAME`), "
-                "name a file that holds one (--key-file FILE), or bind to --host 127.0.0.1"
+                "without a key the service would be open to everyone who can reach this machine. Create a key "
+                "(`sparing keys add STORE NAME`), pass --key-file FILE, or bind to --host 127.0.0.1"
             )
 
     @property
@@ -95,18 +96,20 @@ class Guard:
             raise ServiceError(
                 401,
                 "unauthorized",
-                "this key is unknown, expired or revoked"
+                INVALID_KEY
                 if _key(headers)
-                else "a key is needed: send it as `Authorization: Bearer KEY`",
+                else "the key is missing. Send it as `Authorization: Bearer KEY`",
                 "Authorization",
             )
         wanted = experiment is not None or role == "read" or chooses
         if ROLES.index(caller.role) < ROLES.index(role):
-            raise ServiceError(403, "forbidden", f"the key's role is {caller.role}; this needs {role}")
+            raise ServiceError(
+                403, "forbidden", f"the key has the role {caller.role}; this request needs {role}"
+            )
         if caller.experiment is not None and (
             (experiment is not None and caller.experiment != experiment) or not wanted
         ):
-            raise ServiceError(403, "forbidden", f"the key is for experiment {caller.experiment} only")
+            raise ServiceError(403, "forbidden", f"the key is valid for experiment {caller.experiment} only")
         return caller
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
@@ -116,7 +119,7 @@ class Guard:
         name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
         if name not in self._names:
             raise ServiceError(
-                400, "host", f"unknown host name {name!r}; allow it with --allow-host {name}", "Host"
+                400, "host", f"unknown host name {name!r}. Allow it with --allow-host {name}", "Host"
             )
 
     def _caller(self, headers: dict[bytes, bytes]) -> Caller | None:
@@ -140,7 +143,7 @@ class Guard:
     def session(self, key: str) -> str:
         caller = self._by_hash(hashed(key))
         if caller is None:
-            raise ServiceError(401, "unauthorized", "this key is unknown, expired or revoked", "key")
+            raise ServiceError(401, "unauthorized", INVALID_KEY, "key")
         payload = hashed(key) + (events.now() // events.SECOND + SESSION).to_bytes(8)
         return base64.urlsafe_b64encode(payload + self._mark(payload)).decode()
 

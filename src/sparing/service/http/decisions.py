@@ -120,8 +120,8 @@ DECIDE, REWARD = (one for one in ENDPOINTS if one.handler in (decide, reward))
     EXPERIMENT + "/decisions",
     role="read",
     query={
-        "after": "The `next` of the page before; from the first without it.",
-        "limit": "Decisions a page, 1,000 at most.",
+        "after": "The `next` of the previous page; by default the first page.",
+        "limit": "Decisions per page, at most 1,000.",
     },
 )
 async def decisions(service: Service, call: Call) -> Records:
@@ -208,7 +208,7 @@ async def export(service: Service, call: Call) -> Reply:
 
 @endpoint("POST", EXPERIMENT + "/erase", role="admin")
 async def erase(service: Service, call: Call, body: EraseRequest) -> Erased:
-    """Erase the contexts of a decision, a context id or a subject from the store. The learner keeps what it learnt."""
+    """Erase the contexts of a decision, a context id or a subject from the store. The learner's statistics stay."""
     return await erasure.erase(
         service.writer,
         call.path["experiment"],

@@ -40,17 +40,17 @@ PROBLEM = (b"content-type", b"application/problem+json")
 Header = tuple[bytes, bytes]
 
 PROBLEMS = {
-    "400": "Not JSON, or a host name that is not served.",
-    "401": "A key is needed.",
-    "403": "The key may not do this.",
+    "400": "The body is not JSON, or the host name is not allowed.",
+    "401": "The key is missing or invalid.",
+    "403": "The key does not permit this request.",
     "404": "There is no such experiment or decision.",
-    "405": "Another method is served here.",
-    "409": "It contradicts what is stored.",
-    "412": "The experiment changed since.",
-    "413": "Too large.",
+    "405": "This path does not support the method.",
+    "409": "The request contradicts a stored decision or reward.",
+    "412": "The experiment has changed.",
+    "413": "The request is too large.",
     "415": "The content type must be application/json.",
-    "422": "Well-formed, but not what can be used; `field` says where.",
-    "503": "Not now; try again after Retry-After seconds.",
+    "422": "A value is not allowed; `field` is its name.",
+    "503": "The service is unavailable; try again after Retry-After seconds.",
 }
 
 
@@ -145,7 +145,9 @@ class Endpoint:
             reply = self._refusal(ServiceError(422, "invalid", str(error)))
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            reply = self._refusal(ServiceError(500, "internal", "the service made a mistake; it is logged"))
+            reply = self._refusal(
+                ServiceError(500, "internal", "internal error; the server log has the details")
+            )
         await respond(send, reply, head=scope["method"] == "HEAD")
 
     async def _reply(self, scope: Scope, receive: Receive) -> Reply:
@@ -153,7 +155,7 @@ class Endpoint:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: dict[str, str] = scope["path_params"]
         if "\0" in scope["path"]:
-            raise not_found("a path cannot hold NUL")
+            raise not_found("a path cannot contain NUL")
         caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
         if self.role is not None:
             service.must_be_ready()
@@ -215,18 +217,18 @@ def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
     try:
         pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
-        raise ServiceError(400, "query", "the query is not well-formed") from None
+        raise ServiceError(400, "query", "the query string is malformed") from None
     given: dict[str, str] = {}
     for name, value in pairs:
         if name in given:
             raise ServiceError(
-                422, "repeated_parameter", f"query parameter {name!r} stands there twice", name
+                422, "repeated_parameter", f"query parameter {name!r} occurs twice; send it once", name
             )
         given[name] = value
         if name not in known:
-            listed = ", ".join(known) or "there are none"
+            listed = ", ".join(known) or "none"
             raise ServiceError(
-                422, "unknown_parameter", f"unknown query parameter {name!r}; known: {listed}", name
+                422, "unknown_parameter", f"unknown query parameter {name!r}; allowed: {listed}", name
             )
     return given
 
@@ -237,7 +239,7 @@ def _check_type(headers: dict[bytes, bytes]) -> None:
     if kind != JSON[1]:
         shown = kind.decode("latin-1") or "nothing"
         raise ServiceError(
-            415, "content_type", f"content type {shown}; expected application/json", "Content-Type"
+            415, "content_type", f"content type {shown}; must be application/json", "Content-Type"
         )
 
 
@@ -250,7 +252,7 @@ async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> by
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ServiceError(400, "disconnected", "the request was not sent to its end")
+            raise ServiceError(400, "disconnected", "the request body is incomplete")
         body = message.get("body", b"")
         size += len(body)
         if size > limit:
@@ -264,7 +266,7 @@ def _too_large(limit: int) -> ServiceError:
     return ServiceError(
         413,
         "too_large",
-        f"the request is larger than {limit // 2**20} MiB; send less at once, or import the log with `sparing serve --log`",
+        f"the request exceeds {limit // 2**20} MiB. Send less at once, or import the log with `sparing serve --log`",
     )
 
 
@@ -280,7 +282,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
     except (msgspec.DecodeError, RecursionError) as error:
         detail = "it is empty" if not raw else str(error).removeprefix("JSON is malformed: ")
         if NOT_FINITE.search(raw):
-            detail += ". NaN and Infinity are none; send null where a value is missing"
+            detail += ". JSON has no NaN or Infinity; send null for a missing value"
         raise ServiceError(400, "json", f"the body is not JSON: {detail}") from None
     except UnicodeDecodeError:
         raise ServiceError(400, "json", "the body is not JSON: it is not UTF-8") from None
@@ -303,7 +305,7 @@ def _check_keys(raw: bytes) -> None:
 
 
 class Problem(msgspec.Struct):
-    """Why a request is refused (RFC 9457): `code` is stable, `field` is the field at fault."""
+    """Why a request is refused (RFC 9457): `code` is stable, `field` is the name of the wrong field."""
 
     type: str
     title: str
@@ -336,7 +338,7 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
             "info": {
                 "title": "sparing",
                 "version": __version__,
-                "description": "Decide over HTTP; pay for a reward only where it repays itself.",
+                "description": "Decisions over HTTP, with a reward call only if its value exceeds its cost.",
             },
             "paths": paths,
             "components": {

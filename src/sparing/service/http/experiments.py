@@ -50,13 +50,13 @@ def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) ->
     try:
         content = base64.b64decode(upload.content, validate=True)
     except (binascii.Error, ValueError):
-        raise SettingError("log.content is not base64") from None
+        raise SettingError("log.content is not valid base64") from None
     for name, column in upload.columns.items():
         if name not in ROLES:
-            raise SettingError(f"log.columns has no role {name!r}; the roles are {', '.join(ROLES)}")
+            raise SettingError(f"unknown role {name!r} in log.columns; must be one of {', '.join(ROLES)}")
         if name != "contexts" and not isinstance(column, str):
             raise SettingError(
-                f"log.columns.{name} must be the name of one column; only contexts are several"
+                f"log.columns.{name} is a list; must be the name of one column (only contexts can be a list)"
             )
     with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
         path = Path(folder) / re.sub(r"^\.*$|[^\w.-]", "_", upload.filename)
@@ -80,7 +80,7 @@ def _features(upload: LogUpload) -> Any:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SettingError(
-            f"log.features are not as `write_features` or a plan says them: {error!r}"
+            f"log.features is not valid: {error!r}. Send a feature option, or the JSON that `write_features` writes"
         ) from None
 
 
@@ -90,7 +90,7 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     try:
         return pa.Table.from_pylist(rows)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise SettingError(f"log.items is no table: {error}") from None
+        raise SettingError(f"log.items is not a table: {error}") from None
 
 
 @endpoint("GET", "/v1/experiments", role="read")
@@ -145,7 +145,12 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
 def _etag(text: bytes) -> int:
     number = text.decode("latin-1").strip().strip('"')
     if not DIGITS.fullmatch(number):
-        raise ServiceError(412, "changed", "If-Match is not an ETag of this experiment", "If-Match")
+        raise ServiceError(
+            412,
+            "changed",
+            "If-Match is not an ETag of this experiment. GET the experiment for its ETag",
+            "If-Match",
+        )
     return int(number)
 
 
@@ -186,7 +191,7 @@ async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
 async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRequest:
     """Add an action (with its item's features, if the learner has items), or retire one."""
     if (body.add is None) == (body.retire is None):
-        raise unprocessable("say either `add` or `retire`")
+        raise unprocessable("send exactly one of `add` and `retire`")
     experiment = service.registry.get(call.path["experiment"])
     if body.add is not None:
         work = ChangeSettings(
@@ -195,7 +200,7 @@ async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRe
     else:
         number = None if body.retire is None else experiment.model.number(body.retire)
         if number is None:
-            raise unprocessable(f"action {shorten(body.retire)} is unknown", "retire", "unknown_action")
+            raise unprocessable(f"unknown action {shorten(body.retire)}", "retire", "unknown_action")
         label = experiment.model.labels[number]
         work = ChangeSettings(experiment.name, events.RETIRE, {"label": label}, call.caller.name)
     await service.writer.submit(work)

@@ -1,13 +1,13 @@
 """The routes of Azure Personalizer, so that its clients work here with another address and key.
 
-- **Experiment**: the key's own one, else the only one in the store.
-- **Context**: all objects of `contextFeatures` are merged. A value's path is its keys joined by dots, such as `user.age`; it fills the
-  column that the whole path names, else the one that the longest ending of it names (`age`). A value that fits no column, and a
-  second value for a column, are refused.
-- **Actions** are known by the text of their labels. Their features are ignored: a learner with items has them already.
-- **Ranking**: the action to show first, with the probability that it was chosen; the others that could be share the rest equally, in
-  the order asked; excluded ones come last, with 0.
-- **Rewards** count as the experiment's options say. One that comes late or again is answered like any other (204).
+- **Experiment**: the one of the key, else the only one in the store.
+- **Context**: all objects of `contextFeatures` are merged. A value's path is its keys joined by dots, such as `user.age`. The value
+  fills the column with the name of the whole path, else of its longest ending (`age`). A value without a column is refused, and so
+  is a second value for a column.
+- **Actions** are matched by the text of their labels. Their features are ignored: a learner with items already has them.
+- **Ranking**: the chosen action comes first, with its probability. The other eligible ones follow in the order of the request and
+  share the remaining probability equally. Excluded ones come last, with 0.
+- **Rewards** follow the options of the experiment. A late or repeated one is answered like any other (204).
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,13 +35,13 @@ ROOTS = ("/personalizer/v1.0", "/personalizer")
 
 
 class InnerError(Struct):
-    """The finer code, as everywhere else in this API."""
+    """The code of the problem, as in the rest of this API."""
 
     code: str
 
 
 class MicrosoftError(Struct, rename="camel", omit_defaults=True):
-    """What went wrong, and where (`target`)."""
+    """The problem, and the name of the wrong field (`target`)."""
 
     code: str
     message: str
@@ -63,7 +63,7 @@ class RankableAction(Struct, forbid_unknown_fields=True):
 
 
 class RankRequest(Struct, rename="camel", forbid_unknown_fields=True):
-    """What is known of the context, and the actions to choose from."""
+    """The features of the context, and the actions to choose from."""
 
     actions: Annotated[list[RankableAction], Meta(min_length=1)]
     context_features: list[dict[str, Any]] | None = None
@@ -73,7 +73,7 @@ class RankRequest(Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class RankedAction(Struct):
-    """An action, and how likely it was to be chosen."""
+    """An action, and the probability that it was chosen."""
 
     id: str
     probability: Annotated[float, Meta(ge=0, le=1)]
@@ -104,29 +104,31 @@ SETTINGS: dict[str, Any] = {
     "chooses": True,
     "refusal": microsoft,
     "shape": ExtraResponse("application/json", ErrorResponse),
-    "query": {"api-version": "The version that the client was written for; every one is served alike."},
+    "query": {"api-version": "Version of the client; every version is served alike."},
 }
 
 
 def unserved(path: str) -> ServiceError:
     """Return the error for a path of Azure Personalizer that is not supported."""
     return not_found(
-        f"there is nothing at {path}: of Azure Personalizer's routes rank, events/ID/reward and events/ID/activate are served. "
-        "Rank several slots one by one, each with an eventId of its own; settings are changed by PATCH /v1/EXPERIMENT"
+        f"unknown path {path}; of Azure Personalizer's routes, rank, events/ID/reward and events/ID/activate are supported. "
+        "Rank several slots one by one, each with its own eventId. Change settings with PATCH /v1/EXPERIMENT"
     )
 
 
 @endpoint("POST", ROOTS[0] + "/rank", status=201, **SETTINGS)
 @endpoint("POST", ROOTS[1] + "/rank", status=201, **SETTINGS)
 async def rank(service: Service, call: Call, body: RankRequest) -> RankResponse:
-    """Choose an action; the same `eventId` again gives the stored choice. With `deferActivation` it counts once it is activated."""
+    """Choose an action. Repeating an `eventId` returns the stored choice. With `deferActivation` it counts once it is activated."""
     experiment = chosen(service, call)
     model = experiment.model
     labels = _labels(model, body)
     excluded = set(body.excluded_actions or ())
     eligible = [name for name in labels if name not in excluded]
     if not eligible:
-        raise unprocessable("every action is excluded; leave one to choose", "excludedActions", "no_action")
+        raise unprocessable(
+            "every action is excluded. Leave at least one to choose", "excludedActions", "no_action"
+        )
     context = _context(model, body.context_features or [])
     request = DecideRequest(context, [labels[name] for name in eligible], request_id=body.event_id)
     work = asked(service, experiment.name, request, active=not body.defer_activation)
@@ -139,7 +141,7 @@ async def rank(service: Service, call: Call, body: RankRequest) -> RankResponse:
 @endpoint("POST", ROOTS[0] + "/events/{event:any}/reward", status=204, **SETTINGS)
 @endpoint("POST", ROOTS[1] + "/events/{event:any}/reward", status=204, **SETTINGS)
 async def reward_event(service: Service, call: Call, body: RewardValue) -> Reply:
-    """The reward of an event. One that comes late or again changes nothing."""
+    """Send the reward of an event. A late or repeated one changes nothing."""
     work = Reward(chosen(service, call).name, call.path["event"], body.value)
     try:
         await service.writer.submit(work)
@@ -152,7 +154,7 @@ async def reward_event(service: Service, call: Call, body: RewardValue) -> Reply
 @endpoint("POST", ROOTS[0] + "/events/{event:any}/activate", status=204, **SETTINGS)
 @endpoint("POST", ROOTS[1] + "/events/{event:any}/activate", status=204, **SETTINGS)
 async def activate_event(service: Service, call: Call) -> Reply:
-    """The action of a deferred event was shown: it counts from now on."""
+    """Activate a deferred event, whose action was shown."""
     await service.writer.submit(Activate(chosen(service, call).name, call.path["event"]))
     return Reply(204)
 
@@ -166,13 +168,13 @@ def chosen(service: Service, call: Call) -> Experiment:
         return known[0]
     if not known:
         raise not_found(
-            "the store has no experiment; make one with `sparing serve STORE --name NAME --log LOG`",
+            "the store has no experiment. Create one with `sparing serve STORE --name NAME --log LOG`",
             "unknown_experiment",
         )
     names = ", ".join(sorted(one.name for one in known)[:8])
     raise unprocessable(
-        f"the store has several experiments ({names}), and these routes name none: use a key that is for one "
-        "(`sparing keys add STORE NAME --experiment EXPERIMENT`), a store that has one, or POST /v1/EXPERIMENT/decide",
+        f"the store has several experiments ({names}), and this path names none. Use a key for one experiment "
+        "(`sparing keys add STORE NAME --experiment EXPERIMENT`), or POST /v1/EXPERIMENT/decide",
         code="which_experiment",
     )
 
@@ -188,18 +190,20 @@ def _labels(model: ExperimentState, body: RankRequest) -> dict[str, Label]:
         fits = texts.get(action.id, [])
         if not fits:
             raise unprocessable(
-                f"action {shorten(action.id)} is unknown. Leave it out, or add it: POST /v1/EXPERIMENT/actions "
-                '{"add": LABEL} with an admin key',
+                f"unknown action {shorten(action.id)}. Omit it, or add it with an admin key: "
+                'POST /v1/EXPERIMENT/actions {"add": LABEL}',
                 field,
                 "unknown_action",
             )
         if len(fits) > 1:
             raise unprocessable(
-                f"{len(fits)} actions are called {shorten(action.id)}", field, "ambiguous_action"
+                f"{len(fits)} actions have the name {shorten(action.id)}. Use POST /v1/EXPERIMENT/decide",
+                field,
+                "ambiguous_action",
             )
         if action.id in found:
             raise unprocessable(
-                f"action {shorten(action.id)} stands in the list twice", field, "repeated_action"
+                f"action {shorten(action.id)} occurs twice; send it once", field, "repeated_action"
             )
         found[action.id] = fits[0]
     return found
@@ -229,13 +233,13 @@ def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str
             near = suggest(path[-1], encoder.by_column)
             guess = "" if near is None else f". Did you mean {shorten(near)}?"
             raise unprocessable(
-                f"no column for {shorten(whole)}; the columns are {columns}{guess}",
+                f"no column for {shorten(whole)}; must be one of {columns}{guess}",
                 "contextFeatures",
                 "context",
             )
         if column in found:
             raise unprocessable(
-                f"column {shorten(column)} has two values, from {shorten(came[column])} and {shorten(whole)}; send one",
+                f"column {shorten(column)} has two values, {shorten(came[column])} and {shorten(whole)}; send one",
                 "contextFeatures",
                 "context",
             )
@@ -253,6 +257,6 @@ def _values(features: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], A
             continue
         if len(path) >= DEEPEST:
             raise unprocessable(
-                f"objects within objects, more than {DEEPEST} deep", "contextFeatures", "context"
+                f"the features are nested more than {DEEPEST} levels deep", "contextFeatures", "context"
             )
         waiting += [((*path, key), value[key]) for key in reversed(value)]

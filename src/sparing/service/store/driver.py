@@ -1,4 +1,4 @@
-"""What the store needs of a database, and migrations: numbered scripts, run once each, in order, never changed afterwards."""
+"""The interface of a database driver, and migrations: numbered scripts, each run once, in order, and never changed."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ class StoreError(Exception):
 
 
 class LostError(BaseException):
-    """It is unknown whether a commit reached the disk; only a restart can tell."""
+    """It is unknown whether a commit reached the disk; a restart reads the disk again."""
 
 
 class Driver(Protocol):
@@ -98,8 +98,8 @@ def check_version(found: list[tuple[Any, ...]]) -> None:
     version, newest = found[0][0], max(scripts())
     if version != newest:
         raise FileError(
-            f"the store has tables of version {version}, this sparing those of {newest}. Serve it with this sparing once, "
-            "or install the one that serves it"
+            f"the store's tables have version {version}; must be {newest}. Run `sparing serve` once with this version of sparing, "
+            "or install the version that serves the store"
         )
 
 
@@ -109,10 +109,10 @@ def _missing(applied: dict[int, bytes]) -> list[tuple[int, str, bytes]]:
     for version, digest in applied.items():
         if version not in known:
             raise FileError(
-                f"the store has tables of version {version}, this sparing supports up to {max(known)}. Install a newer sparing"
+                f"the store's tables have version {version}; this sparing supports up to {max(known)}. Install a newer sparing"
             )
         if known[version][1] != digest:
             raise FileError(
-                f"the store's tables of version {version} were made by another script; it is not a store of this sparing"
+                f"the store's tables of version {version} were created by another script; this is not a store of this sparing"
             )
     return [(version, *known[version]) for version in known if version not in applied]

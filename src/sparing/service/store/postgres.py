@@ -33,8 +33,8 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": f"{IDLE_S}s",
 }
 
+# Unlogged: empty after a crash of the server, and on a standby that takes over. Both may have lost commits.
 LIFE = "create unlogged table if not exists server_life(token blob not null)"
-"""Empty after a crash of the server, and on a standby that takes over: the server may have forgotten what we know."""
 
 # Types of SQLite and PostgreSQL.
 WORDS = {
@@ -47,19 +47,19 @@ WORDS = {
 
 # Why there is no connection, by the class of SQLSTATE.
 REFUSED = {
-    "28": "the database server refuses the user or the password of the store's address",
-    "3D": "the database that the store's address names does not exist. Make it (createdb), or name another",
-    "53": "the database server has no connection left; raise its max_connections, or run fewer workers",
-    "57": "the database server is starting or stopping; try again",
+    "28": "the database server refuses the user or password in the store's address. Check both",
+    "3D": "the database in the store's address does not exist. Create it (createdb), or use another",
+    "53": "the database server has no free connection. Raise its max_connections, or run fewer workers",
+    "57": "the database server is starting or stopping. Try again",
 }
 
 # What may succeed later, by the class of SQLSTATE.
 FAILED = {
     "08": "the connection to the database was lost",
-    "25": "the database undid what was begun",
-    "40": "the database undid what was begun",
+    "25": "the database undid the transaction",
+    "40": "the database undid the transaction",
     "53": "the database server has run out of disk, memory or connections",
-    "55": "another worker has been writing for too long",
+    "55": "another worker holds the write lock for too long",
     "57": "the database server ended the command or the connection",
     "58": "the database server could not read or write its files",
 }
@@ -67,9 +67,9 @@ FAILED = {
 UNSURE = ("08", "57")  # classes of SQLSTATE after which it is unknown whether a commit happened
 # Why a database cannot hold a store, by SQLSTATE.
 UNFIT = {
-    "42501": "its user may not make tables there. Make the user the database's owner",
-    "42P07": "it holds tables of another program. Give sparing a database of its own",
-    "3F000": "its search_path names no schema that exists",
+    "42501": "its user may not create tables. Make the user the owner of the database",
+    "42P07": "it contains tables of another program. Use a separate database for sparing",
+    "3F000": "its search_path has no existing schema. Create one, or change search_path",
 }
 
 
@@ -115,7 +115,7 @@ class Postgres:
                 f"the database server is PostgreSQL {version.major}; must be {OLDEST} or newer"
             )
         raise SettingError(
-            f"the database's encoding is {encoding}; must be UTF8. Make another (createdb -E UTF8)"
+            f"the database's encoding is {encoding}; must be UTF8. Create another database (createdb -E UTF8)"
         )
 
     async def _check(self, connection: Connection, create: bool) -> None:
@@ -127,13 +127,13 @@ class Postgres:
             )
         if fsync == "off" and self._synchronous == "on":
             raise SettingError(
-                "the database server runs with fsync = off, and loses what it has when the power goes. Turn it on, or "
-                "choose the durability `process`"
+                "the database server has fsync = off, so a loss of power loses data; must be on. Turn it on, or "
+                "use --durability process"
             )
         if there and not ours:
-            raise FileError(f"the database cannot hold a store: {UNFIT['42P07']}")
+            raise FileError(f"cannot use the database: {UNFIT['42P07']}")
         if not there and not create:
-            raise FileError("the database holds no store. `sparing serve` makes one")
+            raise FileError("the database contains no store. `sparing serve` creates one")
 
     async def close(self) -> None:
         for connection in (self._writer, *self._idle):
@@ -189,7 +189,7 @@ class Postgres:
             raise
         if lives != [self._life]:
             connection.terminate()
-            raise LostError("the database server came back from a crash, or another took its place")
+            raise LostError("the database server restarted after a crash, or another server replaced it")
         return connection
 
     async def commit(self) -> None:
@@ -242,7 +242,7 @@ class Postgres:
         except asyncpg.PostgresError as error:
             if error.sqlstate not in UNFIT:
                 raise
-            raise FileError(f"the database cannot hold a store: {UNFIT[error.sqlstate]}") from None
+            raise FileError(f"cannot use the database: {UNFIT[error.sqlstate]}") from None
 
     async def matching(
         self, statement: str, column: str, values: Sequence[Any], *others: Any
@@ -257,7 +257,7 @@ class Postgres:
             async with asyncio.timeout(COMMAND_S):  # `wait_for` may lose a cancellation
                 await self._turns.acquire()
         except TimeoutError:
-            raise StoreError("too much is read at once") from None
+            raise StoreError("too many reads at once") from None
         try:
             connection = await self._reader()
             try:
@@ -305,16 +305,14 @@ def _refused(error: Exception) -> SparingError:
         said = REFUSED.get(code[:2], f"the database server refuses the connection (SQLSTATE {code})")
         return SettingError(said) if code[:2] == "28" else FileError(said)
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return SettingError(
-            "the database server is a standby, which only reads; give the address of the primary"
-        )
+        return SettingError("the database server is a read-only standby. Use the address of the primary")
     if isinstance(error, OSError):
         return FileError(
             "the database server cannot be reached at the store's address. Check that it runs and listens there"
         )
     return SettingError(
-        "the store's address cannot be used; must be as postgresql://user:password@host:5432/name, with the settings that "
-        "PostgreSQL's own addresses have"
+        "the store's address is not valid; must be a PostgreSQL address, such as "
+        "postgresql://user:password@host:5432/name"
     )
 
 
@@ -328,7 +326,7 @@ def _translate_errors(connection: Connection) -> Iterator[None]:
         if code in ("XX001", "XX002"):
             raise LostError(f"the database is damaged (SQLSTATE {code})") from error
         if isinstance(error, asyncpg.InvalidCachedStatementError):
-            raise StoreError("the store's tables have just been changed") from error
+            raise StoreError("the store's tables were changed just now") from error
         if code[:2] == "22":
             raise ValueError("a value does not fit its column") from None  # the error itself would show it
         if code[:2] in FAILED:

@@ -36,14 +36,14 @@ class Sqlite:
     def __init__(self, path: Path, durability: str = "power") -> None:
         if apsw.SQLITE_VERSION_NUMBER < OLDEST:
             raise SettingError(
-                f"apsw carries SQLite {apsw.sqlite_lib_version()}, which can damage its write-ahead log. "
+                f"apsw has SQLite {apsw.sqlite_lib_version()}, which can damage its write-ahead log; must be 3.51.3 or newer. "
                 "Run: pip install --upgrade apsw"
             )
         self.path, self._synchronous = path, SYNCHRONOUS[durability]
 
     async def connect(self, *, create: bool) -> None:
         if not create and not self.path.exists():
-            raise FileError(f"{self.path} does not exist. `sparing serve` makes a store")
+            raise FileError(f"{self.path} does not exist. `sparing serve` creates a store")
         try:
             self._writer = apsw.Connection(str(self.path))
             self._prepare(self._writer)
@@ -52,7 +52,7 @@ class Sqlite:
             self._reader.pragma("query_only", True)
             known = self._reader.execute("select 1 from sqlite_master where name = 'schema_migrations'")
             if not create and not known.fetchall():
-                raise FileError(f"{self.path} is not a store of sparing: it has other tables, or none")
+                raise FileError(f"{self.path} is not a store of sparing: its tables are missing")
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise FileError(f"{self.path} is not a store of sparing, or is damaged: {error}") from None
         except apsw.CantOpenError as error:

@@ -130,7 +130,7 @@ class Store:
     # Writing.
 
     async def begin(self) -> WriteBatch:
-        """Become the writer, in this process and beyond. If it fails, nothing has begun."""
+        """Become the only writer of all processes. If it fails, no transaction is open."""
         await self._turn.acquire()
         try:
             await self.driver.begin()
@@ -208,7 +208,7 @@ class Store:
             await self.rollback()
             raise
 
-    # Reading what is committed.
+    # Reading committed rows.
 
     async def last_seq(self) -> int:
         ((seq,),) = await self.driver.read("select last_seq from store")
