@@ -226,9 +226,7 @@ def test_a_lost_state_at_the_floor_is_said(tmp_path):
             await erase(writer, NAME, decision_id=answer.decision_id, who="test")
             for path in (tmp_path / "store" / "snapshots").iterdir():
                 path.unlink()
-            with pytest.raises(
-                Exception, match=r"contexts before event \d+ were erased, and the state file"
-            ):
+            with pytest.raises(Exception, match=r"contexts before event \d+ were erased, and the state file"):
                 await replayed(writer)
 
     ran(run())

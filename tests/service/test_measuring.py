@@ -144,7 +144,9 @@ def test_recent_decisions_have_their_outcomes_newest_first(tmp_path):
     expired = [one for one in found.recent[5:] if one.needs_reward]
     assert {one.outcome for one in expired} == {"expired"}
     assert found.expired == found.asked - found.rewarded
-    assert any("expired without a reward: set a longer reward_window" in text for text in texts(found, "alarm"))
+    assert any(
+        "expired without a reward: set a longer reward_window" in text for text in texts(found, "alarm")
+    )
 
 
 def test_actions_tell_what_the_log_taught_and_what_came_since(tmp_path):

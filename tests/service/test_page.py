@@ -84,7 +84,7 @@ def test_the_first_look(visit):
     expect(page.locator("#saved")).to_have_text("83\u202f%")
     expect(page.locator("#saved-text")).to_contain_text("21\u202f660 of 26\u202f072 decisions")
     expect(page.locator("#gain")).to_have_text("+0.62")
-    expect(page.locator("#gain-text")).to_contain_text("surely more than the holdout")
+    expect(page.locator("#gain-text")).to_contain_text("higher than the holdout")
     expect(page.locator("#spent")).to_have_text("1\u202f765\u202f€")
     expect(page.locator("#spend-list")).to_contain_text("in 11\u202fh")
     expect(page.locator("#badges")).to_have_text("✓ healthymode: live")
@@ -114,7 +114,7 @@ def test_charts_have_axes_a_legend_and_a_readout(visit):
     plot.focus()
     page.keyboard.press("End")
     expect(page.locator("#stacked [data-readout]")).to_contain_text(
-        "1 Jul, 12:00 (not over): no call: not needed"
+        "1 Jul, 12:00 (incomplete): no call: not needed"
     )
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#stacked [data-readout]")).to_contain_text("1 Jul, 11:00: no call: not needed")
@@ -122,7 +122,7 @@ def test_charts_have_axes_a_legend_and_a_readout(visit):
     expect(page.locator("#stacked [data-readout]")).to_contain_text("Point at the chart")
 
 
-def test_reasons_that_cost_no_call_are_told_apart(visit):
+def test_reasons_that_cost_no_call_are_distinguished(visit):
     """A budget that is used up saves nothing; a reason that is new is shown as it is."""
     hours = [
         replace(hour, decisions={"budget": 3, "spent": 1, "fallback": 2, "new": 4})
@@ -229,7 +229,7 @@ def test_a_key_is_swapped_for_a_cookie(visit, standin):
     expect(page.locator("main")).to_be_hidden()
     page.locator("#key").fill("wrong")
     page.keyboard.press("Enter")
-    expect(page.locator("#key-wrong")).to_have_text("This key does not open the service.")
+    expect(page.locator("#key-wrong")).to_have_text("This key is not valid.")
     page.locator("#key").fill(KEY)
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_visible()
@@ -243,7 +243,7 @@ def test_stop_asks_first(visit, standin):
     page = visit(retention())
     page.locator("[data-mode=fallback]").click()
     expect(page.locator("#ask-text")).to_contain_text(
-        "retention-offers: from the next decision on everyone gets the fallback"
+        "retention-offers: from the next decision on, the fallback serves every request"
     )
     page.keyboard.press("Escape")
     assert standin.modes == []
@@ -262,7 +262,7 @@ def test_an_admin_key_is_used_once(visit, standin):
     page.locator("#ask-yes").click()
     page.locator("#admin-key").fill("wrong")
     page.locator("#ask-yes").click()
-    expect(page.locator("#ask-wrong")).to_have_text("This key may not change the mode.")
+    expect(page.locator("#ask-wrong")).to_have_text("This key does not permit changing the mode.")
     page.locator("#admin-key").fill(ADMIN)
     page.locator("#ask-yes").click()
     expect(page.locator("#badges")).to_contain_text("mode: shadow")
@@ -297,10 +297,10 @@ def test_no_such_experiment_and_none_at_all(visit, standin):
     expect(page.locator("#plain-title")).to_have_text("No experiment yet")
 
 
-def test_the_promise_is_one_click_away(visit):
+def test_the_guarantee_is_one_click_away(visit):
     page = visit(retention())
     expect(page.locator("#guarantee")).to_be_hidden()
-    page.locator("#promised").click()
+    page.locator("#guarantee-link").click()
     expect(page.locator("#guarantee")).to_contain_text("no promise for each world")
 
 

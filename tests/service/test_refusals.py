@@ -15,10 +15,10 @@ from sparing.service.http.endpoint import _decoded
 from sparing.service.messages import CreateRequest, DecideRequest, ModeRequest, Options, RewardRequest
 
 RULES = {
-    "holdut": ("0.1", "--rule holdut: there is no such rule; the rules are reward_window, "),
+    "holdut": ("0.1", "--rule holdut is unknown; must be one of reward_window, "),
     "holdout": ("viel", "--rule holdout=viel: expected a number, got a text"),
     "check": ("1.5", "--rule check=1.5: expected a number <= 1.0"),
-    "aggregate": ("mean", "--rule aggregate=mean: 'mean' is not one of its values: first, sum"),
+    "aggregate": ("mean", "--rule aggregate=mean: got 'mean'; must be one of first, sum"),
     "learn_unasked": ("maybe", "--rule learn_unasked=maybe: expected true or false, got a text"),
     "budget_calls": ("1.5", "--rule budget_calls=1.5: expected a whole number, got a number"),
 }
@@ -70,13 +70,13 @@ def test_a_port_in_use_changes_nothing(tmp_path):
     ("kind", "body", "said", "field"),
     [
         (RewardRequest, {"value": "viel"}, "expected a number, got a text; see", "value"),
-        (RewardRequest, {"reward": 1}, "unknown field `reward`; there are value, ", None),
-        (DecideRequest, {}, "there is no field `context`; see", None),
+        (RewardRequest, {"reward": 1}, "unknown field `reward`; must be one of value, ", None),
+        (DecideRequest, {}, "missing field `context`; see", None),
         (DecideRequest, {"context": 3}, "expected an object or a list, got a whole number; see", "context"),
         (
             ModeRequest,
             {"mode": "off"},
-            "'off' is not one of its values: fallback, live, paused, shadow; see",
+            "got 'off'; must be one of fallback, live, paused, shadow; see",
             "mode",
         ),
         (
@@ -88,13 +88,13 @@ def test_a_port_in_use_changes_nothing(tmp_path):
         (
             CreateRequest,
             {"options": {"aggregate": "mean"}},
-            "'mean' is not one of its values: first, sum; see",
+            "got 'mean'; must be one of first, sum; see",
             "options.aggregate",
         ),
         (
             list[ModeRequest],
             [{"mode": "off"}],
-            "'off' is not one of its values: fallback, live",
+            "got 'off'; must be one of fallback, live",
             "[0].mode",
         ),
         (DecideRequest, {"context": {}, "eligible": []}, "expected a list of length >= 1; see", "eligible"),
@@ -110,8 +110,8 @@ def test_a_body_that_does_not_fit(kind, body, said, field):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b'{"context": {"age": NaN}}', "send null where a value is missing"),
-        (b'{"context": [1, -Infinity]}', "send null where a value is missing"),
+        (b'{"context": {"age": NaN}}', "send null for a missing value"),
+        (b'{"context": [1, -Infinity]}', "send null for a missing value"),
         (b"", "the body is not JSON: it is empty"),
         (b"hello NaN", "the body is not JSON: invalid character (byte 0)"),
     ],

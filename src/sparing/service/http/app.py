@@ -49,7 +49,7 @@ class ServiceCollector(Collector):
             sums: dict[str, np.ndarray] = {}
             for one in totals:
                 counted[one.reason, one.arm, str(bool(one.asked)).lower()] += one.decisions
-                sums[one.arm] = sums.get(one.arm, np.zeros(2)) + (one.rewarded, one.reward_sum)
+                sums.setdefault(one.arm, np.zeros(2))[:] += one.rewarded, one.reward_sum
             for key, count in counted.items():
                 decisions.add_metric([name, *key], count)
             for arm, (rewarded, total) in sums.items():

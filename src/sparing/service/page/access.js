@@ -1,4 +1,4 @@
-// Asking the service: errors as it words them, the key form, and the dialog that changes the mode.
+// Requests to the service, the key form, and the dialog that changes the mode.
 
 import { byId, write } from "./text.js";
 
@@ -9,7 +9,7 @@ export class Refused extends Error {
   }
 }
 
-// Throws Refused for an answer that is an error, and whatever fetch throws where there is no answer.
+// Throws Refused for an error response; without a response, the error of fetch.
 export async function ask(path, options = {}) {
   const answer = await fetch(path, { cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(10_000), ...options });
   if (answer.ok) return answer.status === 204 ? null : answer.json();
@@ -26,7 +26,7 @@ function post(path, message, key) {
 const denied = (error) => error instanceof Refused && (error.status === 401 || error.status === 403);
 const words = (error) => (error instanceof Refused ? error.message : "The service cannot be reached.");
 
-// That a key was given is remembered, so that it can be forgotten; the cookie itself is out of a script's sight.
+// Remembers that there is a session, for the sign-out button: scripts cannot read the cookie.
 const KEYED = "sparing-keyed";
 
 export function setUpKeyForm(entered) {
@@ -39,7 +39,7 @@ export function setUpKeyForm(entered) {
     try {
       await post("session", { key });
     } catch (error) {
-      write(byId("key-wrong"), denied(error) ? "This key does not open the service." : words(error));
+      write(byId("key-wrong"), denied(error) ? "This key is not valid." : words(error));
       input.select();
       return;
     }
@@ -64,12 +64,12 @@ export function showKeyForm(wanted) {
 }
 
 const MODES = {
-  live: ["Go live?", "From the next decision on the learner chooses the actions again, and asks for rewards where they repay themselves.", "Go live"],
-  shadow: ["Serve in the shadow?", "From the next decision on everyone gets the fallback. The learner keeps learning from what that earns, but decides nothing.", "Shadow"],
-  fallback: ["Stop, and serve the fallback?", "From the next decision on everyone gets the fallback, and the learner decides nothing. Nothing is lost: you can go live again at any time.", "Stop: serve fallback"],
+  live: ["Go live?", "From the next decision on, the learner chooses the actions and requests rewards.", "Go live"],
+  shadow: ["Switch to shadow mode?", "From the next decision on, the fallback serves every request. The learner learns from its rewards, but decides nothing.", "Shadow"],
+  fallback: ["Stop, and serve the fallback?", "From the next decision on, the fallback serves every request, without reward calls. You can go live again at any time.", "Stop: serve fallback"],
 };
 
-// `changed` is called after the service has taken the new mode; `name` gives the experiment.
+// Calls `changed` after the mode was changed; `name` returns the experiment.
 export function setUpModes(name, changed) {
   const dialog = byId("ask");
   const keyRow = byId("ask-key");
@@ -109,7 +109,7 @@ export function setUpModes(name, changed) {
         keyRow.hidden = false;
         key.value = "";
         key.focus();
-        write(byId("ask-wrong"), first ? "" : "This key may not change the mode.");
+        write(byId("ask-wrong"), first ? "" : "This key does not permit changing the mode.");
       } else {
         write(byId("ask-wrong"), `Nothing was changed. ${words(error)}`);
       }

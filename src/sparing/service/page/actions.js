@@ -1,4 +1,4 @@
-// The table of actions: the most played and the never tried first, all on demand, by name on request.
+// The table of actions: the most played and the never logged ones first; all of them, or a filter, on request.
 
 import { niceTicks, stepOf, tickText, padded, scale } from "./charts.js";
 import { NONE, byId, el, label, number, percent, place, plural, precision, write } from "./text.js";
@@ -35,7 +35,7 @@ export function renderActions(overview) {
   refresh();
 }
 
-// One scale for all rows; of many actions the widest hundredth runs off it, and is marked where it does.
+// One scale for all rows. With many actions, the widest 1 % of intervals are cut off and marked.
 function layOut() {
   const known = actions.filter(drawable);
   const lows = known.map((action) => action.low).sort((a, b) => a - b);
@@ -85,17 +85,17 @@ function refresh() {
 }
 
 function note(wanted, chosen) {
-  const scaleNote = "Estimates are for the log's mean context, in the reward's units, with 95 % intervals on one scale.";
+  const scaleNote = "Estimates are for the log's mean context, in units of the reward, with 95 % intervals on one scale.";
   if (actions.length === 0) return "There are no actions yet.";
   if (wanted) return `${plural(chosen.length, "action")} of ${number(actions.length)} match. ${scaleNote}`;
   if (chosen.length === actions.length) return scaleNote;
   const gone = actions.filter((action) => action.learnt === "never tried").length;
   const extra = chosen.length - FIRST;
-  const second = extra > 0 ? `, then ${number(extra)} more of the ${number(gone)} that the log never tried` : "";
+  const second = extra > 0 ? `, then ${number(extra)} of the ${number(gone)} never tried in the log` : "";
   return `Shown of ${number(actions.length)}: the ${FIRST} most played${second}. ${scaleNote}`;
 }
 
-// A row is made once and kept; only what changed in it is written.
+// A row is created once; only changed rows are rewritten.
 function rowOf(action) {
   const name = JSON.stringify([action.label, action.index]);
   const seen = rows.get(name) ?? { node: null, said: "" };

@@ -1,4 +1,4 @@
-// Axes, and the two charts over time. Both have a cursor for pointer and keyboard, and describe in words what it points at.
+// Axes, and the two charts over time. Both have a cursor for pointer and keyboard, and a text readout.
 
 import { NONE, clock, decimals, duration, el, fill, grouped, now, number, plural, significant, svg, write } from "./text.js";
 
@@ -16,7 +16,7 @@ export function niceTicks(low, high, most) {
 
 export const stepOf = (ticks) => (ticks.length > 1 ? ticks[1] - ticks[0] : Math.abs(ticks[0]) || 1);
 
-// The range with a little air on both sides.
+// The range with a margin on both sides.
 export function padded(low, high) {
   const air = 0.03 * (high - low) || 0.1 * Math.abs(high) || 1;
   return [low - air, high + air];
@@ -174,15 +174,15 @@ export class Stacked extends Chart {
     return {
       series,
       points,
-      nothing: "Nothing yet: the first decision begins this chart.",
-      note: partial ? `Paler: the ${stepName(step)} that is not over. Point at the chart for numbers.` : "Point at the chart for numbers.",
+      nothing: "No decision yet.",
+      note: partial ? `Paler: the present ${stepName(step)}. Point at the chart for numbers.` : "Point at the chart for numbers.",
       summary:
-        `Decisions a ${stepName(step)} by reason, ${plural(total, "decision")} in ${plural(points.length, "step")}: ` +
+        `Decisions per ${stepName(step)} by reason, ${plural(total, "decision")} in ${plural(points.length, "step")}: ` +
         series.map((group) => `${group.name} ${number(group.decisions)}`).join(", ") +
-        ". Arrow keys read out one step at a time.",
+        ". Use the arrow keys to read one step at a time.",
       legend: () => series.map((group) => key(group.key, group.name, group.reasons.join(", "))),
       say: (point) =>
-        `${clock(point.start)}${point.over ? "" : " (not over)"}: ` +
+        `${clock(point.start)}${point.over ? "" : " (incomplete)"}: ` +
         series.map((group) => `${group.name} ${number(point.counts.get(group.key) ?? 0)}`).join(" · "),
     };
   }
@@ -226,10 +226,10 @@ export class Bands extends Chart {
       lines,
       places,
       points: measured.map((point) => ({ key: point.end, middle: point.end, ...point })),
-      nothing: "Nothing yet: no reward has been measured.",
+      nothing: "No reward has been measured yet.",
       note: "Mean of all rewards up to a time. Point at the chart for numbers.",
       summary: last
-        ? `Mean reward so far with its 95 % interval. At the end: ${lines.map((name) => `${names[name]} ${span(last[name], places)}`).join(", ")}. Arrow keys read out one time after the other.`
+        ? `Mean reward so far with its 95 % interval. At the end: ${lines.map((name) => `${names[name]} ${span(last[name], places)}`).join(", ")}. Use the arrow keys to read one time at a time.`
         : "",
       legend: () => [
         ...lines.map((name) => key(name, names[name])),
@@ -239,7 +239,7 @@ export class Bands extends Chart {
     };
   }
 
-  // All means, and all but the widest early intervals; these run out of the plot and the readout has their numbers.
+  // Covers all means and all but the widest intervals, which are cut off; the readout has their numbers.
   range() {
     const found = this.data.points.flatMap((point) => this.data.lines.map((name) => point[name]).filter(Boolean));
     const lows = found.map((m) => m.low).sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-// The page asks for the overview every five seconds and draws it; what it cannot refresh it greys.
+// Fetches the overview every five seconds and draws it. If a refresh fails, the page is greyed.
 
 import { Refused, setUpKeyForm, setUpModes, showKeyForm, ask } from "./access.js";
 import { renderActions, setUpActions } from "./actions.js";
@@ -43,7 +43,7 @@ async function refresh() {
     await list();
     const name = fromHash() || state.names[0];
     if (name === undefined) {
-      plain("No experiment yet", "This service holds no experiment. Make the first one with POST /v1/experiments.");
+      plain("No experiment yet", "This service has no experiment. Create one with POST /v1/experiments.");
     } else {
       const overview = await ask(`v1/${encodeURIComponent(name)}/summary`);
       if (turn !== state.turn) return;
@@ -66,7 +66,7 @@ function arrived(name, overview) {
   second();
 }
 
-// Whether to go on asking: not while a key is waited for.
+// Returns whether to keep polling: not while the key form is shown.
 function failed(error) {
   const status = error instanceof Refused ? error.status : 0;
   if (status === 401 || (status === 403 && !state.overview)) {
@@ -81,7 +81,7 @@ function failed(error) {
     plain("No such experiment", `This service has no experiment called ${fromHash()}.`);
     return true;
   }
-  state.failed = status ? `The service answers with an error: ${error.message}` : "Cannot reach the service.";
+  state.failed = status ? `The service returned an error: ${error.message}` : "Cannot reach the service.";
   document.body.classList.add("stale");
   second();
   return true;
@@ -92,7 +92,7 @@ function plain(title, text) {
   byId("main").hidden = true;
   byId("tools").hidden = true;
   byId("trouble").hidden = true;
-  byId("promised").hidden = true;
+  byId("guarantee-link").hidden = true;
   fill(byId("badges"));
   write(byId("about"), "");
   write(byId("name"), "sparing");
@@ -106,7 +106,7 @@ function plain(title, text) {
 function render(overview) {
   byId("main").hidden = false;
   byId("tools").hidden = false;
-  byId("promised").hidden = false;
+  byId("guarantee-link").hidden = false;
   renderHeader(overview);
   renderHeadline(overview);
   write(byId("stacked-title"), `Decisions per ${stepName(overview.step)}, by reason`);
@@ -149,7 +149,7 @@ function showSwitcher(current) {
   switcher.value = current;
 }
 
-// Once a second: how old everything is.
+// Once a second: update the ages of all times.
 function second() {
   const updated = byId("updated");
   if (state.fetched !== null) {
@@ -159,7 +159,7 @@ function second() {
   const trouble = byId("trouble");
   if (state.failed !== null) {
     const old = state.overview ? ` The numbers below are ${duration(since(state.fetched))} old.` : "";
-    write(trouble, `✕ ${state.failed}${old} Trying again every ${number(EVERY / 1000)} s.`);
+    write(trouble, `✕ ${state.failed}${old} Retrying every ${number(EVERY / 1000)} s.`);
     trouble.hidden = false;
   }
   tick();
@@ -178,10 +178,11 @@ function setUp() {
     event.preventDefault();
     byId("main").focus();
   });
-  byId("promised").addEventListener("click", () => {
-    byId("promise").open = true;
-    byId("promise").scrollIntoView({ block: "center" });
-    byId("promise").querySelector("summary").focus({ preventScroll: true });
+  byId("guarantee-link").addEventListener("click", () => {
+    const card = byId("guarantee-card");
+    card.open = true;
+    card.scrollIntoView({ block: "center" });
+    card.querySelector("summary").focus({ preventScroll: true });
   });
   const menu = byId("export");
   document.addEventListener("click", (event) => {

@@ -11,7 +11,7 @@ export function renderHeadline(overview) {
   renderSpend(overview.spend);
 }
 
-// Groups of the decisions that cost no call, then of those that did, so that the first part of the bar is what was saved.
+// Groups of decisions without a reward call, then of those with one: the first part of the bar is the saved share.
 function parts(reasons) {
   const counts = (asked) => reasons.filter((row) => row.asked === asked).map((row) => [row.reason, row.decisions]);
   const free = grouped(counts(false)).map((group) => ({ ...group, name: group.name.replace(/^called: /, "no call: ") }));
@@ -25,7 +25,7 @@ function renderSaved({ decisions, asked, skipped, saved, reasons, name }) {
   const bar = byId("saved-bar");
   bar.classList.toggle("nothing", !decisions);
   if (!decisions) {
-    fill(byId("saved-text"), "Ask for the first one with ", el("code", null, `POST /v1/${name}/decide`), ".");
+    fill(byId("saved-text"), "Request the first one with ", el("code", null, `POST /v1/${name}/decide`), ".");
     fill(byId("saved-legend"));
     bar.setAttribute("aria-label", "No decision yet");
     bar.replaceChildren();
@@ -57,21 +57,21 @@ function renderGain({ why, policy, holdout, difference, checks, sample_ratio: ra
   big.className = `big ${difference ? verdict : "unmeasured"}`;
   write(big, difference ? signed(difference.value, places) : "not measured");
   fill(byId("gain-drawn"), difference && drawn(difference, verdict));
-  const said = {
-    better: "surely more than the holdout",
-    worse: "surely less than the holdout",
-    open: "no sure difference yet",
+  const words = {
+    better: "higher than the holdout",
+    worse: "lower than the holdout",
+    open: "no significant difference yet",
   };
   const each = (measured) => [bold(significant(measured.value, 3)), ` ± ${number((measured.high - measured.low) / 2, decimals(measured.value, 3))}`];
   const mismatch = ratio && ratio.p < 0.001;
   fill(
     byId("gain-text"),
-    difference && el("p", null, `95 % interval ${signed(difference.low, places)} to ${signed(difference.high, places)}: `, bold(said[verdict]), "."),
+    difference && el("p", null, `95 % interval ${signed(difference.low, places)} to ${signed(difference.high, places)}: `, bold(words[verdict]), "."),
     why && el("p", null, why.charAt(0).toUpperCase() + why.slice(1), /[.!?]$/.test(why) ? "" : "."),
-    policy && holdout && el("p", null, ...each(policy), " against ", ...each(holdout), " in the holdout", checks > 0 ? `; skipped rounds are weighed by ${plural(checks, "check")}.` : "."),
-    policy && !holdout && el("p", null, "This policy alone earns ", ...each(policy), " a decision."),
-    !policy && holdout && el("p", null, "The holdout alone earns ", ...each(holdout), " a decision."),
-    mismatch && el("p", { class: "alarm" }, `✕ The holdout has ${percent(ratio.seen)} of the decisions, not the ${percent(ratio.asked)} asked for: do not trust this comparison.`),
+    policy && holdout && el("p", null, ...each(policy), " against ", ...each(holdout), " in the holdout", checks > 0 ? `; ${plural(checks, "check")} measured the skipped rounds.` : "."),
+    policy && !holdout && el("p", null, "Mean reward of the policy: ", ...each(policy), " per decision."),
+    !policy && holdout && el("p", null, "Mean reward of the holdout: ", ...each(holdout), " per decision."),
+    mismatch && el("p", { class: "alarm" }, `✕ The holdout has ${percent(ratio.seen)} of the traffic, but ${percent(ratio.asked)} is configured: do not trust this comparison.`),
   );
 }
 
@@ -100,9 +100,9 @@ const row = (name, ...value) => [el("dt", null, name), el("dd", null, ...value)]
 function renderSpend(spend) {
   const priced = spend.price !== null && spend.spent !== null;
   const cost = (calls) => money(calls * spend.price, spend.unit);
-  write(byId("spend-title"), priced ? `Spend, at ${money(spend.price, spend.unit)} a call` : "Reward calls made");
+  write(byId("spend-title"), priced ? `Cost of reward calls, at ${money(spend.price, spend.unit)} per call` : "Reward calls made");
   write(byId("spent"), priced ? money(spend.spent, spend.unit) : number(spend.calls));
-  fill(byId("spent-text"), priced ? [bold(money(spend.not_spent, spend.unit)), ` not spent; ${plural(spend.calls, "call")} made`] : "Nobody said what a call costs.");
+  fill(byId("spent-text"), priced ? [bold(money(spend.not_spent, spend.unit)), ` saved; ${plural(spend.calls, "call")} made`] : "No price per call is set.");
   const limited = spend.budget_calls !== null;
   const used = limited ? (spend.budget_calls > 0 ? spend.period_calls / spend.budget_calls : 1) : 0;
   fill(byId("budget"), limited && meter(spend, used));
@@ -110,9 +110,9 @@ function renderSpend(spend) {
   fill(
     byId("spend-list"),
     limited ? row("budget", priced ? `${cost(spend.budget_calls)} (${plural(spend.budget_calls, "call")})` : plural(spend.budget_calls, "call")) : row("budget", "none set"),
-    limited && row("runs out", gone ? el("b", { class: "alarm" }, "used up") : spend.runs_out === null ? "not at this rate" : time(spend.runs_out)),
-    limited && spend.period_ends !== null && row("begins anew", time(spend.period_ends)),
-    row("rewards awaited", spend.most_open === null ? number(spend.open) : `${number(spend.open)} of at most ${number(spend.most_open)}`),
+    limited && row("runs out", gone ? el("b", { class: "alarm" }, "used up") : spend.runs_out === null ? "not at the present rate" : time(spend.runs_out)),
+    limited && spend.period_ends !== null && row("next period", time(spend.period_ends)),
+    row("pending rewards", spend.most_open === null ? number(spend.open) : `${number(spend.open)} of at most ${number(spend.most_open)}`),
   );
 }
 
@@ -125,7 +125,7 @@ function meter(spend, used) {
   return [el("div", { class: "meter", role: "img", "aria-label": text, title: text }, inner), el("p", { class: "note" }, `${percent(used)} of this period's budget used`)];
 }
 
-const LEVELS = { alarm: ["✕", "alarm"], warning: ["!", "look"], good: ["✓", "well"] };
+const LEVELS = { alarm: ["✕", "alarm"], warning: ["!", "warning"], good: ["✓", "good"] };
 
 export function renderLook({ look, health, rewarded, expired }) {
   const order = ["alarm", "warning", "good"];
@@ -135,7 +135,7 @@ export function renderLook({ look, health, rewarded, expired }) {
     sorted.length === 0 && el("li", { class: "good" }, "Nothing to report."),
     ...sorted.map(({ level, text }) => {
       const [sign, word] = LEVELS[level] ?? ["?", level];
-      return el("li", { class: level }, el("span", { class: "level" }, `${sign} ${word}`), el("span", { class: "told" }, text));
+      return el("li", { class: level }, el("span", { class: "level" }, `${sign} ${word}`), el("span", null, text));
     }),
   );
   fill(byId("health"), ...healthRows(health, rewarded, expired).map(([name, ...value]) => [el("dt", null, name), el("dd", null, ...value)]));
@@ -147,7 +147,7 @@ function healthRows(health, rewarded, expired) {
     ["model", `seq ${number(health.model_seq)} · `, digest],
     ["workers", agreement(health.workers)],
     ["decide, median / p99", health.decide_ms ? `${health.decide_ms.map((ms) => significant(ms, ms < 10 ? 1 : 2)).join(" / ")} ms` : NONE],
-    ["rewards", `${number(rewarded)} came, ${number(expired)} expired`],
+    ["rewards", `${number(rewarded)} received, ${number(expired)} expired`],
     ["store", `${health.store}, ${bytes(health.store_bytes)}`],
     ["last snapshot", ...(health.snapshot ? [`seq ${number(health.snapshot.seq)}, `, time(health.snapshot.time)] : ["none yet"])],
     ["last backup", health.last_backup ? time(health.last_backup) : "never"],
@@ -174,19 +174,19 @@ const SHADES = 5;
 export function renderGaps({ gaps, log_rows: logged }) {
   if (!gaps || gaps.rows.length === 0 || gaps.actions.length === 0) {
     fill(byId("gaps-legend"));
-    fill(byId("gaps"), el("p", { class: "empty" }, logged === 0 ? "There is no log, so everything is a gap." : "No gaps by segment are known for this log."));
+    fill(byId("gaps"), el("p", { class: "empty" }, logged === 0 ? "There is no log, so no segment is covered." : "No gaps were found in this log."));
     write(byId("gaps-note"), "");
     return;
   }
   const most = Math.max(1, ...gaps.rows.flatMap((row) => row.logged));
   fill(
     byId("gaps-legend"),
-    el("span", { class: "key" }, el("i", { class: "swatch hatched" }), "never tried there in the log; the number is live calls since"),
+    el("span", { class: "key" }, el("i", { class: "swatch hatched" }), "never tried there in the log; the number is that of live calls"),
     el("span", { class: "key" }, "0", ...Array.from({ length: SHADES }, (_, n) => el("i", { class: `swatch shade-${n + 1}` })), `${number(most)} rows`),
   );
   const head = el("tr", null, el("td"), ...gaps.actions.map((action) => el("th", { scope: "col", title: label(action) }, el("bdi", null, label(action)))));
   fill(byId("gaps"), el("table", { class: "gap-table" }, el("thead", null, head), el("tbody", null, ...gaps.rows.map((row) => gapRow(row, gaps.actions, most)))));
-  write(byId("gaps-note"), gaps.left_out > 0 ? `The ${plural(gaps.actions.length, "action")} with most gaps; ${number(gaps.left_out)} more with gaps are left out.` : "");
+  write(byId("gaps-note"), gaps.left_out > 0 ? `The ${plural(gaps.actions.length, "action")} with most gaps; ${number(gaps.left_out)} more are not shown.` : "");
 }
 
 function gapRow(row, actions, most) {
@@ -230,5 +230,5 @@ function received({ needs_reward: asked, reward, outcome }) {
   if (outcome === "default") return el("span", null, value, " ", el("span", { class: "dim" }, "default"));
   if (value) return value;
   if (outcome) return el("span", { class: "dim" }, outcome);
-  return asked ? el("span", { class: "dim" }, "awaited") : NONE;
+  return asked ? el("span", { class: "dim" }, "pending") : NONE;
 }

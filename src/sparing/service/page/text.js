@@ -1,4 +1,4 @@
-// Numbers, times and reasons as text, and elements made of text. The answers of the server are never parsed as markup.
+// Numbers, times and reasons as text, and elements made of text. Server responses are never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -71,7 +71,7 @@ export const plainly = (x) => significant(x, Number.isInteger(x) ? 1 : Math.min(
 
 export const signed = (x, places) => (x > 0 && /[1-9]/.test(number(x, places)) ? "+" : "") + number(x, places);
 
-// Never 0 % or 100 % for what is only nearly so.
+// Shows 0 % and 100 % only for exact values.
 export function percent(x) {
   if (missing(x)) return NONE;
   const points = 100 * x;
@@ -102,15 +102,15 @@ export function label(value) {
   return value === "" ? "(empty)" : String(value);
 }
 
-// The service's clock, so that a browser with another one does not shift every time.
-let ahead = 0;
+// The clock of the service: the browser's may differ.
+let offset = 0;
 
 export function setClock(iso) {
   const there = Date.parse(iso);
-  if (Number.isFinite(there)) ahead = there / 1000 - performance.now() / 1000;
+  if (Number.isFinite(there)) offset = there / 1000 - performance.now() / 1000;
 }
 
-export const now = () => ahead + performance.now() / 1000;
+export const now = () => offset + performance.now() / 1000;
 
 export function duration(seconds) {
   const size = Math.abs(seconds);
@@ -132,7 +132,7 @@ const shortly = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short
 export const exact = (seconds) => exactly.format(seconds * 1000);
 export const clock = (seconds) => shortly.format(seconds * 1000);
 
-// A time that goes on ageing on the page; `tick` writes it anew.
+// A relative time on the page; `tick` updates it.
 export function time(iso) {
   const when = Date.parse(iso) / 1000;
   if (!Number.isFinite(when)) return el("span", null, String(iso));
@@ -155,13 +155,13 @@ const WORDS = {
   uniform: "drawn at random",
   check: "check of a skip",
   holdout: "holdout",
-  supported: "the log knows it",
-  "log-beats": "the log is not beaten",
+  supported: "supported by the log",
+  "log-beats": "the log's action is best",
   certified: "certified",
-  confident: "sure enough",
-  "not-worth-it": "not worth it",
-  spent: "calls are spent",
-  pending: "calls are open",
+  confident: "confident",
+  "not-worth-it": "not worth the cost",
+  spent: "call budget used up",
+  pending: "calls are pending",
   budget: "budget used up",
   fallback: "fallback served",
 };
@@ -170,10 +170,10 @@ const WITHHELD = new Set(["spent", "budget", "pending", "fallback"]);
 export function inWords(reason, asked) {
   const word = WORDS[reason] ?? reason;
   if (asked) return `needed: ${word}`;
-  return `${WITHHELD.has(reason) ? "not asked" : "not needed"}: ${word}`;
+  return `${WITHHELD.has(reason) ? "no call" : "not needed"}: ${word}`;
 }
 
-// Six groups of reasons at most, in the order they are stacked: first what cost no call.
+// At most six groups of reasons, in stacking order: first those without a reward call.
 const SERIES = [
   ["free", "no call: not needed", ["supported", "log-beats", "certified", "confident", "not-worth-it"]],
   ["pending", "no call: pending", ["pending"]],
