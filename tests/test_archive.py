@@ -87,7 +87,7 @@ def test_a_version_is_a_number(saved, version):
 
 
 def test_another_kind_is_refused(saved):
-    with pytest.raises(FileError, match="holds a thing; expected a learner"):
+    with pytest.raises(FileError, match="contains a thing; expected a learner"):
         archive.read(saved, "learner", 3)
 
 
@@ -191,7 +191,7 @@ def test_nothing_is_unpickled(saved, content):
     else:
         buffer.write(b"1, 2, 3")
     rewrite(saved, {**entries(saved), "matrix.npy": buffer.getvalue()}, checksum=True)
-    with pytest.raises(FileError, match=r"holds no plain array matrix\.npy"):
+    with pytest.raises(FileError, match=r"contains no plain array matrix\.npy"):
         archive.read(saved, "thing", 3)
 
 
@@ -249,7 +249,7 @@ def test_an_entry_that_is_there_twice_is_refused(saved, name):
     contents = entries(saved)
     with zipfile.ZipFile(saved, "a") as file:
         file.writestr(name, contents[name])
-    with pytest.raises(FileError, match="holds an entry twice"):
+    with pytest.raises(FileError, match="contains an entry twice"):
         archive.read(saved, "thing", 3)
 
 
@@ -257,7 +257,7 @@ def test_two_entries_cannot_be_one_array(saved):
     """Without this, `matrix` and `matrix.npy` would be told apart by their order."""
     contents = entries(saved)
     rewrite(saved, {**contents, "matrix": contents["matrix.npy"]}, checksum=True)
-    with pytest.raises(FileError, match="holds an entry 'matrix'"):
+    with pytest.raises(FileError, match="contains an entry 'matrix'"):
         archive.read(saved, "thing", 3)
 
 

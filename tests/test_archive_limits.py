@@ -130,7 +130,7 @@ def test_an_array_that_claims_more_than_there_is(described, tmp_path):
     forged(tmp_path / "file", {"x.npy": content})
     used, message = peak(tmp_path / "file")
     assert used < 4 * MEGABYTE
-    assert "holds no plain array x.npy" in message
+    assert "contains no plain array x.npy" in message
 
 
 def test_the_levels_of_trust_are_as_stated():

@@ -59,7 +59,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _naming(target: Path, numbers: Collection[int] | None = None) -> Iterator[None]:
-    """Add the name of the file to write errors, to these or to all."""
+    """Add the name of the file to write errors: to those of these numbers, or to all."""
     try:
         yield
     except OSError as error:
@@ -84,7 +84,7 @@ def _followed(target: Path) -> Path:
     if not place.parent.is_dir():
         raise FileError(f"cannot write {target}: the folder {place.parent} does not exist. Create it first")
     if place.is_dir():
-        raise FileError(f"cannot write {target}: it is a folder. Name a file in it")
+        raise FileError(f"cannot write {target}: it is a folder. Give the name of a file")
     return place
 
 
@@ -147,7 +147,7 @@ def _marked(target: Path) -> str:
 
 
 def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
-    """Create a temporary file and lock it while we live, so that no other writer removes it."""
+    """Create a temporary file and lock it until it is closed, so that no other writer removes it."""
     while True:
         part = folder / f"{marked}{secrets.token_hex(4)}.part"
         held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
@@ -159,7 +159,7 @@ def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
         except BlockingIOError:  # removed between creating and locking
             os.close(held)
             continue
-        except OSError:  # a file system without locks; nobody can sweep either
+        except OSError:  # a file system without locks: no other process can remove it either
             os.close(held)
             return part, None
         if part.exists():
@@ -168,7 +168,7 @@ def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
 
 
 def sweep(folder: Path, marked: str = ".") -> None:
-    """Remove temporary files that no living process has locked."""
+    """Remove temporary files that no process has locked."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):  # a folder that cannot be listed
@@ -184,11 +184,11 @@ def sweep(folder: Path, marked: str = ".") -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
-    """Refuse, before long work, a folder that cannot be made because a file is in its place."""
+    """Refuse, before long work, a folder that cannot be created because a file is in its place."""
     target = Path(path)
     standing = next((place for place in (target, *target.parents) if place.exists()), target)
     if not standing.is_dir():
-        raise FileError(f"cannot make the folder {target}: {standing} is a file. Name another")
+        raise FileError(f"cannot create the folder {target}: {standing} is a file. Choose another")
 
 
 def folder(path: str | os.PathLike[str]) -> Path:
@@ -197,7 +197,9 @@ def folder(path: str | os.PathLike[str]) -> Path:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"cannot make the folder {target}: {error.strerror or error}. Name another") from None
+        raise FileError(
+            f"cannot create the folder {target}: {error.strerror or error}. Choose another"
+        ) from None
     return target
 
 
@@ -244,7 +246,7 @@ def read(
         listed = header.pop(SIZES, None)  # older files have none
         if listed not in (None, {name: infos[name].file_size for name in infos if name.endswith(ARRAY)}):
             raise FileError(
-                "was changed or damaged after it was saved (its arrays are not those that its header lists)"
+                "was changed or damaged after it was saved (its arrays differ from those in its header)"
             )
         entries = {name: _inflated(archive, info) for name, info in infos.items()}
         checksum = entries.pop(CHECKSUM, b"").decode(errors="replace")
@@ -274,11 +276,11 @@ def _naming_read(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def understanding(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn any error that a forged header or array may raise inside into a FileError."""
+    """Convert errors of a damaged or forged header or array to FileError."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise FileError(f"{path} does not hold a whole {what}: {error!r}") from None
+        raise FileError(f"{path} does not contain a complete {what}: {error!r}") from None
 
 
 def _limit(path: Path) -> int:
@@ -294,14 +296,14 @@ def _infos(archive: zipfile.ZipFile, limit: int) -> dict[str, zipfile.ZipInfo]:
     """Return the entries by name; refuse repeated or unknown ones, and more than the limit."""
     infos = {info.filename: info for info in archive.infolist()}
     if len(infos) < len(archive.infolist()):
-        raise FileError("holds an entry twice; it was not saved by sparing")
+        raise FileError("contains an entry twice; it was not saved by sparing")
     odd = [name for name in infos if name not in (HEADER, CHECKSUM) and not name.endswith(ARRAY)]
     if odd:
-        raise FileError(f"holds an entry {odd[0]!r}; it was not saved by sparing")
+        raise FileError(f"contains an entry {odd[0]!r}; it was not saved by sparing")
     total = sum(info.file_size for info in infos.values())
     if total > limit:
         raise FileError(
-            f"holds {total:,} bytes once inflated; the limit is {limit:,}. If you trust the file, raise "
+            f"has {total:,} bytes once inflated; the limit is {limit:,}. If you trust the file, raise "
             f"the limit: SPARING_FILE_LIMIT={total}"
         )
     return infos
@@ -320,11 +322,11 @@ def _header(content: bytes, kind: str, version: int) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise FileError(f"is not a sparing file, or its header is damaged; expected {kind}") from None
     if found != kind:
-        raise KindError(f"holds a {found}; expected a {kind}", found)
+        raise KindError(f"contains a {found}; expected a {kind}", found)
     if not isinstance(number, int) or number > version:
         raise FileError(
             f"has format version {number}; this sparing reads up to {version}. "
-            "Install a newer sparing, or save it again with this one"
+            "Install a newer sparing, or save the file again with this one"
         )
     return header
 
@@ -342,7 +344,7 @@ def unpacked(content: bytes, name: str) -> np.ndarray:
         flat = np.frombuffer(content, dtype, offset=start) if start < len(content) else np.empty(0, dtype)
         return _own(flat.reshape(shape, order="F" if by_columns else "C"), copy=True)
     except Exception as error:  # the layout is a Python literal; parsing may raise anything
-        raise FileError(f"holds no plain array {name}: {error}") from None
+        raise FileError(f"contains no plain array {name}: {error}") from None
 
 
 def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

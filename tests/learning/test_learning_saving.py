@@ -108,7 +108,7 @@ def test_damaged_and_foreign_files(tmp_path):
     with pytest.raises(FileError, match="does not exist"):
         load_policy(tmp_path / "nothing")
     archive.write(path, "sparing learner", 1, {}, {})
-    with pytest.raises(FileError, match="holds a sparing learner; expected a sparing policy"):
+    with pytest.raises(FileError, match="contains a sparing learner; expected a sparing policy"):
         load_policy(path)
     archive.write(path, KIND, VERSION + 1, {}, {})
     with pytest.raises(FileError, match="format version"):
@@ -137,7 +137,7 @@ def test_whole_archives_that_hold_no_policy(changes, arrays, tmp_path):
         "temperature": 1.0,
     }
     archive.write(tmp_path / "policy", KIND, VERSION, {"policy": {**header, **changes}}, arrays)
-    with pytest.raises(FileError, match="does not hold a whole policy"):
+    with pytest.raises(FileError, match="does not contain a complete policy"):
         load_policy(tmp_path / "policy")
 
 
@@ -177,7 +177,7 @@ def test_a_forged_policy_is_refused(forgery, tmp_path):
     header, arrays = archive.read(path, KIND, VERSION)
     FORGERIES[forgery](header["policy"], arrays)
     archive.write(path, KIND, VERSION, header, arrays)
-    with pytest.raises(FileError, match="does not hold a whole policy"):
+    with pytest.raises(FileError, match="does not contain a complete policy"):
         load_policy(path)
 
 
@@ -190,7 +190,7 @@ def test_forged_limits_are_refused(array, number, tmp_path):
     arrays[array] = arrays[array].astype(float)
     arrays[array].flat[0] = number
     archive.write(path, KIND, VERSION, header, arrays)
-    with pytest.raises(FileError, match="does not hold a whole policy"):
+    with pytest.raises(FileError, match="does not contain a complete policy"):
         load_policy(path)
 
 

@@ -203,8 +203,8 @@ def outcome(monkeypatch, capsys, *words):
     [
         (["fig9"], "no experiment is called 'fig9'; there are fig1, fig2"),
         (["fig1", "--workers", "0"], "--workers 0; must be a whole number, 1 or more"),
-        (["fig1", "--out", "/dev/null/x"], "cannot make the folder /dev/null/x: /dev/null is a file"),
-        (["fig1", "--out", "/proc/nothing"], "cannot make the folder /proc/nothing"),
+        (["fig1", "--out", "/dev/null/x"], "cannot create the folder /dev/null/x: /dev/null is a file"),
+        (["fig1", "--out", "/proc/nothing"], "cannot create the folder /proc/nothing"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(words, message, tmp_path, monkeypatch, capsys):

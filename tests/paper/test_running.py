@@ -139,7 +139,7 @@ def test_the_fingerprint_sees_the_experiments_and_the_learners_but_not_the_figur
 
 def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path, done):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="cannot make the folder"):
+    with pytest.raises(FileError, match="cannot create the folder"):
         pieces(tmp_path / "file").run(workers=1)
     assert done() == []
 

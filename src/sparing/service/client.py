@@ -60,7 +60,6 @@ class UnreachableError(SparingError):
 
 
 def fallback_answer(action: Label) -> DecideAnswer:
-    """Return the answer of the client's own fallback: no id, no estimate, no reward call."""
     nan, who = float("nan"), "fallback"
     return DecideAnswer("", action, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
 
@@ -338,7 +337,6 @@ def _request(
 
 
 def _plain(value: Any) -> Any:
-    """Convert values of NumPy, and any mapping, for JSON."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):

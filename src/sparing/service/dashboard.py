@@ -122,7 +122,6 @@ _known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
 
 
 def counter_cache(writer: Writer, experiment: int) -> CounterCache:
-    """Return the cache of this process for an experiment."""
     return _known.setdefault(writer, {}).setdefault(experiment, CounterCache())
 
 
@@ -134,8 +133,10 @@ def about(experiment: Experiment) -> About:
         model.mode,
         learner.algorithm,
         learner.guarantee,
-        [label for label, active in zip(model.labels, model.active.tolist(), strict=True) if active],
-        [label for label, active in zip(model.labels, model.active.tolist(), strict=True) if not active],
+        *(
+            [model.labels[number] for number in np.flatnonzero(mask)]
+            for mask in (model.active, ~model.active)
+        ),
         [column.column for column in learner.encoder.columns],
         model.options,
         model.config_seq,
@@ -157,10 +158,8 @@ async def overview(
     alarm: str | None = None,
 ) -> Overview:
     """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` its problem."""
-    known, here = (
-        counter_cache(writer, experiment.number),
-        WorkerInfo(started, worker or f"process {os.getpid()}", alarm),
-    )
+    known = counter_cache(writer, experiment.number)
+    here = WorkerInfo(started, worker or f"process {os.getpid()}", alarm)
     async with known.lock:  # concurrent requests share one count
         return await _overview(writer, experiment, known, now, here)
 

@@ -291,7 +291,6 @@ class ExperimentState:
         return options.budget_calls is not None and self.calls_in_period(ts) >= options.budget_calls
 
     def calls_in_period(self, ts: int) -> int:
-        """Return the calls in the budget's period of this time."""
         return self.period_calls if self._period(ts) == self.period else 0
 
     def _period(self, ts: int) -> int:

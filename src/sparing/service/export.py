@@ -176,7 +176,6 @@ class _History:
 
 
 def added(change: ChangeEvent) -> int:
-    """Return how many actions a change added."""
     return 1 if change.kind == events.ACTION else int(change.read().get("new", 0))
 
 

@@ -62,31 +62,24 @@ async def verify(
     last = await store.last_seq()
     verdicts = []
     for number, name, config, floor in await store.experiments():
-        verdict, registry = VerificationResult(name), ExperimentRegistry(store)
+        registry = ExperimentRegistry(store)
         model, start, engine = await _start(registry, number, name, floor)
         experiment = Experiment(number, name, config, floor, model)
-        await _replay(registry, experiment, Range(start, last, engine), verdict, progress)
-        verdicts.append(verdict)
+        verdicts.append(await _replay(registry, experiment, start, last, engine, progress))
     await _gapless(store, last, verdicts)
     return verdicts
-
-
-class Range(NamedTuple):
-    """Events to replay, after `start` up to `last`, and the engine of the first."""
-
-    start: int
-    last: int
-    engine: str
 
 
 async def _replay(
     registry: ExperimentRegistry,
     experiment: Experiment,
-    wanted: Range,
-    verdict: VerificationResult,
+    start: int,
+    last: int,
+    engine: str,
     progress: Callable[[int, int], None] | None,
-) -> None:
-    store, number, (start, last, engine) = registry.store, experiment.number, wanted
+) -> VerificationResult:
+    """Replay the events after `start` up to `last`; `engine` is that of the first."""
+    store, number, verdict = registry.store, experiment.number, VerificationResult(experiment.name)
     marks = {one.seq: one for one in await store.snapshots(number)}
     rows = WriteBatch(0, 0)
     known: dict[int, DecisionEvent] = {}
@@ -105,11 +98,7 @@ async def _replay(
                 _recompute(experiment.model, event, engine, verdict)
             registry.apply(experiment, event)
             mark = marks.get(event.seq)
-            if (
-                mark is not None
-                and state_files.is_this_engine(mark.engine)
-                and state_files.is_this_engine(engine)
-            ):
+            if mark is not None and all(map(state_files.is_this_engine, (mark.engine, engine))):
                 verdict.snapshots += 1
                 if mark.digest != experiment.model.digest:
                     verdict.blame(f"the snapshot at event {event.seq} differs from a replay")
@@ -117,6 +106,7 @@ async def _replay(
             progress(some[-1].seq, last)
     verdict.seq, verdict.digest = experiment.model.seq, experiment.model.digest.hex()
     await _totals(store, number, rows, verdict)
+    return verdict
 
 
 async def _start(

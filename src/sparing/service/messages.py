@@ -58,7 +58,7 @@ class RewardRequest(Struct, forbid_unknown_fields=True):
 
 
 class RewardAnswer(Struct):
-    """How a reward was taken."""
+    """What the service did with a reward."""
 
     status: Literal["taken", "duplicate", "part", "unasked"]
     seq: int
@@ -115,28 +115,26 @@ class RewardItems(Struct):
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """How an experiment serves; an operator can change it at any time."""
 
-    reward_window: Seconds | None = None
-    """Seconds within which a reward counts."""
-    default_reward: float | None = None
-    """Learnt if no reward came within the window; without one nothing is learnt."""
+    reward_window: Seconds | None = None  # within which a reward counts
+    default_reward: float | None = None  # learnt if no reward arrives within the window
     aggregate: Literal["first", "sum"] = "first"
     learn_unasked: bool = False
     allow_mismatch: bool = False
     holdout: Share = 0.0
-    holdout_policy: str = "logged"
-    """Who serves the holdout: `logged` (actions by their share of the log), `uniform` or `action:LABEL`."""
+    holdout_policy: str = (
+        "logged"  # `logged` (actions by their share of the log), `uniform` or `action:LABEL`
+    )
     check: Share = 0.0
     explore: Share = 0.0
     budget_calls: Count | None = None
     budget_period: Seconds = 30 * 86400.0
     most_open: Count | None = None
-    fallback: str = "logged"
-    """Who serves in the modes shadow and fallback, as `holdout_policy`."""
-    price: Annotated[float, Meta(ge=0)] | None = None
-    """Cost of a reward call on the dashboard; by default the learner's call_cost."""
+    fallback: str = "logged"  # serves in the modes shadow and fallback; as `holdout_policy`
+    price: Annotated[float, Meta(ge=0)] | None = (
+        None  # of a call, for the dashboard; default: the learner's call_cost
+    )
     unit: Annotated[str, Meta(max_length=16)] = ""
-    retention: Annotated[float, Meta(gt=0)] | None = None
-    """Seconds after which a decision's context is erased."""
+    retention: Annotated[float, Meta(gt=0)] | None = None  # seconds until a context is erased
 
 
 OptionsPatch: Any = defstruct(
@@ -150,20 +148,20 @@ OptionsPatch: Any = defstruct(
 class LogUpload(Struct, forbid_unknown_fields=True):
     """A log as a file, and how to read it, as `read_log` does."""
 
-    content: str
-    """The file in base64: Parquet, CSV, Arrow or another tool's format."""
-    filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
-    """Its ending determines the format of a table."""
-    columns: dict[str, str | list[str]] = {}
-    """Which column plays which role: action, reward, propensity, distribution, eligible, context_id, contexts."""
+    content: str  # the file in base64: Parquet, CSV, Arrow or another tool's format
+    filename: Annotated[str, Meta(min_length=1, max_length=128)] = (
+        "log.parquet"  # the ending selects the format
+    )
+    columns: dict[str, str | list[str]] = {}  # by role: action, reward, propensity, …
     features: str | dict[str, Any] | None = None
     actions: list[Label] | None = None
-    items: list[dict[str, Any]] | None = None
-    """One row per action: its features, and its label under the action column's name."""
-    delimiter: str | None = None
-    """Delimiter of a text file, if it cannot be inferred from the header (comma, semicolon or tab)."""
-    decimal: str | None = None
-    """"," if its numbers have a decimal comma."""
+    items: list[dict[str, Any]] | None = (
+        None  # one row per action: features, and the label in the action column
+    )
+    delimiter: str | None = (
+        None  # of a text file; by default inferred from the header (comma, semicolon or tab)
+    )
+    decimal: str | None = None  # "," for a decimal comma
 
 
 class CreateRequest(Struct, forbid_unknown_fields=True):
@@ -221,7 +219,7 @@ class Erased(Struct):
 
 
 class About(Struct):
-    """An experiment as it is now; `config_seq` is its ETag."""
+    """The present settings and counts of an experiment; `config_seq` is its ETag."""
 
     name: str
     mode: str
@@ -258,8 +256,7 @@ class Record(Struct):
     request_id: str | None
     context_id: RequestKey | int | None
     reward: float | None
-    outcome: str | None
-    """`reward`, `default`, `expired`, `void`; null while it is pending or if no reward was needed."""
+    outcome: str | None  # `reward`, `default`, `expired`, `void`, …; None while there is none
 
 
 class Records(Struct):
@@ -338,8 +335,7 @@ class Spend(Struct, frozen=True):
     budget_calls: int | None
     period_calls: int
     period_ends: str | None
-    runs_out: str | None
-    """When the period's budget will be exhausted at the last day's rate; null if it will last."""
+    runs_out: str | None  # when the budget runs out at the last day's rate; None if it lasts
     open: int
     most_open: int | None
 
@@ -411,7 +407,7 @@ class Recent(Struct, frozen=True):
 
 
 class WorkerState(Struct, frozen=True):
-    """What a worker has applied; equal `seq` must mean equal `digest`."""
+    """The last event that a worker has applied; equal `seq` must mean equal `digest`."""
 
     worker: str
     seq: int
@@ -436,8 +432,7 @@ class Health(Struct, frozen=True):
     workers: list[WorkerState]
     snapshot: Snapshot | None
     last_backup: str | None
-    decide_ms: tuple[float, float] | None
-    """Median and 99th percentile of recent decisions of this worker, from request to commit."""
+    decide_ms: tuple[float, float] | None  # from request to commit: median and 99th percentile
     started: str
     version: str
 
@@ -454,15 +449,13 @@ class Overview(Struct, frozen=True):
     decisions: int
     asked: int
     skipped: int
-    saved: float | None
-    """Share of decisions that were answered without a reward call; null before the first."""
+    saved: float | None  # share of decisions without a reward call
     rewarded: int
     expired: int
     reasons: list[Reasons]
     headline: Headline
     spend: Spend
-    step: int
-    """Seconds per bin in `hours`."""
+    step: int  # seconds per bin in `hours`
     hours: list[Hour]
     so_far: list[SoFar]
     actions: list[Action]

@@ -127,7 +127,6 @@ class ExperimentRegistry:
         return model, bases[-1].seq
 
     async def bases(self, number: int) -> list[ChangeEvent]:
-        """Return the events that start from a base state."""
         return await self.store.changes(number, events.BASE)
 
     def base(self, number: int, event: ChangeEvent) -> ExperimentState:

@@ -37,11 +37,8 @@ class ServiceCollector(Collector):
         self._service, self._shown, self._totals = service, shown, totals
 
     def collect(self) -> Iterator[Metric]:
-        decisions = CounterMetricFamily(
-            "sparing_decisions",
-            "Decisions.",
-            labels=["experiment", "reason", "arm", "asked"],
-        )
+        kinds = ["experiment", "reason", "arm", "asked"]
+        decisions = CounterMetricFamily("sparing_decisions", "Decisions.", labels=kinds)
         rewards = CounterMetricFamily("sparing_rewards", "Rewards.", labels=["experiment", "arm"])
         earned = GaugeMetricFamily("sparing_reward_sum", "Sum of rewards.", labels=["experiment", "arm"])
         for name, totals in self._totals.items():
@@ -86,19 +83,19 @@ async def text(service: Service, only: str | None) -> bytes:
 @endpoint("POST", "/session", role=None, status=204)
 async def session(service: Service, call: Call, body: SessionRequest) -> Reply:
     """Exchange a key for a read-only session cookie, for the dashboard."""
-    cookie = (
-        f"{COOKIE}={service.guard.session(body.key)}; HttpOnly; SameSite=Strict; Path=/; Max-Age={SESSION}"
-    )
-    if call.scope.get("scheme") == "https":
-        cookie += "; Secure"
-    return Reply(204, headers=((b"set-cookie", cookie.encode()),))
+    return _set_cookie(call, service.guard.session(body.key), SESSION)
 
 
 @endpoint("DELETE", "/session", role=None, status=204)
 async def leave(service: Service, call: Call) -> Reply:
     """Delete the session cookie."""
-    gone = f"{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
-    return Reply(204, headers=((b"set-cookie", gone.encode()),))
+    return _set_cookie(call, "", 0)
+
+
+def _set_cookie(call: Call, value: str, seconds: int) -> Reply:
+    secure = "; Secure" if value and call.scope.get("scheme") == "https" else ""
+    cookie = f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"
+    return Reply(204, headers=((b"set-cookie", cookie.encode()),))
 
 
 @endpoint("GET", "/metrics", role="read")

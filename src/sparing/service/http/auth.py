@@ -32,7 +32,6 @@ LOCAL = Caller("local", "admin")
 
 
 def new_key() -> tuple[str, bytes]:
-    """Return a random key and the hash that is stored."""
     key = PREFIX + secrets.token_urlsafe(32)
     return key, hashed(key)
 

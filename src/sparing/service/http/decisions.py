@@ -156,25 +156,18 @@ async def decision(service: Service, call: Call) -> Record:
 
 def recorded(experiment: Experiment, found: StoredDecision) -> Record:
     one, closed = found
-    return Record(
-        events.id_text(one.decision_id),
-        one.seq,
-        events.time_text(one.ts),
-        experiment.model.labels[one.action],
-        one.needs_reward,
-        one.reason,
-        one.arm,
-        one.play_probability,
-        one.call_probability,
-        one.value,
-        one.low,
-        one.high,
-        one.model_seq,
-        one.request_id,
-        None if one.context_id is None else msgspec.json.decode(one.context_id),
-        None if closed is None else closed.value,
-        None if closed is None else closed.kind,
-    )
+    stored = {
+        name: value for name, value in msgspec.structs.asdict(one).items() if name in Record.__struct_fields__
+    }
+    stored |= {
+        "decision_id": events.id_text(one.decision_id),
+        "time": events.time_text(one.ts),
+        "action": experiment.model.labels[one.action],
+        "context_id": None if one.context_id is None else msgspec.json.decode(one.context_id),
+        "reward": None if closed is None else closed.value,
+        "outcome": None if closed is None else closed.kind,
+    }
+    return Record(**stored)
 
 
 @endpoint(

@@ -177,7 +177,6 @@ EXPERIMENT = "/v1/{experiment}"
 
 
 def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a handler under a method and a path."""
 
     def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
         ENDPOINTS.append(Endpoint(method, path, handler, **settings))

@@ -109,7 +109,6 @@ SETTINGS: dict[str, Any] = {
 
 
 def unserved(path: str) -> ServiceError:
-    """Return the error for a path of Azure Personalizer that is not supported."""
     return not_found(
         f"unknown path {path}; of Azure Personalizer's routes, rank, events/ID/reward and events/ID/activate are supported. "
         "Rank several slots one by one, each with its own eventId. Change settings with PATCH /v1/EXPERIMENT"

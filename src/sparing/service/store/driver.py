@@ -67,7 +67,6 @@ class Driver(Protocol):
 
 
 def scripts() -> dict[int, str]:
-    """Return the scripts by number."""
     folder = resources.files("sparing.service.store") / "migrations"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name)
     return {int(file.name[:4]): file.read_text(encoding="utf-8") for file in files}
@@ -94,7 +93,6 @@ async def migrate(driver: Driver) -> None:
 
 
 def check_version(found: list[tuple[Any, ...]]) -> None:
-    """Refuse tables of any other version."""
     version, newest = found[0][0], max(scripts())
     if version != newest:
         raise FileError(

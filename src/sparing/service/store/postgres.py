@@ -17,11 +17,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 OLDEST = 15  # oldest supported server
 LOCK = int.from_bytes(b"sparing!")  # advisory lock of the writer
-CONNECT_S = 5.0
-COMMAND_S = 20.0
-LOCK_S, IDLE_S = 5, 60
 # Seconds to wait for a connection, an answer, the lock of the writer, and an idle writer.
-
+CONNECT_S, COMMAND_S, LOCK_S, IDLE_S = 5.0, 20.0, 5, 60
 READERS = 4
 # `power`: a commit survives the loss of power; `process`: the end of the process.
 SYNCHRONOUS = {"power": "on", "process": "off"}
@@ -64,6 +61,7 @@ FAILED = {
     "58": "the database server could not read or write its files",
 }
 
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 UNSURE = ("08", "57")  # classes of SQLSTATE after which it is unknown whether a commit happened
 # Why a database cannot hold a store, by SQLSTATE.
 UNFIT = {
@@ -102,9 +100,7 @@ class Postgres:
                 server_settings={**SETTINGS, "synchronous_commit": self._synchronous, **settings},
                 target_session_attrs=SessionAttribute.primary,
             )
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            raise _refused(error) from None
-        except (OSError, ValueError) as error:
+        except (*FAILURES, ValueError) as error:
             raise _refused(error) from None
         version, encoding = connection.get_server_version(), connection.get_settings().server_encoding
         if version.major >= OLDEST and encoding == "UTF8":
@@ -140,7 +136,7 @@ class Postgres:
             if connection is not None:
                 try:
                     await connection.close(timeout=CONNECT_S)
-                except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                except FAILURES:
                     connection.terminate()
         self._idle = []
 
@@ -196,14 +192,12 @@ class Postgres:
         connection = self._own()
         try:
             done = await connection.execute("commit")
-        except asyncpg.PostgresError as error:
-            if error.sqlstate is None or error.sqlstate[:2] in UNSURE:
+        except FAILURES as error:
+            code = getattr(error, "sqlstate", None)
+            if code is None or code[:2] in UNSURE:
                 connection.terminate()
                 raise LostError("the connection to the database was lost in a commit") from error
-            raise StoreError(f"the database refused the commit (SQLSTATE {error.sqlstate})") from error
-        except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
-            connection.terminate()
-            raise LostError("the connection to the database was lost in a commit") from error
+            raise StoreError(f"the database refused the commit (SQLSTATE {code})") from error
         if done != "COMMIT":
             raise StoreError(FAILED["40"])
 
