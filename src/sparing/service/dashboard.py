@@ -133,10 +133,8 @@ def about(experiment: Experiment) -> About:
         model.mode,
         learner.algorithm,
         learner.guarantee,
-        *(
-            [model.labels[number] for number in np.flatnonzero(mask)]
-            for mask in (model.active, ~model.active)
-        ),
+        [model.labels[number] for number in np.flatnonzero(model.active)],
+        [model.labels[number] for number in np.flatnonzero(~model.active)],
         [column.column for column in learner.encoder.columns],
         model.options,
         model.config_seq,
