@@ -198,7 +198,7 @@ def test_a_store_that_cannot_be_written_to_is_backed_up_all_the_same(tmp_path, m
         monkeypatch.setattr("sparing.service.store.sqlite.Sqlite.begin", refuse)
         done = await backup(tmp_path / "store", tmp_path / "copy")
         assert done.notes == [
-            "The store does not know of this backup, because it could not be written to: attempt to write a readonly database."
+            "The time of this backup was not recorded in the store: attempt to write a readonly database."
         ]
 
     ran(run())
@@ -226,7 +226,7 @@ def test_of_another_database_the_states_are_copied(tmp_path, monkeypatch):
             monkeypatch.setattr("sparing.service.store.open_store", elsewhere)
             done = await backup(tmp_path / "store", tmp_path / "copy", address="postgresql://u:secret@h/d")
             assert done.files == 2
-            assert "run pg_dump" in done.notes[0]
+            assert "Run pg_dump" in done.notes[0]
             assert "secret" not in done.notes[0]
             assert {path.name for path in (tmp_path / "copy").iterdir()} == {"bases", "snapshots"}
 

@@ -127,7 +127,7 @@ def test_two_workers_on_postgresql_hold_the_same_state(on_postgres, log):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--host", "0.0.0.0"], "open to everyone beyond this machine"),
+        (["--host", "0.0.0.0"], "open to everyone who can reach"),
         (["--workers", "2"], "one writer"),
         (["--name", "a"], "--name and --log go together"),
         (["--durability", "often"], "durability"),

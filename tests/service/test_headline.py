@@ -137,7 +137,7 @@ def test_the_difference_is_welchs():
         ("check", Options(holdout=0.1), "set the option check", "holdout"),
         ("holdout", Options(check=0.1), "set the option holdout", "policy"),
         ("check", OPTIONS, "wait, or raise the option check", "holdout"),
-        ("holdout", OPTIONS, "No reward of the holdout has come", "policy"),
+        ("holdout", OPTIONS, "No reward of the holdout has arrived", "policy"),
     ],
 )
 def test_what_is_not_measured_is_said_and_has_no_number(dropped, options, words, left):

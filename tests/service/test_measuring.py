@@ -277,7 +277,7 @@ def test_the_comparison_begins_when_its_shares_were_set(tmp_path):
             return first, same, answers, await page(here)
 
     first, same, answers, last = asyncio.run(run())
-    assert first.headline.why.startswith("There is nothing to compare with: set the option holdout")
+    assert first.headline.why.startswith("There is no holdout to compare with: set the option holdout")
     assert first.headline.policy is not None
     assert "measured from" in same.headline.why
     assert same.headline.policy is None
@@ -428,7 +428,7 @@ def test_urgent_sentences_come_first_and_name_the_untried(tmp_path):
     assert untried.count("0 live rewards so far") == 3
     assert untried.endswith(" and 1 more")
     facts = health.HealthInputs(found.actions, found.spend, SampleRatio(0.1, 0.05, 1e-6), 0, [], 0, [])
-    assert "cannot be trusted" in health.health_checks(model, facts)[0].text
+    assert "is not reliable" in health.health_checks(model, facts)[0].text
 
 
 def test_a_page_of_a_thousand_actions_and_thirty_days_is_quick(tmp_path):

@@ -30,14 +30,16 @@ def test_numbers_far_from_the_log_need_a_look(tmp_path):
         said = asyncio.run(page(tmp_path, log, contexts))
     assert set(said) == {"warning"}
     assert said["warning"].startswith(
-        "age is 10 deviations or more from the log's mean in 2 of the last 20 decisions (as far as 1e+09)"
+        "age is 10 or more standard deviations from the log's mean in 2 of the last 20 decisions (most extreme: 1e+09)"
     )
 
 
 def test_numbers_like_the_logs_are_well(tmp_path):
     log = sparing.read_log(raw_columns.write(tmp_path / "log.csv"))
     said = asyncio.run(page(tmp_path, log, raw_columns.rows(3, 20)))
-    assert said == {"good": "No number in the last 20 decisions is 10 deviations from the log's mean"}
+    assert said == {
+        "good": "No number in the last 20 decisions is 10 or more standard deviations from the log's mean"
+    }
 
 
 def test_numbers_that_are_taken_as_they_are_have_no_mean(tmp_path):

@@ -153,7 +153,7 @@ def test_verify_finds_a_gap(tmp_path):
             unasked = next(one.model_seq + 1 for one in answers if not one.needs_reward)
             await writer.store.exclusive(("delete from decisions where seq = $1", [(unasked,)]))
             (verdict,) = await maintenance.verify(writer.store)
-            assert any("events with numbers" in fault for fault in verdict.faults)
+            assert any("without gaps" in fault for fault in verdict.faults)
 
     ran(story())
 

@@ -238,7 +238,7 @@ def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str
             )
         if column in found:
             raise unprocessable(
-                f"column {shorten(column)} has two values, {shorten(came[column])} and {shorten(whole)}; send one",
+                f"column {shorten(column)} has two values, from {shorten(came[column])} and {shorten(whole)}; send one",
                 "contextFeatures",
                 "context",
             )
