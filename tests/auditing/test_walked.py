@@ -255,7 +255,7 @@ def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_block
         sparing.write_log(sparing.read_log(path), tmp_path / "log.parquet")
         path = tmp_path / "log.parquet"
     scanned = sparing.scan(path)
-    few = scanned.focused({1, 3})
+    few = scanned.select(features={1, 3})
     assert len(few.layout.columns.contexts) == 2
     assert set(few.layout.columns.contexts) < set(scanned.layout.columns.contexts)
     all_of_it, looked_at = scanned.read(), few.read()
@@ -264,7 +264,7 @@ def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_block
     assert not looked_at.contexts[:, 2].any()
     assert np.array_equal(looked_at.actions, all_of_it.actions)
     everything = set(range(scanned.n_features))
-    assert np.array_equal(scanned.focused(everything).read().contexts, all_of_it.contexts)
+    assert np.array_equal(scanned.select(features=everything).read().contexts, all_of_it.contexts)
 
 
 @pytest.mark.parametrize("kind", ["eligible", "nothing"])

@@ -9,9 +9,9 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.context_index import groups_of
 from sparing.log.features.columns import all_valid
 from sparing.log.features.encoder import Encoder
+from sparing.log.hashing import groups_of
 from sparing.log.items import Items
 from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
