@@ -187,7 +187,7 @@ def test_the_sample_is_uniform(small_blocks, small_sample):
 
 
 def test_many_contexts_are_counted_about(small_blocks, monkeypatch):
-    monkeypatch.setattr(sketches, "MOST_DISTINCT", 1024)
+    monkeypatch.setattr(sketches, "MAX_DISTINCT", 1024)
     found = sparing.audit(drawn("eligible"))
     assert not found.contexts_counted
     assert abs(found.distinct_contexts / 5000 - 1) < 5 / np.sqrt(1024)
@@ -206,8 +206,8 @@ def test_hashes_fold_every_word_and_take_minus_zero_as_zero():
 
 
 def test_sketches_join_to_those_of_all(monkeypatch):
-    monkeypatch.setattr(sketches, "MOST_VALUES", 100)
-    monkeypatch.setattr(sketches, "MOST_DISTINCT", 300)
+    monkeypatch.setattr(sketches, "MAX_VALUES", 100)
+    monkeypatch.setattr(sketches, "MAX_DISTINCT", 300)
     rng = np.random.default_rng(1)
     values, hashes = rng.exponential(size=4000), rng.integers(0, 2**63, 4000, dtype=np.uint64)
     values[:50] = 0.0
