@@ -110,7 +110,7 @@ def test_a_header_that_is_not_on_the_first_line(tmp_path):
     for above in ("Export of sales\n", "sep=;\n", ""):
         path.write_text(above + (TABLE if above else TABLE.replace(",", " ").replace("day", "tag")))
         assert refused(path).endswith(
-            "The first line must name the columns, and delimiter='…' says what parts them"
+            "The first line must name the columns, and delimiter='…' sets the character between cells"
         )
 
 

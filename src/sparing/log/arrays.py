@@ -140,7 +140,7 @@ def _guess(source: TableSource, role: str, name: str) -> str:
     near = labels.suggest(name, source.schema.names)
     if near is not None:
         return f". Did you mean {shorten(near)}? Pass {role}={near!r}"
-    head = ". The first line must name the columns, and delimiter='…' says what parts them"
+    head = ". The first line must name the columns, and delimiter='…' sets the character between cells"
     return f". Pass {role}=NAME{head if source.text else ''}"
 
 

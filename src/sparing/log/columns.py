@@ -40,7 +40,7 @@ class ColumnRoles:
     propensity: str | None = _role("propensity", "The column of the logged action's probability.")
     distribution: str | None = _role("p_", "Prefix of the probability columns.")
     eligible: str | None = _role("eligible", "The column of eligible sets.")
-    context_id: str | None = _role("context_id", "The column that says which context a row is.")
+    context_id: str | None = _role("context_id", "The column of context ids.")
 
 
 def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:

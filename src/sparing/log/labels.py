@@ -85,7 +85,9 @@ def load_json(text: str | bytes, *, constants: bool = False) -> Any:
     """
     try:
         value = json.loads(
-            text, parse_constant=None if constants else _refuse, object_pairs_hook=reject_repeated_keys
+            text,
+            parse_constant=None if constants else _reject_constant,
+            object_pairs_hook=reject_repeated_keys,
         )
     except RecursionError:
         raise ValueError(f"nested more than {DEEPEST_JSON} deep") from None
@@ -127,7 +129,7 @@ def reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse(constant: str) -> Any:
+def _reject_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number; write null where one is missing")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparing.engines import Engine, Progress, TreeReduce
 from sparing.errors import LogError
-from sparing.log.blocks import Blocks, Partition
+from sparing.log.blocks import Partition
 from sparing.log.tables import TableSource
 
 S = TypeVar("S")
@@ -202,9 +202,5 @@ def scan_tasks(source: TableSource, partition: Partition, workers: int) -> list[
         return [ScanTask(source, 0, 0, partition.rows or None)]
     largest = max(source.sizes)
     least = max(partition.rows // (TASKS_PER_WORKER * workers), largest if largest > partition.chunk else 0)
-    return [_scan_task(source, chunks) for chunks in partition.tasks(least)]
-
-
-def _scan_task(source: TableSource, chunks: Blocks) -> ScanTask:
-    part, first = source.part(chunks.start, chunks.stop)
-    return ScanTask(part, first, chunks.start, chunks.stop)
+    runs = ((run.start, run.stop) for run in partition.tasks(least))
+    return [ScanTask(*source.part(start, stop), start, stop) for start, stop in runs]

@@ -241,7 +241,7 @@ def _list_length(source: TableSource, columns: TableColumns) -> int:
 
 @dataclass(frozen=True)
 class _ActionLabels(Statistic[pa.RecordBatch, "set[Hashable]"]):
-    # An empty name stands for a column that is not read.
+    # An empty name means that the column is not read.
     action: str
     eligible: str
 

@@ -540,7 +540,7 @@ def _difference(one: TableSource, two: TableSource, keys: list[str], others: lis
         types = " and ".join(str(each.get(odd[0], "nothing")) for each in (mine, theirs))
         return f"differ in the column {shorten(odd[0])}: {types}. All files of a log need the same columns"
     if keys != others:
-        return f"lie in folders that name different columns: {keys} and {others}"
+        return f"are in folders that name different columns: {keys} and {others}"
     return "have the same columns in another order, or are of different kinds. Write them alike"
 
 
