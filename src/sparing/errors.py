@@ -1,23 +1,23 @@
-"""What can go wrong. Every message says what it got, what it expected, and how to mend it."""
+"""Errors and warnings. A message names the value it got, the values that are allowed, and what to do."""
 
 import importlib
 from types import ModuleType
 
 
 class SparingError(Exception):
-    """The root of every error that sparing raises on purpose."""
+    """Base class of all errors that sparing raises."""
 
 
 class InputError(SparingError, ValueError):
-    """Something handed in does not fit; nothing was changed."""
+    """An argument does not fit; nothing was changed."""
 
 
 class LogError(InputError):
-    """A log, or a table to be read as one, does not fit."""
+    """A log, or a table to be read as one, is invalid."""
 
 
 class SettingError(InputError):
-    """A setting is out of its range, or one that is needed was not given."""
+    """A setting is out of range, or a required setting is missing."""
 
 
 class DecisionError(InputError):
@@ -29,7 +29,13 @@ class FileError(SparingError):
 
 
 class KindError(FileError):
-    """A saved file is whole, but of another kind than was asked for: of this `kind`."""
+    """A saved file is valid, but of another kind than expected.
+
+    Attributes
+    ----------
+    kind : object
+        The kind of the file.
+    """
 
     def __init__(self, message: str, kind: object) -> None:
         super().__init__(message)
@@ -37,7 +43,7 @@ class KindError(FileError):
 
 
 class DataError(SparingError):
-    """A data set could not be had."""
+    """A data set could not be loaded."""
 
 
 class MissingExtraError(SparingError, ImportError):
@@ -45,19 +51,19 @@ class MissingExtraError(SparingError, ImportError):
 
 
 class EngineError(SparingError):
-    """Work on the parts of a log could not be done: workers were lost, or a cluster does not answer."""
+    """An engine failed: workers were lost, or a cluster does not answer."""
 
 
 class StoppedError(SparingError):
-    """Long work was interrupted; what is finished is kept, and the message says where."""
+    """A long computation was interrupted; finished parts are kept, and the message names the place."""
 
 
 class UnitWarning(UserWarning):
-    """A setting or a feature is of another size than the log's rewards and features suggest."""
+    """A setting or a feature has another magnitude than the log's rewards and features suggest."""
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module where it is needed, or say which extra brings it."""
+    """Import an optional module, or raise an error that names the extra to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -6,8 +6,8 @@ Their values are persisted (fingerprints, splits, digests, replays), so they nev
 
 import numpy as np
 
+# 2⁶⁴ divided by the golden ratio, odd: its multiples are spread evenly over all words.
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
-"""2⁶⁴ divided by the golden ratio, odd: multiples of it are spread evenly over all words."""
 
 
 def mix64(z: np.ndarray) -> np.ndarray:
@@ -22,8 +22,14 @@ def splitmix64(z: np.ndarray) -> np.ndarray:
     return mix64(z + GAMMA)
 
 
-def row_keys(rows: np.ndarray) -> np.ndarray:
-    """Pseudo-random keys of row numbers, all distinct: the sequence of splitmix64 from state 0."""
+def row_keys(rows: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Pseudo-random keys (n,) of row numbers (n,), all distinct: the sequence of splitmix64 from state 0.
+
+    Another seed gives other keys.
+    """
+    rows = np.asarray(rows, dtype=np.uint64)
+    if seed:
+        rows = rows ^ row_keys(np.array([seed], dtype=np.uint64))
     return mix64((rows + np.uint64(1)) * GAMMA)
 
 

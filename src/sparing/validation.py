@@ -1,4 +1,4 @@
-"""Checks of settings: one check and one wording for each kind."""
+"""Checks of settings, one for each kind."""
 
 import difflib
 import math
@@ -15,7 +15,6 @@ def integer(name: str, value: Any, *, least: int = 0, hint: str = "") -> int:
 
 
 def number(name: str, value: Any, *, least: float = -math.inf, hint: str = "") -> float:
-    """Return a finite number."""
     if not isinstance(value, str) and math.isfinite(value) and value >= least:
         return float(value)
     bound = "" if least == -math.inf else f", {least:g} or more"
@@ -23,7 +22,7 @@ def number(name: str, value: Any, *, least: float = -math.inf, hint: str = "") -
 
 
 def fraction(name: str, value: float, *, zero: bool = False, one: bool = False, hint: str = "") -> float:
-    """Return a number from 0 to 1, without the ends unless they are allowed."""
+    """Return a number from 0 to 1; `zero` and `one` allow the ends."""
     if 0 < value < 1 or (zero and value == 0) or (one and value == 1):
         return float(value)
     raise SettingError(f"{name}={value}; must be in {'[' if zero else '('}0, 1{']' if one else ')'}{hint}")
@@ -37,7 +36,7 @@ def one_of(name: str, value: Any, known: Iterable[str], *, hint: str = "") -> st
 
 
 def check_known(name: str, known: Sequence[str]) -> None:
-    """Refuse an unknown setting, and suggest the nearest known one."""
+    """Reject an unknown setting, and suggest the nearest known one."""
     if name not in known:
         alike = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {alike[0]}? K" if alike else "k"
@@ -45,7 +44,7 @@ def check_known(name: str, known: Sequence[str]) -> None:
 
 
 def reward_range(value: Any, *, apart: bool = False) -> tuple[float, float] | None:
-    """Return the least and the largest mean reward, if given; with `apart` they must differ."""
+    """Return the least and the largest mean reward; None if there is no range. With `apart` they must differ."""
     if value is None:
         return None
     try:
@@ -58,7 +57,7 @@ def reward_range(value: Any, *, apart: bool = False) -> tuple[float, float] | No
 
 
 def check_reward_range(given: tuple[float, float], low: float, high: float) -> None:
-    """Refuse a range of mean rewards that no logged reward, from low to high, falls into."""
+    """Reject a range of mean rewards if all logged rewards, from low to high, lie outside of it."""
     if high < given[0] or low > given[1]:
         raise SettingError(
             f"reward_range=({given[0]:g}, {given[1]:g}), but all rewards of the log lie from {low:.4g} to {high:.4g}. Give the least and "

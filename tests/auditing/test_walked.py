@@ -187,7 +187,7 @@ def test_the_sample_is_uniform(small_blocks, small_sample):
 
 
 def test_many_contexts_are_counted_about(small_blocks, monkeypatch):
-    monkeypatch.setattr(sketches, "MOST_DISTINCT", 1024)
+    monkeypatch.setattr(sketches, "MAX_DISTINCT", 1024)
     found = sparing.audit(drawn("eligible"))
     assert not found.contexts_counted
     assert abs(found.distinct_contexts / 5000 - 1) < 5 / np.sqrt(1024)
@@ -206,8 +206,8 @@ def test_hashes_fold_every_word_and_take_minus_zero_as_zero():
 
 
 def test_sketches_join_to_those_of_all(monkeypatch):
-    monkeypatch.setattr(sketches, "MOST_VALUES", 100)
-    monkeypatch.setattr(sketches, "MOST_DISTINCT", 300)
+    monkeypatch.setattr(sketches, "MAX_VALUES", 100)
+    monkeypatch.setattr(sketches, "MAX_DISTINCT", 300)
     rng = np.random.default_rng(1)
     values, hashes = rng.exponential(size=4000), rng.integers(0, 2**63, 4000, dtype=np.uint64)
     values[:50] = 0.0
@@ -255,7 +255,7 @@ def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_block
         sparing.write_log(sparing.read_log(path), tmp_path / "log.parquet")
         path = tmp_path / "log.parquet"
     scanned = sparing.scan(path)
-    few = scanned.focused({1, 3})
+    few = scanned.select(features={1, 3})
     assert len(few.layout.columns.contexts) == 2
     assert set(few.layout.columns.contexts) < set(scanned.layout.columns.contexts)
     all_of_it, looked_at = scanned.read(), few.read()
@@ -264,7 +264,7 @@ def test_a_walk_that_looks_at_few_features_reads_no_others(tmp_path, small_block
     assert not looked_at.contexts[:, 2].any()
     assert np.array_equal(looked_at.actions, all_of_it.actions)
     everything = set(range(scanned.n_features))
-    assert np.array_equal(scanned.focused(everything).read().contexts, all_of_it.contexts)
+    assert np.array_equal(scanned.select(features=everything).read().contexts, all_of_it.contexts)
 
 
 @pytest.mark.parametrize("kind", ["eligible", "nothing"])

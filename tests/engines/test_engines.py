@@ -96,7 +96,7 @@ def test_a_client_is_an_engine(client):
 
 
 def test_what_is_no_engine_is_told(monkeypatch):
-    monkeypatch.setattr("sparing.engines.cluster.PATIENCE", "0.5s")
+    monkeypatch.setattr("sparing.engines.cluster.TIMEOUT", "0.5s")
     for unknown in ("spark", "processes"):
         with pytest.raises(SettingError, match=r"'local'.* dask://host:8786"):
             engines.engine_of(unknown)

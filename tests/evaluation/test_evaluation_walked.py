@@ -454,7 +454,7 @@ def test_a_policy_that_never_agrees(small):
 @pytest.mark.parametrize("most", [16, 200, 2**17])
 def test_the_clip_threshold_is_exact_at_every_size(most, small, monkeypatch):
     """The ratio of quantiles, also where the sketch of the first pass keeps few values and is refined."""
-    monkeypatch.setattr("sparing.log.sketches.MOST_VALUES", most)
+    monkeypatch.setattr("sparing.log.sketches.MAX_VALUES", most)
     log = drawn("propensities")
     low, high = np.percentile(log.propensities, [10, 90])
     found, given = (

@@ -262,7 +262,7 @@ def test_rows_that_are_sifted_stay_cut_as_they_were(short_blocks, scanned):
     policy = sparing.learn(log, "greedy", holdout=0.3)
     part = SplitFilter(policy.taught.split)
     rows = FilteredRows(InMemoryRows(log), part)
-    assert rows.cut == InMemoryRows(log).cut
+    assert rows.partition == InMemoryRows(log).partition
     walked = FilteredRows(scanned(log, context_id="context_id"), part)
     assert walked.n_rows == rows.n_rows == policy.held_out(log).n_rows
     one, other = Statistics.of(rows), Statistics.of(walked)

@@ -70,21 +70,21 @@ def test_rows_from_any_to_any_come_in_blocks_of_one_size_also_after_a_journey(tm
 @pytest.mark.parametrize(("actions", "features"), [(2, 3), (200, 16), (10_000, 64), (10**6, 2)])
 def test_a_cut_has_leaves_of_whole_blocks_and_runs_that_are_subtrees(rows, actions, features):
     cut = Partition.of(rows, actions, features)
-    assert cut.leaf % cut.block == 0
-    assert cut.leaf & (cut.leaf - 1) == 0
+    assert cut.chunk % cut.block == 0
+    assert cut.chunk & (cut.chunk - 1) == 0
     assert cut.block * max(actions, features) <= blocks.BATCH_CELLS or cut.block == blocks.MIN_BLOCK_ROWS
-    assert len(cut.leaves) <= blocks.MAX_CHUNKS
+    assert len(cut.chunks) <= blocks.MAX_CHUNKS
     sums = 8 * actions * features**2
     assert (
-        len(cut.leaves) == 1 or (2 + len(cut.leaves).bit_length() - 1) * sums <= blocks.MAX_ACCUMULATOR_BYTES
+        len(cut.chunks) == 1 or (2 + len(cut.chunks).bit_length() - 1) * sums <= blocks.MAX_ACCUMULATOR_BYTES
     )
     for least in (1, 10**6):
-        runs = cut.runs(least)
+        runs = cut.tasks(least)
         assert [run.start for run in runs] == list(range(0, rows, runs[0].stop))[: len(runs)] or len(
             runs
         ) == 1
         sizes = [run.stop - run.start for run in runs]
         assert sum(sizes) == rows
         assert all(
-            size == sizes[0] and (size // cut.leaf) & (size // cut.leaf - 1) == 0 for size in sizes[:-1]
+            size == sizes[0] and (size // cut.chunk) & (size // cut.chunk - 1) == 0 for size in sizes[:-1]
         )

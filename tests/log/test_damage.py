@@ -53,7 +53,7 @@ def test_a_lost_column_is_refused(log, column, ending, tmp_path):
     names = [name if name != column else name[:-1] + chr(ord(name[-1]) ^ 1) for name in schema.names]
     renamed = rows.rename_columns(names).replace_schema_metadata(schema.metadata)
     pq.write_table(renamed, path) if ending == "parquet" else feather.write_feather(renamed, path)
-    with pytest.raises(LogError, match=f"no column '{column}', which its notes list"):
+    with pytest.raises(LogError, match=f"no column '{column}', which its metadata lists"):
         read_log(path)
 
 

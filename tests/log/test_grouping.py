@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from sparing.hashing import GAMMA
-from sparing.log import context_index
-from sparing.log.context_index import context_groups, context_keys
-from sparing.log.hashing import context_hashes
+from sparing.log import hashing
+from sparing.log.hashing import context_groups, context_hashes, context_keys
 
 
 def by_sorting(contexts):
@@ -54,7 +53,7 @@ def test_negative_zero_is_zero_and_the_caller_keeps_it():
 
 def test_rows_of_one_hash_are_still_told_apart(monkeypatch):
     contexts = draw("repeats", np.random.default_rng(1), rows=500)
-    monkeypatch.setattr(context_index, "context_hashes", lambda rows: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(hashing, "context_hashes", lambda rows: np.zeros(len(rows), np.uint64))
     np.testing.assert_array_equal(context_groups(contexts), by_sorting(contexts))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparing.log.context_index import SPARSE, id_groups
+from sparing.log.hashing import SPARSE, id_groups
 
 
 @pytest.mark.parametrize("low", [0, -50, 10**12])

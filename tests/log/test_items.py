@@ -62,7 +62,7 @@ def test_a_written_log_carries_its_items(tmp_path, ending):
     [
         (
             {"banner": ["a", "b", "a"], "price": [1.0, 2.0, 3.0]},
-            "the item 'a' stands in two rows of the items",
+            "the item 'a' is in two rows of the items",
         ),
         ({"banner": ["a", "c"], "price": [1.0, 2.0]}, "1 of 3 actions have no row in the table: 'b'"),
         ({"banner": ["a", None, "b"], "price": [1.0, 2.0, 3.0]}, "'banner' at row 1 of the items is missing"),

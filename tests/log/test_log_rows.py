@@ -5,7 +5,7 @@ import pytest
 
 from sparing.errors import LogError
 from sparing.log import Log
-from sparing.log.context_index import context_keys
+from sparing.log.hashing import context_keys
 
 SHARES = np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 

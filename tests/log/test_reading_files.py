@@ -169,5 +169,5 @@ def test_a_text_file_in_another_encoding(tmp_path):
 )
 def test_damaged_notes_are_refused(notes):
     noted = pa.table(ROWS).replace_schema_metadata({tables.METADATA: notes})
-    with pytest.raises(LogError, match="damaged notes"):
+    with pytest.raises(LogError, match="damaged metadata"):
         read_log(noted)

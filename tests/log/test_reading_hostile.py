@@ -210,7 +210,7 @@ class TestPacked:
 
     @pytest.mark.parametrize("name", ["log.parquet.gz", "log.arrow.gz"])
     def test_packed_tables_are_to_be_unpacked(self, name, csv_file):
-        with pytest.raises(LogError, match=r"packed by gzip.*Unpack it first"):
+        with pytest.raises(LogError, match=r"compressed by gzip.*Decompress it first"):
             read_log(csv_file(gzip.compress(b"x"), name))
 
     def test_they_are_not_written(self, tmp_path):

@@ -42,7 +42,7 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
             book.writestr("xl/workbook.xml", "ä" * 100)
         assert "Save the sheet as CSV (UTF-8)" in refused(tmp_path / name)
     (tmp_path / "log.json").write_text('{"day": 1, "offer": "a", "sale": 1}\n')
-    assert "Where it has an object a line, call it .jsonl" in refused(tmp_path / "log.json")
+    assert "rename it to .jsonl" in refused(tmp_path / "log.json")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
         ("OFFER", "action", "offer", "Did you mean 'OFFER'? Pass action='OFFER'"),
         ("ofer", "action", "offer", "Did you mean 'ofer'? Pass action='ofer'"),
         ("Propensity", "propensity", "propensity", "Did you mean 'Propensity'? Pass propensity='Propensity'"),
-        (" Propensity", "propensity", "propensity", ", or propensity=None if it is no such column"),
+        (" Propensity", "propensity", "propensity", ", or propensity=None if there is no such column"),
         ("Eligible", "eligible", "eligible", "Did you mean 'Eligible'? Pass eligible='Eligible'"),
         ("CONTEXT_ID", "context_id", "context_id", "Did you mean 'CONTEXT_ID'? Pass context_id='CONTEXT_ID'"),
         ("chances", "propensity", "chance", "Did you mean 'chances'? Pass propensity='chances'"),
@@ -110,7 +110,7 @@ def test_a_header_that_is_not_on_the_first_line(tmp_path):
     for above in ("Export of sales\n", "sep=;\n", ""):
         path.write_text(above + (TABLE if above else TABLE.replace(",", " ").replace("day", "tag")))
         assert refused(path).endswith(
-            "The first line must name the columns, and delimiter='…' says what parts them"
+            "The first line must name the columns, and delimiter='…' sets the character between cells"
         )
 
 

@@ -21,7 +21,7 @@ def test_quantiles_of_few_values_are_numpys(values):
 
 
 def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch):
-    monkeypatch.setattr(sketches, "MOST_VALUES", 1000)
+    monkeypatch.setattr(sketches, "MAX_VALUES", 1000)
     values = np.random.default_rng(1).random(9000) ** 3
     parts = [QuantileSketch.of(part) for part in np.split(values, 9)]
     left, right = reduce(add, parts), reduce(lambda one, other: other + one, parts[::-1])
@@ -38,7 +38,7 @@ def test_values_do_not_depend_on_how_they_are_joined_and_stay_close(monkeypatch)
 
 @pytest.mark.parametrize("contexts", [1, 300, 5000])
 def test_distinct_hashes(monkeypatch, contexts):
-    monkeypatch.setattr(sketches, "MOST_DISTINCT", 1024)
+    monkeypatch.setattr(sketches, "MAX_DISTINCT", 1024)
     rng = np.random.default_rng(contexts)
     known = rng.integers(0, 2**64, contexts, dtype=np.uint64)
     rows = np.concatenate([known, known[rng.integers(0, contexts, 8000)]])

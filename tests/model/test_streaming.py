@@ -97,7 +97,7 @@ def test_columns_of_numbers_are_not_turned_into_rows(tmp_path, small_shards, by_
 
 def test_features_that_are_left_out_are_zero(tmp_path, small_shards, by_columns):
     path = write(exact_table(0, 450), tmp_path / "log.parquet", 70)
-    got = Statistics.of(sparing.scan(path).focused([0, 2]))
+    got = Statistics.of(sparing.scan(path).select(features=[0, 2]))
     assert set(by_columns) == {False}
     kept = np.array([1.0, 0.0, 1.0])
     np.testing.assert_array_equal(got.gram, whole(path).statistics.gram * np.outer(kept, kept))

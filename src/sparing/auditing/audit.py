@@ -129,8 +129,8 @@ def _walked(
         return measures, doing
     if not found.segments:
         return replace(measuring.zero(), rows=rows.n_rows), None
-    needed = rows if rows.header.support.known else rows.narrowed()
-    return needed.focused(measuring.features).fold(measuring), None
+    known = rows.header.support.known
+    return rows.select(ids=known, support=known, features=measuring.features).fold(measuring), None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where a log is scanned: `local` threads, or a `dask` cluster."""
+"""Engines that scan a log: `local` threads, or a `dask` cluster."""
 
 from typing import Any
 
@@ -9,7 +9,23 @@ __all__ = ["Engine", "Progress", "ProgressCounter", "TreeReduce", "dask", "engin
 
 
 def local(workers: int | None = None) -> Engine:
-    """Threads of this process, by default one per core."""
+    """Scan logs with threads of this process.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Number of threads, at least 1; by default one per core.
+
+    Returns
+    -------
+    Engine
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.engines.local(2)
+    local engine (2 workers)
+    """
     from sparing import validation
     from sparing.engines.base import LocalEngine
 
@@ -19,14 +35,48 @@ def local(workers: int | None = None) -> Engine:
 
 
 def dask(where: Any) -> Engine:
-    """A Dask cluster, by its scheduler's address (tcp://host:8786) or a `distributed.Client`."""
+    """Scan logs on a Dask cluster.
+
+    Parameters
+    ----------
+    where : str or distributed.Client
+        The scheduler's address, such as tcp://host:8786, or a client.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    EngineError
+        If no scheduler answers at the address.
+    MissingExtraError
+        If `distributed` is not installed.
+    """
     from sparing.engines.cluster import DaskEngine
 
     return DaskEngine(where)
 
 
 def engine_of(wanted: Any, workers: int | None = None) -> Engine:
-    """The engine meant by an engine, a Dask client, or a name: local, dask://host:8786."""
+    """Return an engine.
+
+    Parameters
+    ----------
+    wanted : Engine, str, distributed.Client or None
+        An engine; "local" or None; the address of a Dask scheduler (dask://host:8786); or a Dask client.
+    workers : int, optional
+        Threads of the local engine; by default one per core.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    SettingError
+        If `wanted` is none of these.
+    """
     if isinstance(wanted, Engine):
         return wanted
     if wanted in (None, "local"):
@@ -41,5 +91,5 @@ def engine_of(wanted: Any, workers: int | None = None) -> Engine:
         )
     raise SettingError(
         f"engine={wanted!r}; must be 'local', the address of a Dask scheduler such as dask://host:8786, "
-        "or what sparing.engines gives"
+        "or an engine of sparing.engines"
     )

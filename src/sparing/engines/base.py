@@ -15,36 +15,35 @@ from typing import Any, Generic, TypeVar
 S = TypeVar("S")
 T = TypeVar("T")
 
+# Called with the number of items done and the number of all items.
 Progress = Callable[[int, int], None]
-"""Called with the number of items done and the number of all items."""
 
+# Items per worker that are started or finished before their turn, at most: early results take memory.
 QUEUED = 2
-"""Items started or finished per worker that wait for their turn, at most: early results take memory."""
 
 
 @dataclass
 class ProgressCounter:
-    """Calls a function with the number of steps that are done and of all steps."""
+    """Counts steps, and calls `report` with the steps done and all steps."""
 
     report: Progress | None = None
     total: int = 1
     done: int = 0
 
     def step(self) -> None:
-        """Count one more step."""
         self.done += 1
         if self.report is not None:
             self.report(min(self.done, self.total), self.total)
 
     def finish(self) -> None:
-        """Report that all steps are done, where some were not needed."""
+        """Report all steps as done, even if some were not needed."""
         if self.report is not None and self.done < self.total:
             self.report(self.total, self.total)
         self.done = self.total
 
 
 class TreeReduce(Generic[S]):
-    """Merges states that arrive in order: each with its neighbour as soon as both are there."""
+    """Merges states that arrive in order, along a binary tree."""
 
     def __init__(self, merge: Callable[[S, S], S]) -> None:
         self._merge = merge
@@ -58,7 +57,6 @@ class TreeReduce(Generic[S]):
         self._waiting.append((level, state))
 
     def total(self) -> S:
-        """All states merged."""
         (_, state), *others = reversed(self._waiting)
         for _, before in others:
             state = self._merge(before, state)
@@ -66,18 +64,25 @@ class TreeReduce(Generic[S]):
 
 
 class Engine(ABC):
-    """Where work is done, and by how many workers."""
+    """Runs work on items, in order-preserving parallel workers.
+
+    Attributes
+    ----------
+    name : str
+        "local" or "dask".
+    workers : int
+        Number of items that are processed at once.
+    """
 
     name: str
 
     @property
     @abstractmethod
-    def workers(self) -> int:
-        """How many work at once."""
+    def workers(self) -> int: ...
 
     @property
     def threads(self) -> int | None:
-        """Threads of this process that work outside the engine may take; None: one per core."""
+        """Threads that computations in this process, outside the engine, may use; None means one per core."""
         return self.workers
 
     @property
@@ -87,12 +92,25 @@ class Engine(ABC):
 
     @abstractmethod
     def results(self, work: Callable[[T], Any], items: Sequence[T]) -> Iterator[Any]:
-        """Results of the items, in their order; only a few are computed before they are asked for."""
+        """Yield the results of the items, in their order; only a few are computed in advance."""
 
     def map(
         self, work: Callable[[T], Any], items: Sequence[T], *, progress: Progress | None = None
     ) -> list[Any]:
-        """Results of all items, in their order."""
+        """Return the results of all items, in their order.
+
+        Parameters
+        ----------
+        work : callable
+            Computes the result of one item.
+        items : sequence
+        progress : callable, optional
+            Called with the number of items done and the number of all items.
+
+        Returns
+        -------
+        list
+        """
         return list(_reported(self.results(work, items), len(items), progress))
 
     def fold(
@@ -103,7 +121,23 @@ class Engine(ABC):
         *,
         progress: Progress | None = None,
     ) -> S:
-        """Results of all items, merged; `merge` must change neither of its arguments."""
+        """Return the merged results of all items.
+
+        Parameters
+        ----------
+        work : callable
+            Computes the result of one item.
+        items : sequence
+        merge : callable
+            Merges two results; it must change neither.
+        progress : callable, optional
+            Called with the number of items done and the number of all items.
+
+        Returns
+        -------
+        object
+            The order of merges depends on the number of items alone.
+        """
         tree: TreeReduce[S] = TreeReduce(merge)
         for state in _reported(self.results(work, items), len(items), progress):
             tree.add(state)
@@ -149,12 +183,12 @@ class LocalEngine(Engine):
                 waiting.append(pool.submit(work, item))
             while waiting:
                 yield waiting.popleft().result()
-        finally:  # an error, or a caller who stops early, does not wait for what has not begun
+        finally:  # after an error, or if the caller stops early, pending items are cancelled
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

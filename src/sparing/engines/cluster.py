@@ -6,12 +6,11 @@ from typing import Any
 from sparing.engines.base import Engine, Progress, S, T
 from sparing.errors import EngineError, require
 
-PATIENCE = "10s"
-"""How long a scheduler may take to answer."""
+TIMEOUT = "10s"
 
 
 class DaskEngine(Engine):
-    """A Dask cluster. States are merged there, and only the last one comes back."""
+    """A Dask cluster. States are merged there, and only the last one is sent back."""
 
     name = "dask"
 
@@ -43,7 +42,7 @@ class DaskEngine(Engine):
         *,
         progress: Progress | None = None,
     ) -> S:
-        """The tree of `TreeReduce`, its merges as tasks of the cluster."""
+        """Merge along the tree of `TreeReduce`, as tasks of the cluster."""
         leaves = level = self._submit(work, items)
         tasks = list(leaves)
         while len(level) > 1:
@@ -59,15 +58,15 @@ class DaskEngine(Engine):
             self.client.cancel(tasks)
 
     def _submit(self, work: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-        # Sent once, as a task: a task that a lost worker held is run again, scattered data would be gone.
-        kept = self.client.submit(_itself, work, pure=False)
+        # Sent once, as a task: the result of a task is recomputed if its worker is lost; scattered data is not.
+        sent = self.client.submit(_identity, work, pure=False)
         return [
-            self.client.submit(_apply, kept, item, pure=False, priority=-place)
+            self.client.submit(_apply, sent, item, pure=False, priority=-place)
             for place, item in enumerate(items)
         ]
 
     def _watch(self, leaves: list[Any], progress: Progress | None) -> None:
-        """Report how many items are done, until all are, or one has failed."""
+        """Report the number of items done, until all are done or one has failed."""
         import distributed
 
         if progress is None:
@@ -79,14 +78,14 @@ class DaskEngine(Engine):
             progress(done, len(leaves))
 
     def _result(self, future: Any, leaves: Sequence[Any] = ()) -> Any:
-        """A task's result; of several that failed, the error of the first item is raised."""
+        """The result of a task; if several items failed, the error of the first is raised."""
         from distributed.scheduler import KilledWorker
 
         try:
             return future.result()
         except KilledWorker as error:
             raise EngineError(
-                f"the cluster lost worker after worker on one part of the log: {str(error)[:200]}. Give its workers more memory"
+                f"the cluster lost several workers on one part of the log: {str(error)[:200]}. Give its workers more memory"
             ) from None
         except Exception:
             for leaf in leaves:
@@ -94,7 +93,7 @@ class DaskEngine(Engine):
             raise
 
 
-def _itself(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _identity(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return work
 
 
@@ -108,7 +107,7 @@ def _client(where: Any) -> Any:
         return where
     address = str(where).replace("dask://", "tcp://", 1)
     try:
-        return client(address, timeout=PATIENCE, set_as_default=False)
+        return client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise EngineError(
             f"no Dask scheduler answers at {address} ({type(error).__name__}). Start one with `dask scheduler`, or pass a client"

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from sparing.errors import SettingError
-from sparing.log.sampling import row_keys
+from sparing.hashing import row_keys
 
 INTERVALS = ("normal", "bootstrap", "block-bootstrap", "bernstein")
 

@@ -29,10 +29,11 @@ from sparing.evaluation.rows import (
     T,
     value_or_raise,
 )
+from sparing.hashing import row_keys
 from sparing.log import Log
 from sparing.log.passes import Combined, Statistic, SumOf
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
-from sparing.log.sampling import RowSample, SampleState, row_keys
+from sparing.log.sampling import RowSample, SampleState
 from sparing.log.sketches import PowerSums, QuantileSketch
 from sparing.log.support import Support
 from sparing.model.boosting import Boosted, boost
@@ -272,7 +273,7 @@ class FirstPass:
             return clip_number(clip)
         if self.rows.header.propensities is None:
             return None
-        light = self.rows.focused((0,))
+        light = self.rows.select(features=(0,))
         while not sketch.exact:  # one pass gives at least 15 more bits of the values around the quantiles
             sketch = light.fold(SumOf(partial(_propensities_within, *sketch.brackets(CLIP_SHARES))))
         low, high = sketch.quantiles(CLIP_SHARES)

@@ -90,7 +90,7 @@ def pessimistic(request: LearningRequest, **assumptions: Any) -> PessimisticPoli
     """
     request.check_rows("pessimistic")
     request.progress.total = 2
-    rows = request.rows.narrowed()
+    rows = request.rows.select(ids=False, support=False)
     extra = (FingerprintStatistic(rows.action_names),) if request.fingerprint else ()
     sums, *fingerprint = rows.fold(Combined(Sums(rows), *extra))
     request.progress.step()

@@ -91,10 +91,10 @@ def choose_ridge(
     """
     settings, extras = grid(ridge=(ridge, RIDGES)), () if extra is None else (extra,)
     if len(settings) == 1 and not crossfitted:
-        rows = request.rows.narrowed()
+        rows = request.rows.select(ids=False, support=False)
         sums, *found = rows.fold(Combined(Sums(rows), *extras))
         return RidgeChoice(settings[0]["ridge"], (sums,), None, (), *found)
-    rows = request.rows.lean()
+    rows = request.rows.select(support=False)
     keys, *found = rows.fold(Combined(ContextKeys(request.seed), *extras))
     folds = Folds.from_keys(keys, request.folds, request.seed) if len(keys) > 1 else None
     fold_sums, rewards = rows.fold(Combined(FoldSums(rows, folds), SumOf(RewardSummary.of)))
@@ -260,7 +260,7 @@ def choose(
 
 def fold_of_rows(request: LearningRequest, log: Log) -> np.ndarray | None:
     """The fold of each row by its context, (n,); None if there is only one context."""
-    keys = as_rows(log).lean().fold(ContextKeys(request.seed))
+    keys = as_rows(log).select(support=False).fold(ContextKeys(request.seed))
     if len(keys) < 2:
         return None
     return Folds.from_keys(keys, request.folds, request.seed).assign_folds(log)

@@ -1,4 +1,4 @@
-"""What was logged: rounds, and which actions each of them could have taken."""
+"""Logs of decisions: reading, writing, and the actions that each row could have taken."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Each part is loaded when it is asked for: help needs no numbers, and a log in memory no pyarrow."""
+    # Modules load on first use: the help of commands needs no NumPy, and a log in memory no PyArrow.
     if name not in _HOMES:
         raise AttributeError(f"module 'sparing.log' has no attribute {name!r}")
     return getattr(importlib.import_module(f"sparing.log.{_HOMES[name]}"), name)

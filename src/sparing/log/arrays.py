@@ -1,4 +1,4 @@
-"""A table's columns: which plays which role, and what they hold as arrays; what does not fit is named with its row."""
+"""Columns of a table: the role of each, and conversion to arrays. Errors name the row of an invalid cell."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from sparing.log.labels import DIGITS, first_repeated, load_json, shorten, trunc
 from sparing.log.support import EligibleSets
 from sparing.log.tables import TableSource
 
+# Names of support columns begin with this if the support was estimated.
 ESTIMATED_PREFIX = "estimated_"
-"""What a support column's name begins with where its support was estimated."""
 
+# Whole-number labels in a range of at most this many are looked up in a table.
 SMALL_INTEGER_RANGE = 2**20
-"""Whole numbers within a range of so many are looked up in a table."""
 
+# Numbers that are transposed from columns to rows at a time, few enough for the processor's cache.
 CELLS_PER_TILE = 2**16
-"""Numbers that are turned from columns into rows at a time, so few that they stay near."""
 
 LIST_TYPES = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a table that play each role; `prefix` is what the probability columns begin with.
+    """The columns of a table by role.
 
-    `raw`: the context columns are numbers to be taken as they are.
+    `prefix` begins the names of the probability columns. `raw`: the context columns are numbers that are not encoded.
     """
 
     contexts: tuple[str, ...]
@@ -47,18 +47,17 @@ class TableColumns:
 
     @property
     def estimated(self) -> bool:
-        """Whether the support was estimated, not logged."""
         return (self.eligible or self.prefix).startswith(ESTIMATED_PREFIX)
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every column that is read, once."""
+        """All columns that are read, each once."""
         scalar = (self.action, self.reward, self.propensity, self.eligible, self.context_id)
         return distinct(*self.contexts, *scalar, *self.distribution)
 
 
 def distinct(*names: str | None) -> tuple[str, ...]:
-    """The names that are given, once each."""
+    """The names that are not None, each once."""
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -69,10 +68,10 @@ def find_columns(
     taken: Callable[[Sequence[str]], Sequence[str]] | None = None,
     raw: bool = False,
 ) -> TableColumns:
-    """Match the roles to the columns that are there.
+    """Match the roles to the table's columns.
 
-    `taken` says which of the columns without another role are context columns. Without it they are those that
-    `columns` names, or those named as sparing names them, or all; `raw`: not all, and none but numbers.
+    `taken` selects context columns from those without another role. Without it they are the ones that `columns` names,
+    else the ones with sparing's default names, else all. `raw`: they are numbers, and never all columns by default.
     """
     names = source.schema.names
     twice = first_repeated(names)
@@ -81,7 +80,7 @@ def find_columns(
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name not in names:
             raise _column_error(source, f"no {role} column {shorten(name)}", _guess(source, role, name))
-    _check_written(source, columns)
+    _check_stored_columns(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     others = set(distinct(*given))
     ours = _default_columns(source, others)
@@ -93,8 +92,8 @@ def find_columns(
         contexts = tuple(free if taken is None else taken(free))
         _check_present(source, contexts)
     if not contexts:
-        mend = ". Pass contexts=[...] with the names of the feature columns"
-        raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", mend)
+        hint = ". Pass contexts=[...] with the names of the feature columns"
+        raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", hint)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
             raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be a feature")
@@ -111,7 +110,7 @@ def find_columns(
     )
 
 
-def _check_written(source: TableSource, columns: ColumnRoles) -> None:
+def _check_stored_columns(source: TableSource, columns: ColumnRoles) -> None:
     there, features = set(source.schema.names), source.stored_metadata.get("features", {})
     for name in source.stored_metadata.get("columns", ()):
         plain = name.removeprefix(ESTIMATED_PREFIX)
@@ -120,19 +119,19 @@ def _check_written(source: TableSource, columns: ColumnRoles) -> None:
         )
         if name not in there and (columns.contexts is None if name in features else by_name):
             raise LogError(
-                f"{source.name} has no column {shorten(name)}, which its notes list; it is damaged, or the column was "
-                "dropped. Write it again, or say what to read: contexts=[...], or None for another column's role"
+                f"{source.name} has no column {shorten(name)}, which its metadata lists; it is damaged, or the column was "
+                "dropped. Write it again, or name the columns to read: contexts=[...], or None for another role"
             )
 
 
 def _optional(source: TableSource, role: str, name: str | None) -> str | None:
-    # It need not be there by its default name, but one whose name is alike would be taken for a feature.
+    # A default name may be missing, but a column with a similar name would be taken for a feature.
     if name is None or name in source.schema.names:
         return name
     alike = [other for other in source.schema.names if labels.fold_case(other) == labels.fold_case(name)]
     if name == role and not alike:
         return None
-    none = f", or {role}=None if it is no such column" if name == role else ""
+    none = f", or {role}=None if there is no such column" if name == role else ""
     what = f"no {role.replace('_', ' ')} column {shorten(name)}"
     raise _column_error(source, what, f"{_guess(source, role, name)}{none}")
 
@@ -141,17 +140,16 @@ def _guess(source: TableSource, role: str, name: str) -> str:
     near = labels.suggest(name, source.schema.names)
     if near is not None:
         return f". Did you mean {shorten(near)}? Pass {role}={near!r}"
-    head = ". The first line must name the columns, and delimiter='…' says what parts them"
+    head = ". The first line must name the columns, and delimiter='…' sets the character between cells"
     return f". Pass {role}=NAME{head if source.text else ''}"
 
 
 def _support_columns(
     source: TableSource, columns: ColumnRoles, others: set[str]
 ) -> tuple[str, tuple[str, ...], str | None]:
-    """The probability columns and their prefix, or the column of sets.
+    """The prefix and names of the probability columns, or the column of sets.
 
-    What the caller named goes before what stands there by default, exact before estimated, and a full
-    distribution before a set.
+    Named columns go before default ones, exact before estimated, and distributions before sets.
     """
     names, distribution, eligible = source.schema.names, columns.distribution, columns.eligible
     choices: list[tuple[str, tuple[str, ...], str | None]] = []
@@ -194,7 +192,7 @@ def _check_present(source: TableSource, chosen: Sequence[str]) -> None:
 
 
 def _default_columns(source: TableSource, others: set[str]) -> tuple[str, ...]:
-    """The context columns of a table that sparing wrote, or that is named as it would: none, if it is not."""
+    """The context columns of a table that sparing wrote, or that has its default names; else none."""
     names = source.schema.names
     written = source.stored_metadata.get("features", {})
     if written:
@@ -213,12 +211,11 @@ def _column_error(source: TableSource, what: str, hint: str = "") -> LogError:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a column's cells are lists, of whatever layout."""
     return isinstance(kind, LIST_TYPES)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column's cells are text, of whatever layout."""
+    """Whether a column holds text, in any layout."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -227,9 +224,9 @@ def is_text(kind: pa.DataType) -> bool:
 def numbers(
     column: pa.Array, name: str, *, first_row: int, width: int = 1, feature: bool = True
 ) -> np.ndarray:
-    """A column as floats, (n,); what is missing becomes NaN, which the log refuses with its row.
+    """Convert a column to floats, (n,); missing cells become NaN, which the log rejects with the row.
 
-    `width` values stand in one row of the table; its first row is the log's `first_row`. Only a `feature` may be something else than a number.
+    The column has `width` values per row of the table. `feature`: errors may suggest to encode the column.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -240,7 +237,7 @@ def numbers(
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             raise pa.ArrowNotImplementedError("bytes")
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except pa.ArrowException:  # one by one a little more is read, such as "+1", and the row is found
+    except pa.ArrowException:  # cell by cell: that also parses "+1", and finds the row of an error
         values = one_by_one(column.to_pylist(), name, first_row, width, feature=feature)
     return np.asarray(values, dtype=np.float64)
 
@@ -248,7 +245,7 @@ def numbers(
 def features(
     batch: pa.RecordBatch, names: Sequence[str], *, first_row: int, width: int | None = None
 ) -> np.ndarray:
-    """Contexts (n, d) from d columns of numbers, or from one column of lists, of length `width` if that is known."""
+    """Contexts (n, d) from d columns of numbers, or from one column of lists, which have length `width` if given."""
     if len(names) == 1 and is_list(batch.schema.field(names[0]).type):
         column = batch.column(names[0])
         lengths = _lengths(column, names[0], first_row=first_row)
@@ -281,7 +278,6 @@ def _lengths(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
 
 
 def context_ids(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
-    """A column of ids, (n,)."""
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise LogError(
@@ -291,7 +287,7 @@ def context_ids(column: pa.Array, name: str, *, first_row: int) -> np.ndarray:
 
 
 def distinct_labels(column: pa.Array, name: str) -> list[Any]:
-    """The labels that occur in a column of labels, those that are missing left out."""
+    """The distinct labels of a column, without missing ones."""
     try:
         found = pc.unique(column).to_pylist()
     except pa.ArrowNotImplementedError:
@@ -300,7 +296,7 @@ def distinct_labels(column: pa.Array, name: str) -> list[Any]:
 
 
 def distinct_set_labels(column: pa.Array, name: str, *, first_row: int) -> list[Any]:
-    """The labels that occur in a column of sets, those that are missing left out."""
+    """The distinct labels in a column of sets, without missing ones."""
     if is_list(column.type):
         return distinct_labels(column.flatten(), name)
     members = [label for row in _parse_json_lists(column, name, first_row=first_row)[0] for label in row]
@@ -308,13 +304,13 @@ def distinct_set_labels(column: pa.Array, name: str, *, first_row: int) -> list[
 
 
 def indices(column: pa.Array, name: str, index: Mapping[Hashable, int], *, rows: np.ndarray) -> np.ndarray:
-    """A column of labels as action indices, (n,); `rows` (n,) are the log's rows they stand in."""
-    found = _looked_up(column, index)
+    """Convert a column of labels to action indices, (n,); `rows` (n,) are their row numbers, for errors."""
+    found = _integer_indices(column, index)
     return labels.positions(*_encoded(column, name), index, rows=rows) if found is None else found
 
 
-def _looked_up(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | None:
-    """The indices of whole numbers that lie close together, (n,); None where they do not, or one is unknown."""
+def _integer_indices(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | None:
+    """Indices (n,) of whole-number labels by a table; None if the range is too large, or a label is unknown."""
     if not pa.types.is_signed_integer(column.type) or column.null_count or not len(column):
         return None
     known = {label: at for label, at in index.items() if type(label) is int}
@@ -329,7 +325,7 @@ def _looked_up(column: pa.Array, index: Mapping[Hashable, int]) -> np.ndarray | 
 
 
 def _encoded(column: pa.Array, name: str) -> tuple[list[Any], np.ndarray]:
-    """Labels, and the place of each row's among them, (n,); a missing one is −1, the last."""
+    """Distinct labels, and the position of each row's among them, (n,); −1, the last, is a missing one."""
     try:
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     except pa.ArrowNotImplementedError:
@@ -341,10 +337,7 @@ def _encoded(column: pa.Array, name: str) -> tuple[list[Any], np.ndarray]:
 def eligible_sets(
     column: pa.Array, name: str, index: Mapping[Hashable, int], *, first_row: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A column of sets as their lengths (n,) and their members' indices, end to end.
-
-    The cells are lists, or, in text files, lists written as JSON.
-    """
+    """Convert a column of lists, or of JSON lists as text, to set lengths (n,) and concatenated action indices."""
     if is_list(column.type):
         lengths = _lengths(column, name, first_row=first_row)
         found = EligibleSets(*_encoded(column.flatten(), name), lengths)
@@ -352,14 +345,14 @@ def eligible_sets(
         parsed, codes = _parse_json_lists(column, name, first_row=first_row)
         lengths = np.array([len(row) for row in parsed], dtype=np.int64)[codes]
         members, places = labels.encode([label for code in codes.tolist() for label in parsed[code]])
-        # 0.5 in JSON is the action "0.5" of a text file, where only that is known.
+        # In a text file 0.5 in JSON is the action "0.5" if no action is the number.
         known = [m if m is None or m in index else labels.label_text(m) for m in members]
         found = EligibleSets(known, places, lengths)
     return lengths, found.indices(index, first_row=first_row)
 
 
 def _parse_json_lists(column: pa.Array, name: str, *, first_row: int) -> tuple[list[list[Any]], np.ndarray]:
-    """The distinct JSON lists of a text column, and which of them each row has, (n,)."""
+    """The distinct JSON lists of a text column, and the index of each row's list, (n,)."""
     if not is_text(column.type):
         raise LogError(f"{truncate(name)} is a column of {column.type}; expected lists of action labels")
     distinct, codes = labels.encode(column.to_pylist())

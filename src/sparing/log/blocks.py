@@ -1,7 +1,7 @@
-"""Rows in pieces of bounded size, and how the rows of a log are cut: by their number and width alone.
+"""Rows in pieces of bounded size, and the partition of a log's rows, which depends on their number and width alone.
 
-A log is walked block by block, and blocks are joined to leaves, leaves by a tree (see `sparing.engines`). Where the rows
-lie, in memory or in however many files, changes neither, so that what is summed has the same bits everywhere.
+A pass reads a log block by block. Blocks are added up to chunks, and a tree merges chunks (see `sparing.engines`). Where
+the rows are stored, in memory or in files, changes neither, so that sums have the same bits everywhere.
 """
 
 import itertools
@@ -12,35 +12,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Numbers of a log in memory that are processed at a time.
 CELLS = 2**22
-"""Numbers of a log in memory that are looked at at a time."""
 
+# Rows of a table that are read or written at a time, fewer if a row is wide.
 BATCH_ROWS = 131_072
-"""Rows of a table that are read or written at a time, fewer where a row is wide."""
 
+# Numbers of a table that are read or written at a time.
 BATCH_CELLS = 2**24
-"""Numbers of a table that are read or written at a time."""
 
+# Rows of a block, at least, however wide they are.
 MIN_BLOCK_ROWS = 256
-"""Rows of a block, at least, however wide they are."""
 
+# Rows of a chunk, at least; with many actions, CHUNK_ROWS_PER_ACTION for each.
 CHUNK_ROWS = 2**17
-"""Rows of a leaf, at least; where there are many actions, ROWS_AN_ACTION for each."""
-
 CHUNK_ROWS_PER_ACTION = 16
-
 MAX_CHUNKS = 4096
-"""The most leaves a log has."""
 
+# Bytes of the sums of all chunks that wait to be merged; the sums of one chunk may take more.
 MAX_ACCUMULATOR_BYTES = 2**30
-"""Bytes that the sums of leaves may take together while they wait for each other; one leaf takes what it must."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The rows from `start` to before `stop` in pieces of `step` rows, as slices; len() says how many pieces.
+    """The rows from `start` to before `stop` in pieces of `step` rows, as slices; len() is the number of pieces.
 
-    Pieces do not depend on how they are split: what is summed piece by piece, and added in order, is the same.
+    Splitting keeps the pieces: sums that are computed per piece, and added in order, stay the same.
     """
 
     start: int
@@ -49,12 +46,12 @@ class Blocks:
 
     @classmethod
     def of(cls, rows: int, width: int) -> "Blocks":
-        """All rows, each of `width` numbers in memory: at most `CELLS` of them a piece, one row at least."""
+        """All rows of `width` numbers in memory: at most `CELLS` numbers a piece, and at least one row."""
         return cls(0, rows, max(1, CELLS // max(1, width)))
 
     @classmethod
     def of_table(cls, rows: int, width: int) -> "Blocks":
-        """All rows of a table with so many numbers each, as they are read and written."""
+        """All rows of a table with `width` numbers each, in the pieces that are read and written."""
         return cls(0, rows, max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width))))
 
     def __len__(self) -> int:
@@ -65,7 +62,7 @@ class Blocks:
             yield slice(start, min(start + self.step, self.stop))
 
     def split(self, parts: int) -> list["Blocks"]:
-        """At most so many runs of whole pieces, about equally long, in order."""
+        """At most `parts` runs of whole pieces, about equally long, in order."""
         parts = max(1, min(parts, len(self)))
         ends = [self.start + self.step * (len(self) * part // parts) for part in range(parts)] + [self.stop]
         return [Blocks(start, stop, self.step) for start, stop in itertools.pairwise(ends)]
@@ -73,57 +70,51 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Partition:
-    """How so many rows are cut: into leaves, and each leaf into blocks; both are powers of two, so that blocks fill leaves."""
+    """Rows split into chunks, and chunks into blocks; both have a power of two rows, so that blocks fill chunks."""
 
     rows: int
     block: int
-    leaf: int
+    chunk: int
 
     @classmethod
     def of(cls, rows: int, actions: int, features: int) -> "Partition":
-        """That of a log: blocks whose widest table fits in memory a few times, leaves worth their sums."""
+        """The partition of a log: a block's widest table fits in memory a few times, and chunks outweigh their sums."""
         block = block_rows(max(actions, features))
         state = 8 * actions * features * features
-        leaf = _chunk_rows(block)
-        while leaf < rows and not (
-            leaf >= CHUNK_ROWS_PER_ACTION * actions
-            and rows <= MAX_CHUNKS * leaf
-            and (2 + (rows // leaf).bit_length()) * state <= MAX_ACCUMULATOR_BYTES
+        chunk = _chunk_rows(block)
+        while chunk < rows and not (
+            chunk >= CHUNK_ROWS_PER_ACTION * actions
+            and rows <= MAX_CHUNKS * chunk
+            and (2 + (rows // chunk).bit_length()) * state <= MAX_ACCUMULATOR_BYTES
         ):
-            leaf *= 2
-        return cls(rows, block, leaf)
+            chunk *= 2
+        return cls(rows, block, chunk)
 
     @classmethod
     def of_table(cls, rows: int, width: int) -> "Partition":
-        """That of the raw cells of a table, so many a row."""
+        """The partition of a table with `width` raw cells a row."""
         block = block_rows(width)
         return cls(rows, block, _chunk_rows(block))
 
     @property
-    def leaves(self) -> Blocks:
-        """The leaves, as slices."""
-        return Blocks(0, self.rows, self.leaf)
+    def chunks(self) -> Blocks:
+        return Blocks(0, self.rows, self.chunk)
 
-    def runs(self, least: int) -> list[Blocks]:
-        """The leaves in runs that can be walked apart: whole subtrees of the leaves' tree, of `least` rows or more."""
-        run = self.leaf
+    def tasks(self, least: int) -> list[Blocks]:
+        """Runs of chunks of at least `least` rows: whole subtrees of the tree of chunks, to be read independently."""
+        run = self.chunk
         while run < least:
             run *= 2
-        return [Blocks(part.start, part.stop, self.leaf) for part in Blocks(0, self.rows, run)]
-
-    def blocks(self, leaf: slice) -> Blocks:
-        """The blocks of a leaf."""
-        return Blocks(leaf.start, leaf.stop, self.block)
+        return [Blocks(part.start, part.stop, self.chunk) for part in Blocks(0, self.rows, run)]
 
 
 def block_rows(width: int) -> int:
-    """Rows of a block where a row has so many numbers: the largest power of two that bounds both."""
+    """Rows of a block if a row has `width` numbers: the largest power of two within both limits."""
     most = max(min(MIN_BLOCK_ROWS, BATCH_ROWS), min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
     return 1 << (most.bit_length() - 1)
 
 
 def _chunk_rows(block: int) -> int:
-    """Blocks in twos, fours, …, until they make a leaf."""
     while block < CHUNK_ROWS:
         block *= 2
     return block
@@ -132,7 +123,7 @@ def _chunk_rows(block: int) -> int:
 def rechunk(
     batches: "Iterator[pa.RecordBatch]", row: int, start: int, stop: int | None, step: int
 ) -> "Iterator[tuple[int, pa.RecordBatch]]":
-    """Batches of which the first begins with this row, cut and joined anew: from `start` on, `step` rows each."""
+    """Split and join batches, of which the first begins with `row`, into batches of `step` rows from `start` on."""
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []

@@ -1,6 +1,6 @@
-"""The roles that a table's columns play in a log: the one list of them, for the library, the commands and streams.
+"""The roles of a table's columns in a log: one list for the library, the commands and streams.
 
-Nothing heavy is imported here: the commands' help is made from it.
+The commands' help is generated from it, so nothing heavy is imported here.
 """
 
 import inspect
@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class ColumnKeywords(TypedDict, total=False):
-    """The keywords of whatever reads a table: those of `Columns`."""
+    """The keywords of functions that read a table: the fields of `ColumnRoles`."""
 
     contexts: str | Sequence[str] | None
     action: str
@@ -23,15 +23,15 @@ class ColumnKeywords(TypedDict, total=False):
     context_id: str | None
 
 
-def _role(default: str | None, said: str) -> Any:
-    return field(default=default, metadata={"help": said})
+def _role(default: str | None, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRoles:
-    """Which columns play which role, as the caller says; a default name that is not there is left out.
+    """The column of each role; a default name that the table does not have is left out.
 
-    `contexts` are scalar columns or one list column, `distribution` is the prefix of one column an action.
+    `contexts` are scalar columns or one list column; `distribution` is the prefix of one column per action.
     """
 
     contexts: str | Sequence[str] | None = _role(None, "Context columns, with commas; default: x_0, x_1, …")
@@ -40,13 +40,13 @@ class ColumnRoles:
     propensity: str | None = _role("propensity", "The column of the logged action's probability.")
     distribution: str | None = _role("p_", "Prefix of the probability columns.")
     eligible: str | None = _role("eligible", "The column of eligible sets.")
-    context_id: str | None = _role("context_id", "The column that says which context a row is.")
+    context_id: str | None = _role("context_id", "The column of context ids.")
 
 
 def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
-    """Show, in a function's signature and so in its help, another's keywords where it has `**keywords`."""
+    """Replace `**keywords` in a function's signature, and so in its help, by the keywords of `source`."""
 
-    def shown(function: F) -> F:
+    def with_signature(function: F) -> F:
         signature = inspect.signature(function)
         first, *own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         theirs = [
@@ -55,11 +55,11 @@ def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
         function.__signature__ = signature.replace(parameters=[first, *theirs, *own])  # type: ignore[attr-defined]
         return function
 
-    return shown
+    return with_signature
 
 
 def roles_of(names: ColumnKeywords) -> ColumnRoles:
-    """The roles from a function's keywords; a keyword that is none of them is refused."""
+    """The roles from a function's keywords; raises a TypeError for unknown ones."""
     roles = [role.name for role in fields(ColumnRoles)]
     if unknown := sorted(set(names) - set(roles)):
         raise TypeError(

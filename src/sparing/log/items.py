@@ -1,4 +1,4 @@
-"""What is known of the actions themselves: a table with a row an item, matched to the log's actions by label."""
+"""Features of the actions: a table with one row per item, matched to the log's actions by label."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,17 @@ from sparing.log.labels import shorten
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Features of the actions, (K, q), in the log's order of them, and what encoded them."""
+    """Features (K, q) of the actions, in the log's order, and their encoder."""
 
     encoder: Encoder
     features: np.ndarray
 
     def header(self) -> dict[str, Any]:
-        """The items as JSON."""
         return {"encoder": self.encoder.header(), "features": self.features.tolist()}
 
     @classmethod
     def from_header(cls, saved: Any, n_actions: int) -> "Items":
-        """The items from JSON; a ValueError where they do not fit so many actions."""
+        """The items from JSON; a ValueError if they do not fit the number of actions."""
         encoder = Encoder.from_header(saved["encoder"])
         features = np.array(saved["features"], dtype=np.float64)
         if features.shape != (n_actions, encoder.size) or not np.isfinite(features).all():
@@ -34,7 +33,7 @@ class Items:
 
 
 class ItemTable:
-    """A table of items: `labels` says which item each row is."""
+    """A table of items; `column` holds their labels."""
 
     def __init__(self, source: Any, column: str, wanted: Features | Encoder | str | None) -> None:
         from sparing.log.tables import open_table
@@ -45,7 +44,7 @@ class ItemTable:
             near = labels.suggest(column, names)
             guess = "" if near is None else f"Did you mean {shorten(near)}? "
             raise LogError(
-                f"the items in {self.source.name} have no column {shorten(column)} that says which action each is; "
+                f"the items in {self.source.name} have no column {shorten(column)} with the action labels; "
                 f"there are {', '.join(map(shorten, names[:12]))}. {guess}Name it as the log's action column is named"
             )
         if not isinstance(wanted, Features | Encoder | None) and wanted != "auto":
@@ -58,7 +57,7 @@ class ItemTable:
         ]
 
     def labels(self, known: Sequence[Hashable]) -> list[Hashable]:
-        """Each row's label, as the log writes it where it has it: `known` are the log's."""
+        """Each row's label, converted to the log's label if `known` has one with the same text."""
         by_text = {labels.label_text(name): name for name in known}
         found: list[Hashable] = []
         for row, cell in enumerate(self.cells):
@@ -72,11 +71,11 @@ class ItemTable:
             found = [label if label in by_text.values() else _whole(label) for label in found]
         twice = labels.first_repeated(found)
         if twice is not None:
-            raise LogError(f"the item {shorten(twice)} stands in two rows of the items; keep one of them")
+            raise LogError(f"the item {shorten(twice)} is in two rows of the items; keep one of them")
         return found
 
     def items(self, names: Sequence[Hashable]) -> Items:
-        """The features of these actions, all of which must be there."""
+        """The features of these actions; an error if one has no row."""
         place = {label: row for row, label in enumerate(self.labels(names))}
         absent = [name for name in names if name not in place]
         if absent:

@@ -1,4 +1,4 @@
-"""Labels, ids and names: any hashable value outside, a plain index inside; and the text and JSON they come from."""
+"""Labels, ids and names: hashable values outside, indices inside; their text and JSON."""
 
 import contextlib
 import difflib
@@ -15,45 +15,44 @@ from sparing.log.limits import DEEPEST_JSON, DEEPEST_LABEL, LONGEST_NUMBER, MAX_
 LARGEST_NUMBER = 10**LONGEST_NUMBER
 WHOLE_NUMBER = re.compile(rf"0|-?[1-9][0-9]{{0,{LONGEST_NUMBER - 1}}}")
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
-SHORT_LENGTH = 80
-"""Characters of a bad value that an error message repeats."""
 
+# Characters of an invalid value that an error message repeats.
+SHORT_LENGTH = 80
+
+# Names that are compared to suggest a similar one.
 MAX_CHECKED = 1000
-"""Names among which the one that was meant is looked for."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class RepeatedKeyError(ValueError):
-    """JSON in which an object has a `key` twice: a parser would keep the last one, and say nothing."""
+    """A JSON object has a `key` twice; Python's parser would silently keep the last one."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{shorten(key)} stands twice in one object; name each field once")
         self.key = key
 
 
+# A number with a decimal comma; a pattern for Python and for Arrow.
 DECIMAL = r"^\s*([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)\s*$"
-"""A number with a decimal comma; for Python's expressions and for Arrow's."""
 
-
+# A number with commas between its thousands; with one comma and no point it may be a decimal one.
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
-"""A number with commas between its thousands; with one comma and no point it may be a decimal one."""
 
 
 def number(text: str) -> float:
-    """A number in plain digits; Python's `1_0` and digits of other scripts are refused with a ValueError."""
+    """Parse a number in ASCII digits; a ValueError for Python's `1_0` and for digits of other scripts."""
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return float(text)
 
 
 def has_comma(text: str) -> bool:
-    """Whether a text is a number but for its decimal comma."""
     return re.match(DECIMAL, text) is not None
 
 
 def comma_hint(value: object) -> str:
-    """What to do about a value that is a number but for a comma, decimal or of thousands; nothing of others."""
+    """A hint for a value that is a number with decimal or thousands commas; empty for others."""
     if not isinstance(value, str) or not (has_comma(value) or THOUSANDS.fullmatch(value)):
         return ""
     if THOUSANDS.fullmatch(value):
@@ -62,13 +61,13 @@ def comma_hint(value: object) -> str:
 
 
 def whole_numbers(texts: Iterable[str]) -> list[Hashable]:
-    """Texts that are all whole numbers, as numbers; otherwise as they are."""
+    """Convert texts to numbers if all are whole numbers; otherwise return them unchanged."""
     listed = list(texts)
     return [int(text) for text in listed] if all(map(WHOLE_NUMBER.fullmatch, listed)) else list(listed)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written: half of a surrogate pair is no character."""
+    """Whether a text can be encoded: it has no half of a surrogate pair."""
     return text.isascii() or _SURROGATE.search(text) is None
 
 
@@ -80,13 +79,15 @@ def _check_text(what: str, text: str, where: str = "") -> None:
 
 
 def load_json(text: str | bytes, *, constants: bool = False) -> Any:
-    """Parse JSON; a ValueError says what is wrong with it, too deep nesting, broken text and a key twice included.
+    """Parse JSON; a ValueError for invalid JSON, deep nesting, broken text and repeated keys.
 
-    `constants`: whether NaN and Infinity, which Python writes though JSON has no such numbers, may stand.
+    `constants` allows NaN and Infinity, which Python writes although JSON has no such numbers.
     """
     try:
         value = json.loads(
-            text, parse_constant=None if constants else _refuse, object_pairs_hook=reject_repeated_keys
+            text,
+            parse_constant=None if constants else _reject_constant,
+            object_pairs_hook=reject_repeated_keys,
         )
     except RecursionError:
         raise ValueError(f"nested more than {DEEPEST_JSON} deep") from None
@@ -100,19 +101,18 @@ def load_json(text: str | bytes, *, constants: bool = False) -> Any:
 
 
 def truncate(text: str) -> str:
-    """The beginning of a name, where it is too long for a message."""
     return text if len(text) <= SHORT_LENGTH else f"{text[:SHORT_LENGTH]}…"
 
 
 def shorten(value: object) -> str:
-    """A value as an error message repeats it: its beginning only, where it is long."""
+    """The `repr` of a value for an error message, truncated if it is long."""
     if isinstance(value, int) and abs(value) >= LARGEST_NUMBER:
         return f"a number of more than {LONGEST_NUMBER} digits"
     return truncate(repr(value[:SHORT_LENGTH] if isinstance(value, str | bytes) else value))
 
 
 def first_repeated(names: Sequence[Hashable]) -> Hashable:
-    """The first name that stands in the sequence twice, or None."""
+    """The first name that occurs twice, or None."""
     seen: set[Hashable] = set()
     for name in names:
         if name in seen:
@@ -122,14 +122,14 @@ def first_repeated(names: Sequence[Hashable]) -> Hashable:
 
 
 def reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The pairs of a JSON object, if no key stands there twice."""
+    """The pairs of a JSON object as a dict."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise RepeatedKeyError(str(first_repeated([key for key, _ in pairs])))
     return found
 
 
-def _refuse(constant: str) -> Any:
+def _reject_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number; write null where one is missing")
 
 
@@ -144,7 +144,7 @@ def _too_deep(value: Any) -> bool:
 
 
 def missing(label: Any) -> bool:
-    """Whether a label stands for nothing: None, NaN, or another value that does not equal itself."""
+    """Whether a label is None, NaN, or another value that does not equal itself."""
     try:
         return label is None or bool(label != label)
     except (TypeError, ValueError):
@@ -152,7 +152,7 @@ def missing(label: Any) -> bool:
 
 
 def normalize_label(label: Any, depth: int = 0) -> Hashable:
-    """Return a label as a plain Python value, so that NumPy's 3 and Python's 3 are one action."""
+    """Convert a label to a plain Python value, so that NumPy's 3 and Python's 3 are one action."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, list | tuple):
@@ -177,7 +177,7 @@ def normalize_label(label: Any, depth: int = 0) -> Hashable:
 
 
 def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
-    """Check a list of action labels: not empty, no two equal."""
+    """Normalise action labels; at least one, and no two equal."""
     if isinstance(labels, Sized):
         check_action_count(len(labels), "the list of actions")
     names = tuple(normalize_label(label) for label in labels)
@@ -191,7 +191,7 @@ def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
 
 
 def in_order(labels: Iterable[Any]) -> tuple[Hashable, ...]:
-    """Distinct labels in a stable order: sorted where they compare, else by type and text."""
+    """Distinct labels in a stable order: sorted if they compare, else by type and text."""
     distinct = {normalize_label(label) for label in labels}
     check_action_count(len(distinct), "every label that occurs")
     try:
@@ -201,7 +201,7 @@ def in_order(labels: Iterable[Any]) -> tuple[Hashable, ...]:
 
 
 def encode(labels: Sequence[Any] | np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """Distinct labels, as they are, and each row's position among them, (n,)."""
+    """Distinct labels, and each row's position among them, (n,)."""
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufU":
         distinct, codes = np.unique(labels, return_inverse=True)
         return distinct.tolist(), codes
@@ -223,9 +223,9 @@ def positions(
     what: str = "action",
     rows: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Map encoded labels to their indices, (n,), naming the first row whose label is missing or unknown.
+    """Map encoded labels to their indices, (n,); an error names the first row with a missing or unknown label.
 
-    `rows` (n,) is each code's row in the log, by default its own position.
+    `rows` (n,) is each code's row in the log, by default its position.
     """
     known = np.array(
         [-1 if missing(label) else index.get(normalize_label(label), -1) for label in distinct], np.int32
@@ -247,7 +247,7 @@ def positions(
 
 
 def to_json(label: Hashable) -> Any:
-    """Encode a label so that `from_json` gives an equal one back."""
+    """Encode a label; `from_json` returns an equal one."""
     if isinstance(label, str | int | float | bool):
         return label
     if isinstance(label, tuple):
@@ -259,19 +259,18 @@ def to_json(label: Hashable) -> Any:
 
 
 def from_json(value: Any) -> Hashable:
-    """Decode what `to_json` wrote."""
     if isinstance(value, dict):
         return tuple(from_json(part) for part in value["tuple"])
     return value
 
 
 def label_text(label: Hashable) -> str:
-    """A label in a text column: a string as it is, anything else as its JSON."""
+    """A label in a text column: a string unchanged, other labels as JSON."""
     return label if isinstance(label, str) else json.dumps(to_json(label), ensure_ascii=False)
 
 
 def labels_by_text(names: Sequence[Hashable]) -> dict[str, int]:
-    """Indices by the labels' texts, refusing two labels that a text column cannot tell apart."""
+    """Indices by the labels' texts; an error if two labels have the same text."""
     index: dict[str, int] = {}
     for position, name in enumerate(names):
         if label_text(name) in index:
@@ -283,7 +282,7 @@ def labels_by_text(names: Sequence[Hashable]) -> dict[str, int]:
 
 
 def check_action_count(count: int, what: str) -> None:
-    """Refuse more actions than a log may have; `what` says where the number comes from."""
+    """Reject more actions than a log may have; `what` is the origin of the number."""
     if count > MAX_ACTIONS:
         shown = f"{count:,}" if count < LARGEST_NUMBER else "far more"
         raise LogError(
@@ -293,11 +292,11 @@ def check_action_count(count: int, what: str) -> None:
 
 
 def identifiers(values: Any, n: int) -> np.ndarray | None:
-    """Context ids as an array of integers or of strings, (n,), or None."""
+    """Convert context ids to an array of integers or of strings, (n,)."""
     if values is None:
         return None
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuU" and values.shape == (n,):
-        return _whole_text(values.copy())
+        return _check_id_text(values.copy())
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     odd = [row for row, value in enumerate(listed) if not isinstance(value, str | int | np.integer)]
     if odd or len(listed) != n:
@@ -307,11 +306,10 @@ def identifiers(values: Any, n: int) -> np.ndarray | None:
         for kind in (np.int64, np.uint64):
             with contextlib.suppress(OverflowError):
                 return np.array(listed, dtype=kind)
-    return _whole_text(np.array(list(map(str, listed)), dtype=np.str_))
+    return _check_id_text(np.array(list(map(str, listed)), dtype=np.str_))
 
 
-def _whole_text(ids: np.ndarray) -> np.ndarray:
-    """The ids as they are, if every character of theirs can be written."""
+def _check_id_text(ids: np.ndarray) -> np.ndarray:
     if ids.dtype.kind == "U" and not is_unicode("".join(texts := ids.tolist())):
         for row, text in enumerate(texts):
             _check_text("context id", text, f" at row {row}")
@@ -319,7 +317,7 @@ def _whole_text(ids: np.ndarray) -> np.ndarray:
 
 
 def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    """The features' names as given, or x_0, x_1, …"""
+    """Check the names of d features; by default x_0, x_1, …"""
     if names is None:
         return tuple(f"x_{i}" for i in range(d))
     if len(names) != d:
@@ -334,7 +332,7 @@ def feature_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
 
 
 def near_duplicates(names: Iterable[Hashable]) -> list[str]:
-    """Texts among labels that differ from an earlier one only in case or in spaces, and that one before each of them."""
+    """Texts that differ from an earlier one only in case or spaces, each after that earlier one."""
     first: dict[str, str] = {}
     found: list[str] = []
     for name in names:
@@ -344,13 +342,13 @@ def near_duplicates(names: Iterable[Hashable]) -> list[str]:
 
 
 def fold_case(name: object) -> str:
-    """A name without what is overlooked in one: case, and spaces at its ends or beside others."""
+    """A name in lower case, without leading, trailing and repeated spaces."""
     return " ".join(str(name).split()).casefold()
 
 
-def suggest(name: object, there: Iterable[Hashable]) -> str | None:
-    """The name that one which is not there may have been meant to be: alike but for case and spaces, else the closest."""
-    texts = [each for each in there if isinstance(each, str)][:MAX_CHECKED]
+def suggest(name: object, known: Iterable[Hashable]) -> str | None:
+    """The most similar of the existing names, regardless of case and spaces; None if none is close."""
+    texts = [each for each in known if isinstance(each, str)][:MAX_CHECKED]
     near = {fold_case(each): each for each in reversed(texts)}
     close = difflib.get_close_matches(fold_case(name), near, 1)
     return near[close[0]] if close else None

@@ -1,16 +1,14 @@
-"""How large a log's parts may be: numbers, which compiled code has built in."""
+"""Limits of a log; compiled code has them built in."""
 
+# The state of each action must fit in memory.
 MAX_ACTIONS = 1_000_000
-"""Actions a log may have: everything that is kept for each of them must fit in memory."""
 
+# Magnitude of a feature or a reward: sums of products of four of them stay finite.
 LARGEST = 1e50
-"""The largest size of a feature or a reward: sums of products of four of them stay finite."""
 
+# Nesting of lists and objects in JSON, and of tuples in a label.
 DEEPEST_JSON = 100
-"""Levels of lists and objects within one another that JSON may have."""
-
 DEEPEST_LABEL = 16
-"""Levels of tuples within one another that a label may have."""
 
+# Digits of a whole number; longer runs of digits are text.
 LONGEST_NUMBER = 100
-"""Digits of a whole number; longer runs of digits are text."""

@@ -1,4 +1,4 @@
-"""The log: contexts, actions, rewards, and what is known of the policy that wrote it."""
+"""The log: contexts, actions, rewards, and the propensities and support of the logging policy."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,30 +9,53 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.context_index import groups_of
 from sparing.log.features.columns import all_valid
 from sparing.log.features.encoder import Encoder
+from sparing.log.hashing import groups_of
 from sparing.log.items import Items
 from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.log.support import EligibleSets, Support
 from sparing.report.notebook import card
 
+# Relative difference that is allowed between a propensity and its distribution: columns may be in single precision.
 CONTRADICTION = 1e-4
-"""How far, relatively, a logged propensity may be from its distribution (single-precision columns)."""
 
-ODD_KINDS = {"c": "complex", "M": "dates", "m": "durations", "U": "text", "S": "bytes", "V": "records"}
-"""Kinds of arrays that NumPy turns into numbers, quietly and wrongly, or not at all."""
+# Kinds of arrays that NumPy would convert to wrong numbers, or not at all.
+NON_NUMERIC_KINDS = {
+    "c": "complex",
+    "M": "dates",
+    "m": "durations",
+    "U": "text",
+    "S": "bytes",
+    "V": "records",
+}
+
+MAX_NAMES_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Logged rounds, validated once and then read-only.
+    """Logged rounds, validated once and then read-only. Build one with `Log.from_arrays` or `read_log`.
 
-    contexts (n, d), actions (n,) as indices into `action_names`, rewards (n,), propensities (n,) of the
-    logged actions or None, the support, where the caller has them an id for each row's context, and the
-    encoder that made the contexts of raw columns (one that takes numbers as they are, where they came so);
-    `items` are features of the actions themselves, where there are any. Build one with `Log.from_arrays` or `read_log`.
+    Attributes
+    ----------
+    contexts : (n, d) array
+    actions : (n,) array of int
+        Indices into `action_names`.
+    rewards : (n,) array
+    action_names : tuple
+        Labels of all K actions, logged or not.
+    propensities : (n,) array or None
+        Probabilities of the logged actions, in (0, 1].
+    support : Support
+        The actions that each row could have taken.
+    context_ids : (n,) array or None
+        Ids of the contexts; rows with the same id have the same context.
+    encoder : Encoder
+        Encodes raw columns as contexts; a raw one if the contexts are numbers as they were given.
+    items : Items or None
+        Features of the actions.
     """
 
     contexts: np.ndarray
@@ -67,12 +90,44 @@ class Log:
     ) -> "Log":
         """Build a log from arrays, one row a round.
 
-        Give at most one of `distribution` (n, K; columns in the order of `action_names`), `eligible`
-        (for each row the labels it could have taken) and `support`. Without any of them the support is
-        unknown. Without `action_names` the actions are those that occur: name them to include actions
-        that were never logged.
+        Give at most one of `distribution`, `eligible` and `support`; without any the support is unknown.
+
+        Parameters
+        ----------
+        contexts : (n, d) array_like
+            Features, finite and at most 1e50 in magnitude.
+        actions : (n,) array_like
+            Labels of the logged actions.
+        rewards : (n,) array_like
+        propensities : (n,) array_like, optional
+            Probabilities of the logged actions, in (0, 1]; by default those of `distribution`.
+        distribution : (n, K) array_like, optional
+            Probabilities of all actions, in the order of `action_names`; each row sums to 1.
+        eligible : iterable of n sequences, optional
+            The labels that each row could have taken.
+        support : Support, optional
+        action_names : sequence, optional
+            Labels of all actions, to include those that were never logged; by default those that occur.
+        context_ids : (n,) array_like of int or str, optional
+        feature_names : sequence of d str, optional
+            By default x_0, x_1, ….
+
+        Returns
+        -------
+        Log
+
+        Raises
+        ------
+        LogError
+            If values are missing, out of range or contradictory; the message names the first row.
+
+        Examples
+        --------
+        >>> import sparing
+        >>> sparing.Log.from_arrays([[1.0, 0.2], [1.0, 0.7]], ["a", "b"], [0.0, 1.0])
+        Log(2 rows, 2 actions, 2 features, no propensities, support unknown)
         """
-        distinct, codes = labels.encode(_listed(actions, "actions"))
+        distinct, codes = labels.encode(_as_list(actions, "actions"))
         sets = None if eligible is None else EligibleSets.of(eligible)
         if action_names is None:
             seen = distinct + (sets.distinct if sets else [])
@@ -109,11 +164,32 @@ class Log:
         encoder: Encoder | None = None,
         first_row: int = 0,
     ) -> "Log":
-        """Build a log from arrays that it may keep and make read-only; actions are indices.
+        """Build a log from arrays that it keeps and makes read-only.
 
-        `logged_probabilities` (n,) are the full distributions' probabilities of the logged actions; they
-        are given where the distributions may be too many for the support to keep. `encoder` made the contexts;
-        without one they are raw numbers with `feature_names`. `first_row` is the first row's number in a longer log, for errors.
+        Parameters
+        ----------
+        contexts : (n, d) array
+        actions : (n,) array of int
+            Indices into `action_names`.
+        rewards : (n,) array
+        action_names : tuple
+            Labels of all K actions.
+        propensities : (n,) array, optional
+        logged_probabilities : (n,) array, optional
+            Probabilities of the logged actions by the full distributions, if the support may be too large to keep them.
+        support : Support, optional
+            By default unknown.
+        context_ids : (n,) array_like of int or str, optional
+        feature_names : sequence of d str, optional
+            Names of raw features; ignored with an `encoder`.
+        encoder : Encoder, optional
+            The encoder that made the contexts; by default they are raw numbers.
+        first_row : int
+            Number of the first row in a longer log, for errors.
+
+        Returns
+        -------
+        Log
         """
         if encoder is not None:
             feature_names = encoder.names
@@ -135,7 +211,7 @@ class Log:
                 f"expected {n} and {len(action_names)}"
             )
         if logged_probabilities is None:
-            logged_probabilities = _logged(support, actions)
+            logged_probabilities = _logged_probabilities(support, actions)
         log = cls(
             contexts,
             actions,
@@ -151,32 +227,50 @@ class Log:
 
     @classmethod
     def empty(cls, *, action_names: Sequence[Hashable], n_features: int) -> "Log":
-        """A log without rows: a cold start with named actions."""
+        """Build a log without rows, to start a learner from named actions alone.
+
+        Parameters
+        ----------
+        action_names : sequence
+            Labels of the actions, (K,).
+        n_features : int
+            Number of features, d.
+
+        Returns
+        -------
+        Log
+
+        Examples
+        --------
+        >>> import sparing
+        >>> sparing.Log.empty(action_names=["a", "b"], n_features=3).n_rows
+        0
+        """
         return cls.from_arrays(np.empty((0, n_features)), [], [], action_names=action_names)
 
     @property
     def n_rows(self) -> int:
-        """Logged rounds, n."""
+        """Number of rows, n."""
         return len(self.actions)
 
     @property
     def n_actions(self) -> int:
-        """Actions, logged or not, K."""
+        """Number of actions, logged or not, K."""
         return len(self.action_names)
 
     @property
     def n_features(self) -> int:
-        """Length of a context, d."""
+        """Number of features, d."""
         return int(self.contexts.shape[1])
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of each coordinate of a context, (d,)."""
+        """Names of the features, (d,)."""
         return self.encoder.names
 
     @cached_property
     def binary(self) -> bool:
-        """Whether every reward is 0 or 1, so that no mean reward lies outside."""
+        """Whether every reward is 0 or 1."""
         return bool(self.n_rows and ((self.rewards == 0) | (self.rewards == 1)).all())
 
     def __len__(self) -> int:
@@ -184,33 +278,53 @@ class Log:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """N_a: rows of each action, (K,)."""
+        """Number of rows of each action, N_a, (K,)."""
         counts = np.bincount(self.actions, minlength=self.n_actions)
         counts.setflags(write=False)
         return counts
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """Which distinct context each row is, (n,): by its id where the log has ids, else by its bytes."""
+        """Index of each row's distinct context, (n,): by its id if the log has ids, else by its features."""
         groups = groups_of(self.contexts if self.context_ids is None else self.context_ids)
         groups.setflags(write=False)
         return groups
 
     @property
     def n_contexts(self) -> int:
-        """Distinct contexts."""
+        """Number of distinct contexts."""
         return int(self.groups.max()) + 1 if self.n_rows else 0
 
     def take(self, rows: Any) -> "Log":
-        """A log of some of the rows, in the order given (indices or a boolean mask)."""
+        """Select rows.
+
+        Parameters
+        ----------
+        rows : array_like
+            Indices, or a boolean mask (n,).
+
+        Returns
+        -------
+        Log
+            The selected rows, in the order of `rows`.
+        """
         chosen = np.arange(self.n_rows)[rows]
-        return self._of(chosen, self.support.take(chosen))
+        return self._with_rows(chosen, self.support.take(chosen))
 
     def part(self, rows: slice) -> "Log":
-        """The log of a run of rows, without a copy."""
-        return self._of(rows, self.support.part(rows))
+        """Select consecutive rows without a copy.
 
-    def _of(self, rows: Any, support: Support) -> "Log":
+        Parameters
+        ----------
+        rows : slice
+
+        Returns
+        -------
+        Log
+        """
+        return self._with_rows(rows, self.support.part(rows))
+
+    def _with_rows(self, rows: Any, support: Support) -> "Log":
         return replace(
             self,
             contexts=self.contexts[rows],
@@ -229,7 +343,7 @@ class Log:
             name = shorten(self.action_names[self.actions[outside[0]]])
             raise LogError(
                 f"action {name} was logged at row {first_row + outside[0]} but is outside that row's support; {len(outside)} "
-                "rows in all. Mend the eligible sets or the distribution"
+                "rows in all. Correct the eligible sets or the distribution"
             )
 
     def __repr__(self) -> str:
@@ -240,12 +354,10 @@ class Log:
         )
 
     def _repr_html_(self) -> str:
-
         return card_of(self, "Log", self.n_rows)
 
 
 def _distributions(values: Any, n: int, k: int) -> np.ndarray:
-    """Full action distributions, (n, K)."""
     table = floats(values, "probabilities", copy=None)
     if table.shape != (n, k):
         raise LogError(f"distribution of shape {table.shape}; expected ({n}, {k}), one column an action")
@@ -258,7 +370,6 @@ def _support(
     sets: EligibleSets | None,
     support: Support | None,
 ) -> Support | None:
-    """The support by whichever of the three is given; None where none is."""
     choices = {"distribution": distribution, "eligible": sets, "support": support}
     given = [name for name, value in choices.items() if value is not None]
     if len(given) > 1:
@@ -274,8 +385,8 @@ def _check_vector(values: np.ndarray, n: int, what: str, first_row: int) -> None
     check_numbers(values, what, first_row=first_row)
 
 
-def _logged(support: Support, actions: np.ndarray) -> np.ndarray | None:
-    """What the exact distributions, where kept, say of the logged actions, (n,)."""
+def _logged_probabilities(support: Support, actions: np.ndarray) -> np.ndarray | None:
+    # Probabilities (n,) by the exact distributions, if the support keeps them.
     if support.kind != "exact" or support.probabilities is None:
         return None
     return support.probabilities[support.places(np.arange(support.n_rows)), actions]
@@ -307,7 +418,7 @@ def _propensities(
 def check_features(
     contexts: np.ndarray | Sequence[np.ndarray], names: Sequence[str] | None, *, first_row: int = 0
 ) -> None:
-    """Refuse contexts, as rows (n, d) or as columns (n,), of which a feature is not finite or too large."""
+    """Reject contexts, an array (n, d) or columns (n,), with a feature that is not finite or too large."""
     if isinstance(contexts, np.ndarray):
         if all_valid(contexts):
             return
@@ -319,7 +430,7 @@ def check_features(
 
 
 def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
-    """Refuse numbers (n,) that are not finite, or too large to be summed."""
+    """Reject numbers (n,) that are not finite, or too large to be summed."""
     if all_valid(values):
         return
     row = np.flatnonzero(~(np.abs(values) <= LARGEST))[0]
@@ -329,8 +440,7 @@ def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
     raise LogError(f"{what} at row {first_row + row} is {values[row]}; it must be {rule}, or drop the row")
 
 
-def _listed(values: Any, what: str) -> Any:
-    """A one-dimensional array, or a list."""
+def _as_list(values: Any, what: str) -> Any:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise LogError(f"{what} of shape {values.shape}; expected one a row")
@@ -339,39 +449,36 @@ def _listed(values: Any, what: str) -> Any:
 
 
 def floats(values: Any, what: str, *, copy: bool | None = True) -> np.ndarray:
-    """Numbers as an array of floats; of the caller's own array a copy, unless `copy` is None."""
+    """Convert numbers to an array of floats; an array of floats is copied unless `copy` is None."""
     try:
         array = np.asarray(values)
-        odd = _odd(array)
-        if odd is None:
+        kind = _non_numeric_kind(array)
+        if kind is None:
             return np.array(array, dtype=np.float64, order="C", copy=copy)
     except (TypeError, ValueError, OverflowError) as error:
         raise LogError(f"{what} are not all numbers: {str(error)[:200]}") from None
-    raise LogError(f"{what} are not all numbers, but {odd}. Turn each into a number first")
+    raise LogError(f"{what} are not all numbers, but {kind}. Convert them to numbers first")
 
 
-def _odd(array: np.ndarray) -> str | None:
-    """What an array holds, if it is something that NumPy would make numbers of though it is none."""
+def _non_numeric_kind(array: np.ndarray) -> str | None:
     if array.dtype.kind != "O":
-        return ODD_KINDS.get(array.dtype.kind)
+        return NON_NUMERIC_KINDS.get(array.dtype.kind)
     kinds = {type(value) for value in array.flat}
     return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
 
 
-NAMED = 12
-"""Actions whose names are shown."""
-
-
 def card_of(header: Log, kind: str, rows: int) -> str:
-    """A log of so many rows; where it is walked, `header` has none of them."""
+    """The HTML of a log with this number of rows; the header of a scan has none itself."""
     title = f"{kind}: {rows:,} rows, {header.n_actions:,} actions, {header.n_features:,} features"
     return card(title, facts=_facts(header))
 
 
 def _facts(log: Log) -> Iterator[tuple[str, str]]:
-    more = f", … {log.n_actions - NAMED:,} more" if log.n_actions > NAMED else ""
-    yield "actions", ", ".join(truncate(str(name)) for name in log.action_names[:NAMED]) + more
-    named = ", ".join(log.feature_names[:NAMED]) + (", …" if log.n_features > NAMED else "")
+    more = f", … {log.n_actions - MAX_NAMES_SHOWN:,} more" if log.n_actions > MAX_NAMES_SHOWN else ""
+    yield "actions", ", ".join(truncate(str(name)) for name in log.action_names[:MAX_NAMES_SHOWN]) + more
+    named = ", ".join(log.feature_names[:MAX_NAMES_SHOWN]) + (
+        ", …" if log.n_features > MAX_NAMES_SHOWN else ""
+    )
     yield "features", named if log.encoder.is_raw else log.encoder.described()
     if log.n_rows:
         low, high = log.rewards.min(), log.rewards.max()

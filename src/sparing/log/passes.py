@@ -1,4 +1,4 @@
-"""Walking a log's rows, block by block, and joining what each block tells along the tree of `sparing.engines`."""
+"""One pass over a log: mergeable statistics, folded over blocks of rows along the tree of `sparing.engines`."""
 
 import contextlib
 import re
@@ -12,22 +12,22 @@ import numpy as np
 
 from sparing.engines import Engine, Progress, TreeReduce
 from sparing.errors import LogError
-from sparing.log.blocks import Blocks, Partition
+from sparing.log.blocks import Partition
 from sparing.log.tables import TableSource
 
 S = TypeVar("S")
 B = TypeVar("B")
 
+# Tasks per worker, at most: enough that no worker waits long for the last task.
 TASKS_PER_WORKER = 16
-"""Runs of leaves for each worker, at most: enough for none to wait long for the last."""
 
+# How errors name a row.
 ROW = re.compile(r"\bat row (\d+)\b")
-"""How errors name a row."""
 
 
 @dataclass(frozen=True)
 class ColumnarBlock:
-    """Rows as they stand in a file, all that sums need of them: contexts as d columns (n,), actions (n,), rewards (n,)."""
+    """Rows as columns, as a file stores them: contexts as d arrays (n,), actions (n,), rewards (n,)."""
 
     contexts: list[np.ndarray]
     actions: np.ndarray
@@ -35,7 +35,6 @@ class ColumnarBlock:
 
     @property
     def n_rows(self) -> int:
-        """How many, n."""
         return len(self.actions)
 
     def at(self, places: np.ndarray) -> np.ndarray:
@@ -44,93 +43,83 @@ class ColumnarBlock:
 
 
 class Statistic(ABC, Generic[B, S]):
-    """What is gathered from rows: it starts from `zero`, takes in the blocks of a leaf in order, and leaves are joined.
+    """A mergeable statistic of rows.
 
-    `merge` is pure: on a cluster its arguments may be in use elsewhere. A statistic is sent to where the rows are, so that it
-    and its states must be picklable. `by_columns`: in place of a log it takes `Standing` rows too, which need not be turned.
+    It starts from `zero`, takes the blocks of a chunk in order with `update` (which may change the state), and
+    `finish` closes the chunk. `merge` joins the states of two chunks, or of runs of chunks, and changes neither: on a
+    cluster they may be in use elsewhere. Statistics and their states are picklable, because they are sent to workers.
+
+    `by_columns`: blocks may be `ColumnarBlock`s instead of logs, which saves the transposition.
     """
 
     by_columns: bool = False
 
     @abstractmethod
-    def zero(self) -> S:
-        """What no rows tell."""
+    def zero(self) -> S: ...
 
     @abstractmethod
-    def update(self, state: S, block: B, first_row: int) -> S:
-        """What is told by one more block, whose first row has this number; the state may be changed."""
+    def update(self, state: S, block: B, first_row: int) -> S: ...
 
     def finish(self, state: S) -> S:
-        """What a leaf tells, once its last block is in."""
         return state
 
     @abstractmethod
-    def merge(self, one: S, other: S) -> S:
-        """What two leaves, or runs of them, tell together; neither is changed."""
+    def merge(self, one: S, other: S) -> S: ...
 
 
 class SumOf(Statistic[B, Any]):
-    """The sum of what `of` makes of each block and the number of its first row; None where there are no rows."""
+    """The sum of `of(block, first_row)` over blocks; None if there are no rows."""
 
     def __init__(self, of: Callable[[B, int], Any]) -> None:
         self.of = of
 
     def zero(self) -> Any:
-        """Nothing to add to."""
         return None
 
     def update(self, state: Any, block: B, first_row: int) -> Any:
-        """With one more block."""
         return self.merge(state, self.of(block, first_row))
 
     def merge(self, one: Any, other: Any) -> Any:
-        """Of both."""
         return other if one is None else one if other is None else one + other
 
 
 class Combined(Statistic[B, tuple[Any, ...]]):
-    """Several statistics in one walk; its states are tuples."""
+    """Several statistics in one pass; its states are tuples."""
 
     def __init__(self, *statistics: Statistic[B, Any]) -> None:
         self.statistics = statistics
         self.by_columns = all(each.by_columns for each in statistics)
 
     def zero(self) -> tuple[Any, ...]:
-        """None of them has rows."""
         return tuple(each.zero() for each in self.statistics)
 
     def update(self, state: tuple[Any, ...], block: B, first_row: int) -> tuple[Any, ...]:
-        """Each takes in the block."""
         return tuple(
             each.update(part, block, first_row) for each, part in zip(self.statistics, state, strict=True)
         )
 
     def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Each by itself."""
         return tuple(each.finish(part) for each, part in zip(self.statistics, state, strict=True))
 
     def merge(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Each with its own."""
         return tuple(each.merge(*parts) for each, *parts in zip(self.statistics, one, other, strict=True))
 
 
 class ChunkReducer(Generic[B, S]):
-    """Takes in blocks one after the other, and joins leaves as they fill."""
+    """Takes blocks in order, and merges chunks as soon as they are full."""
 
-    def __init__(self, statistic: Statistic[B, S], leaf: int) -> None:
-        self._statistic, self._leaf = statistic, leaf
+    def __init__(self, statistic: Statistic[B, S], chunk: int) -> None:
+        self._statistic, self._chunk = statistic, chunk
         self._tree: TreeReduce[S] = TreeReduce(statistic.merge)
         self._state: S | None = None
 
     def add(self, block: B, first_row: int) -> None:
-        """The next block."""
-        if self._state is not None and first_row % self._leaf == 0:
+        if self._state is not None and first_row % self._chunk == 0:
             self._close()
         state = self._statistic.zero() if self._state is None else self._state
         self._state = self._statistic.update(state, block, first_row)
 
     def total(self) -> S:
-        """What all blocks told."""
         if self._state is None:
             return self._statistic.finish(self._statistic.zero())
         self._close()
@@ -144,7 +133,7 @@ class ChunkReducer(Generic[B, S]):
 
 @dataclass(frozen=True)
 class ScanTask:
-    """Leaves in a row, and the table, or the part of one, that has their rows; it begins with row `first` of the log."""
+    """The rows from `start` to before `stop` (None: the end), and a table that has them; it begins with row `first`."""
 
     source: TableSource
     first: int
@@ -154,29 +143,28 @@ class ScanTask:
 
 @dataclass(frozen=True)
 class ScanWorker(Generic[B, S]):
-    """Walks a run: reads these columns in blocks, makes of each what the statistic wants, and takes it in."""
+    """Runs a task: reads these columns in blocks, converts each block with `make`, and updates the statistic."""
 
     statistic: Statistic[B, S]
     columns: tuple[str, ...]
     make: Callable[[Any, int], B]
     block: int
-    leaf: int
+    chunk: int
 
-    def __call__(self, run: ScanTask, progress: Progress | None = None) -> S:
-        """What a run tells; `progress` is told its rows, if their number is known."""
-        leaves = ChunkReducer(self.statistic, self.leaf)
-        stop = None if run.stop is None else run.stop - run.first
-        rows = run.source.blocks(self.columns, step=self.block, start=run.start - run.first, stop=stop)
+    def __call__(self, task: ScanTask, progress: Progress | None = None) -> S:
+        chunks = ChunkReducer(self.statistic, self.chunk)
+        stop = None if task.stop is None else task.stop - task.first
+        rows = task.source.blocks(self.columns, step=self.block, start=task.start - task.first, stop=stop)
         for row, batch in rows:
-            leaves.add(self.make(batch, run.first + row), run.first + row)
+            chunks.add(self.make(batch, task.first + row), task.first + row)
             if progress is not None and stop is not None:
                 progress(row + batch.num_rows, stop)
-        return leaves.total()
+        return chunks.total()
 
 
 @contextlib.contextmanager
 def line_numbers_in_errors(source: TableSource) -> Iterator[None]:
-    """Add to what is wrong with a row of a text file on which line it stands."""
+    """Add the line of a text file to errors about a row."""
     try:
         yield
     except LogError as error:
@@ -193,30 +181,26 @@ def scan_rows(
     statistic: Statistic[B, S],
     make: Callable[[Any, int], B],
     *,
-    cut: Partition | None,
+    partition: Partition | None,
     engine: Engine,
     progress: Progress | None = None,
 ) -> S:
-    """Fold a statistic over a table; without a cut, which takes the number of rows, over all there are, by one worker."""
-    if cut is None:
-        cut = Partition.of_table(0, len(columns))
-    work = ScanWorker(statistic, tuple(columns), make, cut.block, cut.leaf)
+    """Fold a statistic over a table; without a partition, which needs the number of rows, one worker reads all."""
+    if partition is None:
+        partition = Partition.of_table(0, len(columns))
+    work = ScanWorker(statistic, tuple(columns), make, partition.block, partition.chunk)
     with line_numbers_in_errors(source):
-        if engine.alone and cut.rows:  # as one run no part of a file is read twice
-            return work(ScanTask(source, 0, 0, cut.rows), progress)
-        return engine.fold(work, scan_tasks(source, cut, engine.workers), statistic.merge, progress=progress)
+        if engine.alone and partition.rows:  # as one task no part of a file is read twice
+            return work(ScanTask(source, 0, 0, partition.rows), progress)
+        tasks = scan_tasks(source, partition, engine.workers)
+        return engine.fold(work, tasks, statistic.merge, progress=progress)
 
 
-def scan_tasks(source: TableSource, cut: Partition, workers: int) -> list[ScanTask]:
-    """Runs of leaves that can be walked apart; long enough that few parts of a file are read twice."""
-    if not source.sizes or not cut.rows:
-        return [ScanTask(source, 0, 0, cut.rows or None)]
-    least = max(
-        cut.rows // (TASKS_PER_WORKER * workers), max(source.sizes) if max(source.sizes) > cut.leaf else 0
-    )
-    return [_scan_task(source, leaves) for leaves in cut.runs(least)]
-
-
-def _scan_task(source: TableSource, leaves: Blocks) -> ScanTask:
-    part, first = source.part(leaves.start, leaves.stop)
-    return ScanTask(part, first, leaves.start, leaves.stop)
+def scan_tasks(source: TableSource, partition: Partition, workers: int) -> list[ScanTask]:
+    """Tasks of whole chunks, long enough that few parts of a file are read twice."""
+    if not source.sizes or not partition.rows:
+        return [ScanTask(source, 0, 0, partition.rows or None)]
+    largest = max(source.sizes)
+    least = max(partition.rows // (TASKS_PER_WORKER * workers), largest if largest > partition.chunk else 0)
+    runs = ((run.start, run.stop) for run in partition.tasks(least))
+    return [ScanTask(*source.part(start, stop), start, stop) for start, stop in runs]

@@ -1,4 +1,4 @@
-"""A log's rows, in memory or not, walked block by block: some of them, a random part, those that are kept."""
+"""Logs that are read block by block, in memory or not: all rows, filtered rows, and random samples of them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -13,7 +13,7 @@ from sparing.errors import LogError
 from sparing.log.blocks import Blocks, Partition
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
-from sparing.log.log import Log
+from sparing.log.log import Log, card_of
 from sparing.log.passes import ChunkReducer, Statistic, SumOf
 from sparing.log.sampling import RowSample
 from sparing.log.support import SupportBuilder
@@ -25,11 +25,20 @@ S = TypeVar("S")
 
 
 class Rows(ABC):
-    """A log by its header and a way to walk it.
+    """A log that is read block by block.
 
-    `header` is the log without its rows: names, encoder, items, of which kind the support is, whether there are propensities
-    and ids; `threads` are those that what is made of its rows here may take, None for one a core. `in_memory`: its blocks
-    are in memory, and a pass over them runs in the caller's thread.
+    Attributes
+    ----------
+    header : Log
+        The log without its rows: names, encoder, items, the kind of support, and which optional columns exist.
+    n_rows : int
+        Number of rows, n.
+    progress : callable or None
+        Called with the rows done and all rows during a pass.
+    threads : int or None
+        Threads that computations on its rows in this process may use; None means one per core.
+    in_memory : bool
+        The blocks are in memory, and a pass over them runs in the caller's thread.
     """
 
     header: Log
@@ -39,46 +48,38 @@ class Rows(ABC):
     in_memory: bool = False
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """Walk all rows once, in this thread, and give what the statistic gathers."""
-        leaves = ChunkReducer(statistic, self.cut.leaf)
+        """Compute a statistic in one pass over all rows."""
+        chunks = ChunkReducer(statistic, self.partition.chunk)
         for first, block in self.blocks():
-            leaves.add(block, first)
+            chunks.add(block, first)
             if self.progress is not None:
                 self.progress(first + block.n_rows, self.n_rows)
-        return leaves.total()
+        return chunks.total()
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """The rows in order, a block at a time, each with its first row."""
+        """The rows in order, as logs of one block each, with the number of its first row."""
 
     @property
-    def cut(self) -> Partition:
-        """How the rows are cut into leaves and blocks."""
+    def partition(self) -> Partition:
         return Partition.of(self.n_rows, self.n_actions, self.n_features)
 
     @property
-    def whole(self) -> bool:
-        """Whether all rows are one block, which is then a log in memory like any other."""
-        return self.cut.rows <= self.cut.block
-
-    @property
     def action_names(self) -> tuple[Hashable, ...]:
-        """Every action's label, (K,)."""
+        """Labels of the actions, (K,)."""
         return self.header.action_names
 
     @property
     def encoder(self) -> Encoder:
-        """What makes contexts of raw columns."""
         return self.header.encoder
 
     @property
     def items(self) -> Items | None:
-        """Features of the actions themselves, where there are any."""
         return self.header.items
 
     @property
     def n_actions(self) -> int:
-        """Actions, logged or not, K."""
+        """Number of actions, logged or not, K."""
         return self.header.n_actions
 
     @property
@@ -88,37 +89,69 @@ class Rows(ABC):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of each coordinate of a context, (d,)."""
+        """Names of the features, (d,)."""
         return self.header.feature_names
 
-    def narrowed(self) -> "Rows":
-        """The same rows with nothing but contexts, actions and rewards, which is all that sums need."""
-        return self
+    def select(
+        self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
+    ) -> "Rows":
+        """Skip fields that a pass does not need; contexts, actions and rewards are always there.
 
-    def lean(self) -> "Rows":
-        """The same rows with nothing but that and the contexts' ids, which tell contexts apart where there are any."""
-        return self.narrowed() if self.header.context_ids is None else self
+        Rows that are in memory keep all fields.
 
-    def focused(self, features: Collection[int]) -> "Rows":
-        """The same rows for who looks at these features alone: the others need not be read, and are then 0."""
+        Parameters
+        ----------
+        ids : bool
+            Read the ids of contexts.
+        support : bool
+            Read propensities and supports.
+        features : collection of int, optional
+            Indices of the features that are needed; others may be 0. All by default.
+
+        Returns
+        -------
+        Rows
+        """
         return self
 
     def sample(self, rows: int, seed: int = 0) -> Log:
-        """A random part of the rows, in order, as a log in memory: the same part wherever they lie."""
+        """Draw a random sample of the rows.
+
+        Parameters
+        ----------
+        rows : int
+            Size of the sample; all rows if there are no more.
+        seed : int
+            Another seed gives another sample.
+
+        Returns
+        -------
+        Log
+            The sampled rows in their order. The sample does not depend on where the rows are stored.
+        """
         return self.fold(RowSample(self.header, self.n_rows, rows, seed)).log()
 
     def read(self) -> Log:
-        """All rows, as a log in memory."""
+        """Read all rows into memory.
+
+        Returns
+        -------
+        Log
+        """
         return concatenate_logs(self.header, [block for _, block in self.blocks()])
 
     def summary(self) -> "LogSummary":
-        """The sums of the rows, and a few contexts: all that a learner needs of the log.
+        """Sum the log in one pass, for a learner.
 
         Only contexts, actions and rewards are read. Memory is bounded by actions, features and workers.
+
+        Returns
+        -------
+        LogSummary
+            Sums of the rows, and a sample of the contexts.
         """
-        from sparing.model.statistics import (
-            LogSummary,
-        )  # the one import up the layers: a method users expect here
+        # The one import up the layers: users expect the method here.
+        from sparing.model.statistics import LogSummary
 
         return LogSummary.of(self)
 
@@ -130,13 +163,11 @@ class Rows(ABC):
         return f"{type(self).__name__}({self.n_rows} rows, {kept}"
 
     def _repr_html_(self) -> str:
-        from sparing.log.log import card_of
-
         return card_of(self.header, type(self).__name__, self.n_rows)
 
 
 class InMemoryRows(Rows):
-    """A log that is in memory, walked as all others are."""
+    """The rows of a `Log`."""
 
     in_memory = True
 
@@ -144,91 +175,86 @@ class InMemoryRows(Rows):
         self.log, self.header, self.n_rows = log, log.part(slice(0, 0)), log.n_rows
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Without a copy."""
-        if 0 < self.n_rows <= self.cut.block:
+        if 0 < self.n_rows <= self.partition.block:
             yield 0, self.log  # the log itself, so that its hashes and groups are computed once
             return
-        for rows in Blocks(0, self.n_rows, self.cut.block):
+        for rows in Blocks(0, self.n_rows, self.partition.block):
             yield rows.start, self.log.part(rows)
 
     def sample(self, rows: int, seed: int = 0) -> Log:
         return self.log if rows >= self.n_rows else super().sample(rows, seed)
 
     def read(self) -> Log:
-        """It is there."""
         return self.log
 
 
 class RowFilter(Protocol):
-    """Says which rows of a block are kept, (n,), the number of its first given; it must be picklable.
-
-    `ids` says whether it looks at the ids of contexts.
-    """
+    """A picklable predicate: whether each row of a block is kept, (n,); `ids`: whether it reads ids of contexts."""
 
     @property
-    def ids(self) -> bool:
-        """Whether it looks at the ids of contexts."""
+    def ids(self) -> bool: ...
 
-    def __call__(self, block: Log, first_row: int) -> np.ndarray:
-        """Whether each row is kept, (n,)."""
+    def __call__(self, block: Log, first_row: int) -> np.ndarray: ...
 
 
 class FilteredRows(Rows):
-    """Some of a log's rows, cut as all of them are: its blocks are shorter, and keep the number of the first row.
+    """The rows that a filter keeps, in the partition of all rows: blocks are shorter, and keep their first row's number.
 
-    Without `n_rows`, how many they are, they are counted.
+    Without `n_rows` a pass counts them.
     """
 
     def __init__(self, rows: Rows, keep: RowFilter, n_rows: int | None = None) -> None:
         self.rows, self.keep, self.header = rows, keep, rows.header
         self.progress, self.threads = rows.progress, rows.threads
-        # Rows in memory are taken once, and not again by every pass.
+        # Rows in memory are filtered once, not in every pass.
         self._taken: dict[int, Log] | None = {} if isinstance(rows, InMemoryRows) else None
-        light = rows if keep.ids else rows.narrowed()
-        self.n_rows = (light.fold(count_kept(keep)) or 0) if n_rows is None else n_rows
+        if n_rows is None:
+            n_rows = rows.select(ids=keep.ids, support=False).fold(count_kept(keep)) or 0
+        self.n_rows = n_rows
 
     @property
-    def cut(self) -> Partition:
-        """That of all rows."""
-        return self.rows.cut
+    def partition(self) -> Partition:
+        return self.rows.partition
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """Where the rows are."""
         return self.rows.fold(_FilteredStatistic(statistic, self.keep, self._taken))
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Those that have rows left."""
         for first, block in self.rows.blocks():
             kept = _take(self.keep, self._taken, block, first)
             if kept.n_rows:
                 yield first, kept
 
-    def narrowed(self) -> "Rows":
-        """With ids, if they say what is kept."""
-        if self.keep.ids or isinstance(self.rows, InMemoryRows):
+    def select(
+        self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
+    ) -> "Rows":
+        if isinstance(self.rows, InMemoryRows) or (ids and support):
             return self
-        return FilteredRows(self.rows.narrowed(), self.keep, self.n_rows)
+        # The filter may need ids, and all features.
+        return FilteredRows(
+            self.rows.select(ids=ids or self.keep.ids, support=support), self.keep, self.n_rows
+        )
 
 
 class BlocksInMemory(Rows):
-    """Rows whose blocks are in memory, each with the number of its first row; cut as the rows they are of."""
+    """Rows whose blocks are kept in memory, in the same partition."""
 
     in_memory = True
 
     def __init__(self, rows: Rows) -> None:
-        self.header, self.n_rows, self._cut = rows.header, rows.n_rows, rows.cut
+        self.header, self.n_rows, self._partition = rows.header, rows.n_rows, rows.partition
         self._blocks = list(rows.blocks())
 
     @property
-    def cut(self) -> Partition:
-        return self._cut
+    def partition(self) -> Partition:
+        return self._partition
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         return iter(self._blocks)
 
 
 def count_kept(keep: RowFilter) -> SumOf[Log]:
-    """Counts the rows that are kept."""
+    """A statistic: the number of rows that a filter keeps."""
     return SumOf(partial(_count, keep))
 
 
@@ -245,8 +271,6 @@ def _take(keep: RowFilter, taken: dict[int, Log] | None, block: Log, first_row: 
 
 
 class _FilteredStatistic(Statistic[Log, S]):
-    """A statistic of the rows that are kept."""
-
     def __init__(self, statistic: Statistic[Log, S], keep: RowFilter, taken: dict[int, Log] | None) -> None:
         self.statistic, self.keep, self.taken = statistic, keep, taken
 
@@ -265,18 +289,16 @@ class _FilteredStatistic(Statistic[Log, S]):
 
 
 AnyLog = Log | Rows
-"""A log in memory, or one that is walked."""
 
 
 def as_rows(log: AnyLog) -> Rows:
-    """A log as one that is walked."""
     if not isinstance(log, Log | Rows):
         raise LogError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     return InMemoryRows(log) if isinstance(log, Log) else log
 
 
 def concatenate_logs(header: Log, parts: Sequence[Log]) -> Log:
-    """Logs of one table as one log."""
+    """Join logs with the names of `header`, in order."""
     if len(parts) < 2:
         return parts[0] if parts else header
     support = SupportBuilder(header.n_actions, kind=header.support.kind)
@@ -306,7 +328,7 @@ def concatenate_logs(header: Log, parts: Sequence[Log]) -> Log:
 
 @dataclass(frozen=True)
 class RewardSummary:
-    """Their sum, the least and the largest, and whether each is 0 or 1."""
+    """Sum, minimum and maximum of rewards, and whether each is 0 or 1."""
 
     total: float
     low: float
@@ -315,7 +337,6 @@ class RewardSummary:
 
     @classmethod
     def of(cls, block: Log, first_row: int = 0) -> "RewardSummary":
-        """Those of a log with rows."""
         rewards = block.rewards
         return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
 
@@ -325,5 +346,7 @@ class RewardSummary:
 
 
 def reward_summary(log: AnyLog) -> RewardSummary:
-    """Those of a log with rows, in memory or walked."""
-    return RewardSummary.of(log) if isinstance(log, Log) else log.narrowed().fold(SumOf(RewardSummary.of))
+    """The summary of a log's rewards; it must have rows."""
+    if isinstance(log, Log):
+        return RewardSummary.of(log)
+    return log.select(ids=False, support=False).fold(SumOf(RewardSummary.of))

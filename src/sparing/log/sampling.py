@@ -1,7 +1,7 @@
 """Random samples of a log's rows that do not depend on how the log is stored or read.
 
-Every row has a key that follows from its number alone, and the rows with the smallest keys are the sample. Parts of a log
-can be sampled separately, in any order: the smallest keys of all parts are those of the whole. One more row exchanges at most one.
+Every row has a key that depends on its number alone, and the rows with the smallest keys are the sample. Parts of a log
+can be sampled separately, in any order: the smallest keys of all parts are those of the log.
 """
 
 from collections.abc import Callable
@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparing.hashing import row_keys
 from sparing.log.passes import ColumnarBlock, Statistic
 
 if TYPE_CHECKING:
     from sparing.log.log import Log
 
+# Contexts that represent future ones: a mean over them is within a tenth of a standard deviation of the mean over all.
 CONTEXT_SAMPLE_SIZE = 128
-"""Contexts that stand for future ones: the mean of a bounded gain over them is within a tenth of its deviation of the mean over all."""
-
-
-def row_keys(numbers: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Pseudo-random keys of rows (n,) by their numbers: splitmix64; another seed gives other keys."""
-    rows = np.asarray(numbers, dtype=np.uint64)
-    if seed:
-        rows = rows ^ row_keys(np.array([seed], dtype=np.uint64))
-    with np.errstate(over="ignore"):
-        z = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def smallest(keys: np.ndarray, size: int) -> np.ndarray:
@@ -41,7 +30,7 @@ def smallest(keys: np.ndarray, size: int) -> np.ndarray:
 class SampleState:
     """Candidates for a sample of `size` rows: keys (m,), row numbers (m,), and the logs that hold these rows, in order.
 
-    `extra` (m,) are further numbers of these rows, where the sample was asked for some.
+    `extra` (m,) are further numbers of these rows, if the sample collects some.
     """
 
     header: "Log"
@@ -58,16 +47,16 @@ class SampleState:
 
     def log(self) -> "Log":
         """The sampled rows in the log's order."""
-        from sparing.log.rows import concatenate_logs  # which samples rows itself
+        from sparing.log.rows import concatenate_logs  # that module imports this one
 
         candidates = concatenate_logs(self.header, self.parts)
         return candidates if len(self.keys) <= self.size else candidates.take(self.kept)
 
 
 class RowSample(Statistic["Log", SampleState]):
-    """Sample `size` of a log's `n_rows` rows, with the smallest keys; all of them where there are no more.
+    """Sample `size` of a log's `n_rows` rows, those with the smallest keys; all if there are no more.
 
-    `extra` gives a further number for each row of a block, (n,), by the block and its first row.
+    `extra(block, first_row)` returns a further number for each row of a block, (n,).
     """
 
     def __init__(
@@ -79,7 +68,7 @@ class RowSample(Statistic["Log", SampleState]):
         extra: "Callable[[Log, int], np.ndarray] | None" = None,
     ) -> None:
         self.header, self.size, self.seed, self.extra = header, size, seed, extra
-        # Six standard deviations more than are wanted, so that candidates of all blocks together take little memory.
+        # Candidates: six standard deviations more rows than the sample, so that they take little memory.
         expected = size + 6 * np.sqrt(size) + 6
         self.reach = None if expected >= n_rows else np.uint64(expected / n_rows * 2**64)
 
@@ -143,6 +132,6 @@ class ContextSample(Statistic[Any, SampledContexts]):
 
 
 def sample_contexts(contexts: np.ndarray, size: int = CONTEXT_SAMPLE_SIZE) -> np.ndarray:
-    """The sampled contexts of all rows' (n, d), (m, d)."""
+    """A sample (m, d) of contexts (n, d)."""
     sample = ContextSample(contexts.shape[1], size)
     return sample.update(sample.zero(), contexts, 0).contexts

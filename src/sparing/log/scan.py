@@ -66,15 +66,21 @@ class TableLayout:
     n_rows: int
     feature_subset: tuple[int, ...] | None = None
 
-    def narrowed(self) -> "TableLayout":
-        """The same, of contexts, actions and rewards alone."""
-        few = replace(
-            self.columns, propensity=None, context_id=None, eligible=None, distribution=(), prefix=""
-        )
-        return replace(self, columns=few, probability_columns=())
+    def select(
+        self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
+    ) -> "TableLayout":
+        """The layout without columns of ids, of propensities and supports, or of other features, as in `Rows.select`."""
+        layout, columns = self, self.columns
+        if not ids:
+            columns = replace(columns, context_id=None)
+        if not support:
+            columns = replace(columns, propensity=None, eligible=None, distribution=(), prefix="")
+            layout = replace(layout, probability_columns=())
+        layout = replace(layout, columns=columns)
+        return layout if features is None else layout._with_features(features)
 
-    def focused(self, features: Collection[int]) -> "TableLayout":
-        """The same with contexts that are 0 except in these features, if that saves columns."""
+    def _with_features(self, features: Collection[int]) -> "TableLayout":
+        # Contexts are 0 except in these features, if that saves columns.
         names = self.columns.contexts
         if self.encoder is not None:
             names = self.encoder.columns_of(features)
@@ -86,20 +92,20 @@ class TableLayout:
         return replace(self, columns=few, feature_subset=tuple(sorted(features)))
 
     def log(self, batch: pa.RecordBatch, first_row: int = 0) -> Log:
-        """The log of a batch whose first row has this number."""
+        """The log of a batch."""
         support = self.support(first_row)
         return self.build(self.batch_arrays(batch, first_row, support), support, first_row)
 
     @property
     def plain(self) -> bool:
-        """Whether a row is no more than a column a feature, with numbers as they are, an action and a reward."""
+        """Whether a row is an action, a reward and one raw number a feature, each in a column of its own."""
         columns = self.columns
         few = columns.all == (*columns.contexts, columns.action, columns.reward)
         named = self.feature_names is not None  # neither lists nor an encoder's
         return few and named and self.feature_subset is None
 
-    def standing(self, batch: pa.RecordBatch, first_row: int = 0) -> ColumnarBlock:
-        """The rows of a batch, if they are plain, with the columns as they stand; refused where their log would be."""
+    def columnar(self, batch: pa.RecordBatch, first_row: int = 0) -> ColumnarBlock:
+        """The rows of a batch as columns, if the layout is plain; checked as `log` does."""
         columns = self.columns
         actions = self.actions(batch, first_row)
         contexts = [
@@ -119,7 +125,6 @@ class TableLayout:
         return arrays.indices(batch.column(name), name, self.index, rows=rows)
 
     def support(self, first_row: int = 0) -> SupportBuilder:
-        """A builder of the support of rows from this one on."""
         kind: Any = "estimated" if self.columns.estimated else "exact"
         return SupportBuilder(len(self.names), kind=kind, first_row=first_row)
 
@@ -166,7 +171,7 @@ class TableLayout:
         return arrays.features(batch, self.columns.contexts, first_row=first_row, width=self.n_features)
 
     def build(self, parts: Mapping[str, np.ndarray], support: SupportBuilder, first_row: int = 0) -> Log:
-        """The log of arrays that were read."""
+        """The log of the arrays of a batch."""
         log = Log.from_indices(
             action_names=self.names,
             support=support.build() if self.probability_columns or self.columns.eligible else None,
@@ -191,17 +196,17 @@ def infer_layout(
     engine = engine or local(1)
     found, plan, fixed = _resolve_columns(source, roles, features)
     names = _known_names(source, found, actions)
-    surveys = ColumnProfiles(plan or Features(), found.contexts if plan else ())
+    profiles = ColumnProfiles(plan or Features(), found.contexts if plan else ())
     labelled = _ActionLabels(
         found.action if names is None else "", found.eligible or "" if names is None else ""
     )
     rows = source.rows
     if plan is not None or names is None or rows is None:
-        used = arrays.distinct(*surveys.columns, labelled.action or found.action, labelled.eligible or None)
-        cut = None if rows is None else Partition.of_table(rows, len(used))
-        both = Combined(surveys, labelled, SumOf(_count))
+        used = arrays.distinct(*profiles.columns, labelled.action or found.action, labelled.eligible or None)
+        partition = None if rows is None else Partition.of_table(rows, len(used))
+        statistic = Combined(profiles, labelled, SumOf(_count))
         columns, seen, rows = scan_rows(
-            source, used, both, identity_batch, cut=cut, engine=engine, progress=progress
+            source, used, statistic, identity_batch, partition=partition, engine=engine, progress=progress
         )
         if plan is not None and rows:
             fixed = plan.fitted(source, columns, engine)
@@ -236,7 +241,7 @@ def _list_length(source: TableSource, columns: TableColumns) -> int:
 
 @dataclass(frozen=True)
 class _ActionLabels(Statistic[pa.RecordBatch, "set[Hashable]"]):
-    # An empty name stands for a column that is not read.
+    # An empty name means that the column is not read.
     action: str
     eligible: str
 
@@ -405,7 +410,21 @@ def _feature_name(column: str) -> str:
 
 
 class Scan(Rows):
-    """A log in tables that are read, by an engine's workers, whenever something is computed from it."""
+    """A log in tables that an engine's workers read whenever something is computed from it.
+
+    Build one with `sparing.scan`. Results equal those of the log in memory, to the last bit.
+
+    Attributes
+    ----------
+    header : Log
+        The log without its rows: names, encoder, items, the kind of support, and which optional columns exist.
+    n_rows, n_actions, n_features : int
+        Numbers of rows n, of actions K (logged or not), and of features d.
+    action_names : tuple
+        Labels of the actions, (K,).
+    feature_names : tuple of str
+        Names of the features, (d,).
+    """
 
     def __init__(
         self, source: TableSource, layout: TableLayout, engine: Engine, progress: Progress | None = None
@@ -418,35 +437,46 @@ class Scan(Rows):
             self.header = layout.log(first).part(slice(0, 0))
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """On the engine's workers."""
-        make: Any = self.layout.standing if statistic.by_columns and self.layout.plain else self.layout.log
+        """Compute a statistic in one pass over all rows, on the engine's workers."""
+        make: Any = self.layout.columnar if statistic.by_columns and self.layout.plain else self.layout.log
         return scan_rows(
             self.source,
             self.layout.columns.all,
             statistic,
             make,
-            cut=self.cut,
+            partition=self.partition,
             engine=self.engine,
             progress=self.progress,
         )
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read in this thread, in order."""
-        for row, batch in self.source.blocks(self.layout.columns.all, step=self.cut.block):
+        for row, batch in self.source.blocks(self.layout.columns.all, step=self.partition.block):
             with line_numbers_in_errors(self.source):
                 log = self.layout.log(batch, row)
             yield row, log
 
-    def narrowed(self) -> "Scan":
-        """Reads no other columns."""
-        return Scan(self.source, self.layout.narrowed(), self.engine, self.progress)
-
-    def focused(self, features: Collection[int]) -> "Scan":
-        """Reads no other features."""
-        return Scan(self.source, self.layout.focused(features), self.engine, self.progress)
+    def select(
+        self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
+    ) -> "Scan":
+        layout = self.layout.select(ids=ids, support=support, features=features)
+        return Scan(self.source, layout, self.engine, self.progress)
 
     def on(self, engine: Any, *, workers: int | None = None, progress: Progress | None = None) -> "Scan":
-        """The same log, read by another engine."""
+        """Read the same log with another engine.
+
+        Parameters
+        ----------
+        engine : Engine, str or distributed.Client
+            "local", the address of a Dask scheduler (dask://host:8786), a Dask client, or an engine of `sparing.engines`.
+        workers : int, optional
+            Threads of the local engine; by default one per core.
+        progress : callable, optional
+            Called with the rows done and all rows during a pass; by default as before.
+
+        Returns
+        -------
+        Scan
+        """
         return Scan(self.source, self.layout, engine_of(engine, workers), progress or self.progress)
 
 
@@ -473,8 +503,8 @@ def scan_table(
         about = ItemTable(items, columns.get("action", "action"), item_features)
         new = [label for label in about.labels(layout.names) if label not in set(layout.names)]
         if new and actions is None:
-            everyone = [*layout.names, *labels.in_order(new)]
+            every = [*layout.names, *labels.in_order(new)]
             encoder = layout.encoder or features
-            layout = infer_layout(table, roles, actions=everyone, features=encoder, engine=chosen)
+            layout = infer_layout(table, roles, actions=every, features=encoder, engine=chosen)
         layout = replace(layout, items=about.items(layout.names))
     return Scan(table, layout, chosen, progress)

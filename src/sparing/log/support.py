@@ -1,4 +1,4 @@
-"""Which (row, action) pairs could have been logged — known exactly, estimated, or unknown, never guessed."""
+"""The support of a log: which (row, action) pairs could have been logged; exact, estimated or unknown."""
 
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -14,24 +14,33 @@ from sparing.log.blocks import Blocks
 
 Kind = Literal["exact", "estimated", "unknown"]
 
+# Difference of a distribution's sum from 1 that is allowed: columns may be in single precision.
 SUM_TOLERANCE = 1e-6
-"""How far a distribution's sum may be from 1 (single-precision columns)."""
 
+# Bytes of distinct distributions that are kept; of more, only the sets are kept.
 DENSE_LIMIT = 256 * 2**20
-"""Bytes of distinct distributions that are kept; beyond, only their support is."""
 
+# Rows after which equal sets are no longer searched for if most are distinct.
 DEDUPLICATION_TRIAL = 65_536
-"""Rows after which a log with mostly distinct sets stops looking for equal ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class Support:
     """Supported actions of each logged row, one bit a pair; equal sets are stored once.
 
-    `table` (m, ceil(K/8)) holds the distinct sets as packed bits, `index` (n,) says which of them a
-    row has (None: row i has set i), `probabilities` (m, K) the distributions behind them where known.
-    `from_probabilities` says that an absent action had probability 0, even where the distributions were too
-    many to keep; otherwise it was not eligible.
+    Attributes
+    ----------
+    kind : {"exact", "estimated", "unknown"}
+    n_rows, n_actions : int
+        Numbers of rows n and of actions K.
+    table : (m, ceil(K/8)) array of uint8 or None
+        The distinct sets as packed bits; None if the support is unknown.
+    index : (n,) array of int or None
+        The set of each row; None means that row i has set i.
+    probabilities : (m, K) array or None
+        The distributions of the sets, if they are known and not too many.
+    from_probabilities : bool
+        An unsupported action had probability 0; otherwise it was not eligible.
     """
 
     kind: Kind
@@ -49,54 +58,153 @@ class Support:
 
     @classmethod
     def unknown(cls, n_rows: int, n_actions: int) -> "Support":
-        """Nothing is known about what could have been logged."""
+        """Build an unknown support.
+
+        Parameters
+        ----------
+        n_rows, n_actions : int
+            Numbers of rows and of actions.
+
+        Returns
+        -------
+        Support
+        """
         return cls("unknown", n_rows, n_actions)
 
     @classmethod
     def everything(cls, n_rows: int, n_actions: int) -> "Support":
-        """Every action could have been logged in every row."""
+        """Build a support of all actions in every row.
+
+        Parameters
+        ----------
+        n_rows, n_actions : int
+            Numbers of rows and of actions.
+
+        Returns
+        -------
+        Support
+        """
         return cls.constant(np.ones(n_actions, dtype=bool), n_rows)
 
     @classmethod
     def constant(cls, mask: np.ndarray, n_rows: int) -> "Support":
-        """One set for every row; mask (K,)."""
+        """Build a support with one set for all rows.
+
+        Parameters
+        ----------
+        mask : (K,) array of bool
+            Whether each action is supported.
+        n_rows : int
+
+        Returns
+        -------
+        Support
+        """
         table = np.packbits(np.asarray(mask, dtype=bool)[None, :], axis=1)
         return cls("exact", n_rows, len(mask), table, np.zeros(n_rows, dtype=np.int32))
 
     @classmethod
     def from_mask(cls, mask: np.ndarray, *, kind: Kind = "exact") -> "Support":
-        """Sets as a boolean matrix (n, K)."""
+        """Build a support from a boolean matrix.
+
+        Parameters
+        ----------
+        mask : (n, K) array of bool
+            Whether each action is supported in each row; at least one per row.
+        kind : {"exact", "estimated"}
+
+        Returns
+        -------
+        Support
+
+        Examples
+        --------
+        >>> import numpy as np, sparing
+        >>> sparing.Support.from_mask(np.array([[True, False], [True, True]])).sizes.tolist()
+        [1, 2]
+        """
         builder = SupportBuilder(_width(mask), kind=kind)
         builder.add(mask)
         return builder.build()
 
     @classmethod
     def from_distribution(cls, distribution: np.ndarray, *, kind: Kind = "exact") -> "Support":
-        """Full action distributions (n, K): an action is supported where its probability is positive."""
+        """Build a support from full distributions: actions with a positive probability are supported.
+
+        Parameters
+        ----------
+        distribution : (n, K) array
+            Probabilities of all actions; each row sums to 1.
+        kind : {"exact", "estimated"}
+
+        Returns
+        -------
+        Support
+        """
         builder = SupportBuilder(_width(distribution), kind=kind)
         builder.add_distribution(distribution)
         return builder.build()
 
     @property
     def known(self) -> bool:
-        """Whether anything can be said about unsupported actions."""
+        """Whether the sets are known or estimated."""
         return self.table is not None
 
     def places(self, rows: slice | np.ndarray) -> slice | np.ndarray:
-        """Where the sets of these rows stand in `table`, and their distributions in `probabilities`."""
+        """Return the positions of the rows' sets in `table` and `probabilities`.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+
+        Returns
+        -------
+        slice or array of int
+        """
         return rows if self.index is None else self.index[rows]
 
     def mask(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """Boolean matrix (rows, K) of supported actions, unpacked for these rows only."""
+        """Return the supported actions of rows as a boolean matrix.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            By default all rows.
+
+        Returns
+        -------
+        (m, K) array of bool
+        """
         bits = self._known_table()[self.places(rows)]
         return np.unpackbits(bits, axis=1, count=self.n_actions).astype(bool)
 
     def distribution(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray | None:
-        """Full distributions (rows, K), or None where only the sets are known."""
+        """Return the full distributions of rows.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            By default all rows.
+
+        Returns
+        -------
+        (m, K) array or None
+            None if only the sets are known.
+        """
         return None if self.probabilities is None else self.probabilities[self.places(rows)]
 
     def contains(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Whether each (row, action) pair is supported."""
+        """Return whether (row, action) pairs are supported.
+
+        Parameters
+        ----------
+        rows, actions : (m,) arrays of int
+            Row numbers and action indices.
+
+        Returns
+        -------
+        (m,) array of bool
+        """
         table = self._known_table()
         return (table[self.places(rows), actions >> 3] >> (7 - (actions & 7))) & 1 > 0
 
@@ -126,31 +234,52 @@ class Support:
 
     @property
     def unsupported_share(self) -> float:
-        """n^UA: the mean share of actions that a row could not have taken."""
+        """Mean share of the actions that a row could not have taken (n^UA in the paper)."""
         return float(1 - self.shares.mean())
 
     def take(self, rows: np.ndarray) -> "Support":
-        """The support of a selection of rows (indices or a boolean mask)."""
+        """Select rows.
+
+        Parameters
+        ----------
+        rows : array
+            Indices, or a boolean mask (n,).
+
+        Returns
+        -------
+        Support
+        """
         rows = np.arange(self.n_rows)[rows]
-        if self.table is None:
-            return Support.unknown(len(rows), self.n_actions)
-        if self.index is not None:
-            return replace(self, n_rows=len(rows), index=self.index[rows])
-        probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return replace(self, n_rows=len(rows), table=self.table[rows], probabilities=probabilities)
+        return self._with_rows(rows, len(rows))
 
     def part(self, rows: slice) -> "Support":
-        """The support of a run of rows, without a copy."""
-        many = len(range(*rows.indices(self.n_rows)))
+        """Select consecutive rows without a copy.
+
+        Parameters
+        ----------
+        rows : slice
+
+        Returns
+        -------
+        Support
+        """
+        return self._with_rows(rows, len(range(*rows.indices(self.n_rows))))
+
+    def _with_rows(self, rows: slice | np.ndarray, count: int) -> "Support":
         if self.table is None:
-            return Support.unknown(many, self.n_actions)
+            return Support.unknown(count, self.n_actions)
         if self.index is not None:
-            return replace(self, n_rows=many, index=self.index[rows])
+            return replace(self, n_rows=count, index=self.index[rows])
         probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return replace(self, n_rows=many, table=self.table[rows], probabilities=probabilities)
+        return replace(self, n_rows=count, table=self.table[rows], probabilities=probabilities)
 
     def compact(self) -> "Support":
-        """The same, without sets that no row has where they are many."""
+        """Drop unused sets if there are more sets than rows.
+
+        Returns
+        -------
+        Support
+        """
         if self.table is None or self.index is None or len(self.table) <= self.n_rows:
             return self
         used, index = np.unique(self.index, return_inverse=True)
@@ -177,7 +306,7 @@ class Support:
 
 @dataclass
 class SupportBuilder:
-    """Collects supports batch by batch, storing equal sets once while that pays."""
+    """Collects supports batch by batch, and stores equal sets once while that saves memory."""
 
     n_actions: int
     kind: Kind = "exact"
@@ -202,7 +331,7 @@ class SupportBuilder:
         self._add(table > 0, table if self._probabilities is not None else None)
 
     def add_sets(self, lengths: np.ndarray, actions: np.ndarray) -> None:
-        """Add sets of action indices: `lengths` (batch,) of them, `actions` (Σ lengths,) end to end."""
+        """Add sets of action indices: their `lengths` (batch,), and their `actions` (Σ lengths,), concatenated."""
         ends = np.cumsum(lengths)
         for rows in Blocks.of(len(lengths), self.n_actions):
             sizes = lengths[rows]
@@ -239,7 +368,7 @@ class SupportBuilder:
 
     @staticmethod
     def _look_up(keys: np.ndarray, seen: dict[bytes, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Which of those seen each row is, (batch,), and the first rows of those that are new, in order."""
+        """The index of each row's set, (batch,), and the first rows of new sets, in order."""
         before, rows = len(seen), np.ascontiguousarray(keys)
         listed = rows.view(f"V{rows.strides[0]}").ravel().tolist()
         index = np.array([seen.setdefault(key, len(seen)) for key in listed], dtype=np.int32)
@@ -247,8 +376,8 @@ class SupportBuilder:
         return index, first[found >= before]
 
     def build(self) -> Support:
-        """Close the collection and let go of its parts."""
-        table = stacked(self._tables, _packed_width(self.n_actions), np.uint8)
+        """The support of all batches; the builder is empty afterwards."""
+        table = stacked(self._tables, (self.n_actions + 7) // 8, np.uint8)
         index = np.concatenate(self._indices) if self._indices else np.empty(0, dtype=np.int32)
         self._indices.clear()
         self._seen = None
@@ -259,7 +388,7 @@ class SupportBuilder:
 
 
 def stacked(parts: list[np.ndarray], width: int, dtype: Any = np.float64) -> np.ndarray:
-    """One table of parts that may be narrower, 0 where they end; they are let go of one by one, last first."""
+    """Stack tables, padded with 0 to `width` columns; `parts` is emptied, which bounds the memory."""
     table: np.ndarray = np.zeros((sum(map(len, parts)), width), dtype)
     stop = len(table)
     while parts:
@@ -269,11 +398,6 @@ def stacked(parts: list[np.ndarray], width: int, dtype: Any = np.float64) -> np.
     return table
 
 
-def _packed_width(n_actions: int) -> int:
-    """Bytes of a set, one bit an action."""
-    return (n_actions + 7) // 8
-
-
 def _width(table: np.ndarray) -> int:
     if np.ndim(table) != 2:
         raise LogError(f"support of shape {np.shape(table)}; expected (rows, actions)")
@@ -281,7 +405,7 @@ def _width(table: np.ndarray) -> int:
 
 
 def check_distribution(distribution: np.ndarray, *, first_row: int = 0) -> None:
-    """Each row must be a probability distribution: finite, not negative, summing to 1."""
+    """Reject rows that are no probability distribution: finite, not negative, with sum 1."""
     bad = np.flatnonzero(~np.isfinite(distribution).all(axis=1) | (distribution < 0).any(axis=1))
     if len(bad):
         raise LogError(
@@ -299,7 +423,7 @@ def check_distribution(distribution: np.ndarray, *, first_row: int = 0) -> None:
 
 @dataclass(frozen=True)
 class EligibleSets:
-    """Eligible sets end to end: the distinct labels, the members' codes, and the sets' lengths (n,)."""
+    """Concatenated eligible sets: distinct labels, the members' codes (Σ lengths,), and the sets' lengths (n,)."""
 
     distinct: list[Any]
     codes: np.ndarray
@@ -307,7 +431,6 @@ class EligibleSets:
 
     @classmethod
     def of(cls, eligible: Iterable[Sequence[Hashable]]) -> "EligibleSets":
-        """Gather each row's labels."""
         if isinstance(eligible, np.ndarray) and eligible.dtype == bool:
             raise LogError(
                 "eligible is a boolean matrix; expected the labels of each row. "
@@ -324,12 +447,11 @@ class EligibleSets:
         return cls(*labels.encode(members), np.array(list(map(len, sets)), dtype=np.int64))
 
     def indices(self, index: Mapping[Hashable, int], *, first_row: int = 0) -> np.ndarray:
-        """The members' indices (Σ lengths,), their labels looked up in `index`."""
+        """The members' action indices, (Σ lengths,)."""
         rows = first_row + np.repeat(np.arange(len(self.lengths)), self.lengths)
         return labels.positions(self.distinct, self.codes, index, what="eligible action", rows=rows)
 
     def support(self, index: Mapping[Hashable, int]) -> Support:
-        """The sets as a support, their labels looked up in `index`."""
         builder = SupportBuilder(len(index))
         builder.add_sets(self.lengths, self.indices(index))
         return builder.build()

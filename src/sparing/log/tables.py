@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
+# Bytes of a text file that are parsed at a time; a row must fit.
 CSV_BLOCK = 2**24
-"""Bytes of a text file that are parsed at a time; a row must fit."""
 
+# Pre-buffering would keep the bytes of the whole file in memory.
 PARQUET: dict[str, Any] = {"page_checksum_verification": True, "pre_buffer": False, "buffer_size": 2**20}
-"""How Parquet is read: pre-buffering would keep the bytes of the whole file in memory."""
 
 METADATA = b"sparing"
 
 URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 WILDCARD = re.compile(r"[*?\[]")
 
+# Files that are opened at a time.
 MAX_OPENING = 16
-"""Files that are opened at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,62 +99,60 @@ class TableSource(ABC):
             yield first, batch
         if end is not None and self.sizes and found < end:
             raise LogError(
-                f"{self.name} is damaged, or has changed: rows end at {found:,} where {end:,} were told"
+                f"{self.name} is damaged, or has changed: it has {found:,} rows instead of {end:,}"
             )
 
     def with_dictionaries(self, columns: Sequence[str]) -> "TableSource":
-        """The same table, with text of these columns as dictionary and codes if the file stores it so."""
+        """The table with text of these columns read as dictionary and codes, if the file stores it so."""
         from sparing.log.arrays import is_text
 
         text = tuple(name for name in columns if is_text(self.schema.field(name).type))
         return replace(self, dictionary_columns=text)
 
     def part(self, start: int, stop: int) -> tuple["TableSource", int]:
-        """The smallest table that has these rows, to be sent to a worker, and its first row."""
+        """The smallest table with these rows, to be sent to a worker, and the number of its first row."""
         return self, 0
 
     def line_names(self) -> Iterator[str]:
-        """For each row of a text file, its line in words; empty for other tables."""
+        """The line of each row of a text file, as text for errors; empty for other tables."""
         return iter(())
 
     @cached_property
     def stored_metadata(self) -> dict[str, Any]:
-        """What `write_log` stored in the schema: actions, features by column, encoder and items as JSON."""
+        """The metadata that `write_log` stored: actions, features by column, encoder and items as JSON."""
         raw = (self.schema.metadata or {}).get(METADATA)
         if raw is None:
             return {}
         try:
-            notes = labels.load_json(raw, constants=True)
-            whole = notes.pop("check", None) in (None, _checksum(notes))
-            actions = [labels.from_json(value) for value in notes["actions"]]
-            features = {str(column): str(name) for column, name in dict(notes["features"]).items()}
-            columns = list(map(str, notes.get("columns", features)))
-            carried = {what: notes.get(what) for what in ("encoder", "items")}
+            stored = labels.load_json(raw, constants=True)
+            intact = stored.pop("check", None) in (None, _checksum(stored))
+            actions = [labels.from_json(value) for value in stored["actions"]]
+            features = {str(column): str(name) for column, name in dict(stored["features"]).items()}
+            columns = list(map(str, stored.get("columns", features)))
+            encoders = {what: stored.get(what) for what in ("encoder", "items")}
         except (AttributeError, KeyError, TypeError, ValueError):
-            whole = False
-        if not whole:
-            raise LogError(
-                f"{self.name} has damaged notes on its actions in its metadata. Write it again with write_log"
-            ) from None
-        return {"actions": actions, "features": features, "columns": columns, **carried}
+            intact = False
+        if not intact:
+            raise LogError(f"{self.name} has damaged metadata. Write it again with write_log") from None
+        return {"actions": actions, "features": features, "columns": columns, **encoders}
 
 
-def metadata_json(notes: Mapping[str, Any]) -> str:
+def metadata_json(metadata: Mapping[str, Any]) -> str:
     """The metadata of a written table as JSON, with a checksum."""
-    return json.dumps({**notes, "check": _checksum(notes)}, ensure_ascii=False)
+    return json.dumps({**metadata, "check": _checksum(metadata)}, ensure_ascii=False)
 
 
-def _checksum(notes: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(notes, ensure_ascii=False).encode())
+def _checksum(metadata: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(metadata, ensure_ascii=False).encode())
 
 
 def redact_uri(source: str) -> str:
-    """A source as it may be shown: without the credentials of a URI."""
+    """A source without the credentials of a URI, for messages."""
     return re.sub(r"(?<=://)[^/@]*@", "", source)
 
 
 def is_file(source: str) -> bool:
-    """Whether a source names one file of this machine, existing or not: no folder, pattern or URI."""
+    """Whether a source names one local file, existing or not: no folder, pattern or URI."""
     path = Path(source)
     return path.is_file() or not (URI.match(source) or WILDCARD.search(source) or path.is_dir())
 
@@ -262,7 +260,9 @@ def _open_file(name: str, filesystem: Any, dialect: Dialect) -> TableSource:
             if path.stat().st_size == 0:
                 raise LogError(f"{path} is empty (0 bytes); expected a {kind} table")
             if kind in ("parquet", "arrow") and text_files.is_gzip(path):
-                raise LogError(f"{path} is packed by gzip; a {kind} file is read as it is. Unpack it first")
+                raise LogError(
+                    f"{path} is compressed by gzip; a {kind} file must not be. Decompress it first"
+                )
         source = OPENERS[kind](name, filesystem, dialect)
         _ = source.schema.names  # decodes them, which fails if they are not text
     return source
@@ -270,7 +270,7 @@ def _open_file(name: str, filesystem: Any, dialect: Dialect) -> TableSource:
 
 def _open_json_lines(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
     if filesystem.type_name != "local":
-        raise LogError(f"{path}: JSON lines are read from this machine only. Convert them to Parquet first")
+        raise LogError(f"{path}: JSON lines are read from local files only. Convert them to Parquet first")
     table, errors = text_files.read_json_lines(Path(path))
     return _JsonLines(name=path, schema=table.schema, table=table, sizes=(table.num_rows,), errors=errors)
 
@@ -301,7 +301,7 @@ class _Parquet(TableSource):
                 raise LogError(
                     f"{self.name} has changed since it was opened: {file.metadata.num_rows} rows instead of {sum(self.sizes)}"
                 )
-            # Several parts are read by a thread each, which need no more threads.
+            # If parts are selected, other threads read the others.
             groups = range(len(self.sizes)) if parts is None else parts
             for batch in file.iter_batches(step, list(groups), columns, use_threads=parts is None):
                 batch.validate(full=True)  # damaged text or offsets would fail later, or crash
@@ -340,7 +340,7 @@ class _Arrow(TableSource):
 
 
 def open_csv(path: Path | str, *, gaps: bool = True, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
-    """Open a text file of this machine; `gaps`: whether an empty cell is missing, or an empty text."""
+    """Open a local text file; `gaps`: whether an empty cell is missing, or an empty text."""
     import pyarrow.fs as fs
 
     return _open_csv(str(path), fs.LocalFileSystem(), dialect, gaps=gaps)
@@ -434,7 +434,7 @@ def _find_files(source: str) -> tuple[Any, list[str], str]:
     filesystem: Any = fs.LocalFileSystem()
     if source.lower().startswith(("http://", "https://")):
         raise LogError(
-            f"{shown} is an address of the web, where tables are not read; download it and name the file"
+            f"{shown} is a web address; tables are not read from there. Download it and name the file"
         )
     if URI.match(source):
         base, pattern = _split_uri(source)
@@ -454,11 +454,8 @@ def _find_files(source: str) -> tuple[Any, list[str], str]:
     if info.type != fs.FileType.Directory:
         return filesystem, [path], str(PurePosixPath(path).parent)
     inside = PurePosixPath(path)
-    return (
-        filesystem,
-        [each for each in _list(filesystem, path) if _is_table(PurePosixPath(each), inside)],
-        path,
-    )
+    paths = [each for each in _list(filesystem, path) if _is_table(PurePosixPath(each), inside)]
+    return filesystem, paths, path
 
 
 def _split_uri(uri: str) -> tuple[str, str]:
@@ -496,7 +493,7 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _is_table(path: PurePosixPath, root: PurePosixPath) -> bool:
-    # Hidden files, and what other tools leave (_SUCCESS), are not read.
+    # Hidden files, and marker files of other tools (_SUCCESS), are not read.
     hidden = any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
     return not hidden and text_files.is_table(Path(path))
 
@@ -543,13 +540,13 @@ def _difference(one: TableSource, two: TableSource, keys: list[str], others: lis
         types = " and ".join(str(each.get(odd[0], "nothing")) for each in (mine, theirs))
         return f"differ in the column {shorten(odd[0])}: {types}. All files of a log need the same columns"
     if keys != others:
-        return f"lie in folders that name different columns: {keys} and {others}"
+        return f"are in folders that name different columns: {keys} and {others}"
     return "have the same columns in another order, or are of different kinds. Write them alike"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Fragments(TableSource):
-    """Several files, one after the other; `partitions` are the columns that the folders of each name."""
+    # Several files in order; `partitions` are the values of the columns that folder names add.
 
     files: tuple[TableSource, ...]
     partitions: tuple[dict[str, str], ...]

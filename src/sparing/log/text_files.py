@@ -30,27 +30,23 @@ KINDS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-"""What a table's file holds, by its ending."""
-
 WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind != "json")
-"""The endings of tables that are written too."""
 
 SHEET = ". Save the sheet as CSV (UTF-8)"
 UNSUPPORTED_ENDINGS = {
     ".xlsx": SHEET,
     ".xls": SHEET,
     ".ods": SHEET,
-    ".json": ". Where it has an object a line, call it .jsonl",
+    ".json": ". If it has one object per line, rename it to .jsonl",
 }
-"""What to do about files that are often tried."""
 
 GZIP = b"\x1f\x8b"
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 TAB = {"tab": "\t", "\\t": "\t"}
 LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
 
+# With more columns, field names are assumed to contain ids by mistake.
 MAX_JSON_COLUMNS = 10_000
-"""With more columns, a field is assumed to hold an id by mistake."""
 
 JSON_TYPES: dict[type, str] = {
     bool: "a truth value",
@@ -63,34 +59,32 @@ ONE_TYPE = "Make it one kind in every line, or leave it out: name the columns to
 
 
 def is_path(source: Any) -> bool:
-    """Whether a source names a file."""
     return isinstance(source, str | os.PathLike)
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether a file is packed by gzip, by its first two bytes, whatever its name."""
+    """Whether a file is compressed by gzip, by its first two bytes, regardless of its name."""
     with path.open("rb") as file:
         return file.read(2) == GZIP
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """The bytes of a file, decompressed if it is packed by gzip."""
+    """Open a file for reading bytes, decompressed if it is a gzip file."""
     return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table by its ending."""
     return ending_of(path) in KINDS
 
 
 def ending_of(path: Path) -> str:
-    """A path's ending in lower case, without that of gzip: .csv for log.csv.gz."""
+    """A path's ending in lower case, before that of gzip: .csv for log.csv.gz."""
     last = path.suffix.lower()
     return Path(path.stem).suffix.lower() if last == ".gz" else last
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
-    """The path of a file; raises if there is none."""
+    """The path of a file; an error if it does not exist."""
     target = Path(path)
     if not target.is_file():
         raise LogError(f"{target} does not exist or is not a file")
@@ -98,7 +92,7 @@ def existing(path: str | os.PathLike[str]) -> Path:
 
 
 def kind_of(path: Path, ending: str) -> str:
-    """What a table's file of this ending holds."""
+    """The kind of table with this ending."""
     if ending not in KINDS:
         hint = UNSUPPORTED_ENDINGS.get(ending, "")
         raise LogError(f"{path}: unknown ending {path.suffix!r}; known are {', '.join(KINDS)}{hint}")
@@ -122,11 +116,11 @@ def readable_errors(path: Path | str, trouble: str = "is truncated or damaged") 
 
 def _not_utf8(begin: bytes) -> str:
     if begin.startswith(b"PK"):
-        return "a packed file (zip), as Excel's workbooks are, not text. Save the sheet as CSV (UTF-8)"
+        return "a zip file, such as an Excel workbook, not text. Save the sheet as CSV (UTF-8)"
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "text in UTF-16; expected UTF-8. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"
     return (
-        "not text in UTF-8; it may be in Windows' or another old encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or turn it: "
+        "not text in UTF-8; it may be in Windows' or another old encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or convert it: "
         "iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
     )
 
@@ -138,7 +132,7 @@ def first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How text files are written.
+    """The delimiter and the decimal mark of text files.
 
     Attributes
     ----------
@@ -167,10 +161,10 @@ class Dialect:
         object.__setattr__(self, "delimiter", delimiter)
 
     def header(self, text: str) -> tuple[str, list[str]]:
-        """The delimiter, and the names in the first line that is not blank."""
+        """The delimiter, and the names in the first line that is not empty."""
         found = {}
         for mark in DELIMITERS if self.delimiter is None else ():
-            with contextlib.suppress(csv.Error):  # the header is quoted, and has another delimiter
+            with contextlib.suppress(csv.Error):  # a quoted header with another delimiter
                 found[mark] = _header_names(text, mark)
         best = max(found, key=lambda mark: len(found[mark]), default=",")
         mark = self.delimiter or (best if len(found.get(best, ())) > 1 else ",")
@@ -183,7 +177,7 @@ def _header_names(text: str, delimiter: str) -> list[str]:
 
 
 def csv_line_names(stream: Any, name: str, delimiter: str) -> Iterator[str]:
-    """The line on which each row of a CSV file begins, as an editor counts; blank lines are not rows."""
+    """The first line of each row of a CSV file, as an editor counts; empty lines are not rows."""
     rows = _csv_rows(stream, delimiter)
     next(rows, None)
     for first, _, _ in rows:
@@ -210,11 +204,11 @@ def check_csv_cells(stream: Any, name: str, delimiter: str) -> None:
         return
     first, last, cells = odd
     mark = DELIMITERS.get(delimiter, delimiter)
-    hint = f"Fill in what is missing; a cell with nothing in it keeps its {mark}"
+    hint = f"Add the missing cells; an empty cell keeps its {mark}"
     if len(cells) > len(header):
-        hint = f"Put a cell that holds a {mark} in double quotes, or delete what is too much"
+        hint = f"Put a cell that holds a {mark} in double quotes, or delete the extra cells"
     if last > first:
-        hint = f"In double quotes it goes on to line {last}: close a quote that is open, or double one that is meant"
+        hint = f"A quoted cell continues to line {last}: close its quote, or double a quote that is part of the text"
     if next(rows, None) is None:
         hint += ". If the file was cut off there, delete the line"
     got = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
@@ -231,7 +225,7 @@ def json_line_names(path: Path) -> Iterator[str]:
 
 
 def read_json_lines(path: Path) -> "tuple[pa.Table, dict[str, str]]":
-    """Read a file with an object a line into memory; fields of nested objects have dotted names.
+    """Read a file with one object per line into memory; fields of nested objects get dotted names.
 
     `pyarrow.json` is not used: it neither reports repeated keys and mixed types by their line, nor reads whole numbers
     of more than 64 bits.

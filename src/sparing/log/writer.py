@@ -1,4 +1,4 @@
-"""Writing logs: tables (Parquet, CSV, Arrow) block by block, and the rows of a log for the writers of text formats."""
+"""Writing logs: tables (Parquet, CSV, Arrow), and the rows of a log for the writers of text formats."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from sparing.log.text_files import WRITTEN, kind_of
 
 @dataclass(frozen=True, eq=False)
 class SupportSummary:
-    """Which actions were logged, (K,), which are in a known set, (K,), and the size of the smallest such set."""
+    """Whether each action is logged, (K,), or in a known set, (K,), and the size of the smallest such set."""
 
     logged: np.ndarray
     listed: np.ndarray
@@ -33,7 +33,6 @@ class SupportSummary:
 
     @classmethod
     def of(cls, block: Log, first_row: int = 0) -> "SupportSummary":
-        """Those of a block; equal sets are read once."""
         logged = block.counts > 0
         if not has_sets(block):
             return cls(logged, np.zeros_like(logged), sys.maxsize)
@@ -51,24 +50,23 @@ class SupportSummary:
 
 
 class LogStream:
-    """A log that is written block by block; `told` sums up the blocks that were written."""
+    """A log that is written block by block; `summary` is that of the blocks written so far."""
 
     def __init__(self, log: AnyLog) -> None:
         self.rows = as_rows(log)
         self.header = self.rows.header
-        self.told = SupportSummary.of(self.header)
+        self.summary = SupportSummary.of(self.header)
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """The rows in order, a block at a time, each with its first row."""
         for first, block in self.rows.blocks():
-            self.told += SupportSummary.of(block)
+            self.summary += SupportSummary.of(block)
             yield first, block
             if self.rows.progress is not None:
                 self.rows.progress(first + block.n_rows, self.rows.n_rows)
 
-    def beforehand(self) -> SupportSummary:
-        """The same of all blocks, in a pass of its own."""
-        return self.rows.fold(SumOf(SupportSummary.of)) or self.told
+    def full_summary(self) -> SupportSummary:
+        """The summary of all blocks, which takes a pass."""
+        return self.rows.fold(SumOf(SupportSummary.of)) or self.summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class WrittenRow:
     number : int
         Its row.
     features : list of (name, value)
-        What is written: all features in the first row, so that a reader finds them in their order, then those that are not 0.
+        All features in the first row, so that a reader finds them in their order, then those that are not 0.
     available : sequence of int
         Indices of the actions that the row could have taken; all if that is unknown.
     probabilities : list of float or None
@@ -97,9 +95,9 @@ class WrittenRow:
     context_id: Any
 
 
-def rows(passing: LogStream, names: Sequence[Any]) -> Iterator[WrittenRow]:
+def rows(stream: LogStream, names: Sequence[Any]) -> Iterator[WrittenRow]:
     """Each row, its features under these names; sets and distributions are unpacked for a few rows at a time."""
-    for first, block in passing.blocks():
+    for first, block in stream.blocks():
         for part in Blocks.of(block.n_rows, max(block.n_features, block.n_actions)):
             yield from _rows(block.part(part), first + part.start, names)
 
@@ -125,28 +123,28 @@ def _rows(log: Log, first: int, names: Sequence[Any]) -> Iterator[WrittenRow]:
 
 
 def has_sets(log: Log) -> bool:
-    """Whether the log knows, rather than estimates, which actions each row could have taken."""
+    """Whether the support is exact."""
     return log.support.kind == "exact"
 
 
 def require_propensities(log: Log, title: str) -> None:
-    """Refuse a log without propensities for a format that cannot do without."""
+    """Reject a log without propensities for a format that requires them."""
     if log.propensities is None:
         raise LogError(
             f"{title} needs the probability of every logged action, and this log has none. Estimate them "
-            "first, or write a format that can do without (obp, a table)"
+            "first, or write a format that does not need them (obp, a table)"
         )
 
 
-def lossy_notes(passing: LogStream, *, keeps_distributions: bool = False) -> list[str]:
-    """What is lost of the actions and the support by a format from which labels come back sorted."""
-    log, told, notes = passing.header, passing.told, []
+def lossy_notes(stream: LogStream, *, keeps_distributions: bool = False) -> list[str]:
+    """Notes on the actions and support that are lost in a format that reads labels back sorted."""
+    log, summary, notes = stream.header, stream.summary, []
     if labels.in_order(log.action_names) != log.action_names:
         notes.append(
             "Actions read back in sorted order; read the file with actions=[...] for the log's order."
         )
     notes += [] if keeps_distributions else distribution_notes(log)
-    shown = told.logged | told.listed
+    shown = summary.logged | summary.listed
     if not has_sets(log):
         what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
         then = "all actions are listed, which reads back as if each row could have taken any"
@@ -161,14 +159,14 @@ def lossy_notes(passing: LogStream, *, keeps_distributions: bool = False) -> lis
 
 
 def distribution_notes(log: Log) -> list[str]:
-    """What a format keeps of full distributions that it cannot carry."""
+    """A note for formats that keep sets but no full distributions."""
     full = has_sets(log) and log.support.probabilities is not None
     note = "Of each row's distribution, the set and the logged action's probability are kept."
     return [note] if full else []
 
 
 def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[list[str], list[str]]:
-    """The names to write features under, and a note where the log's own will not do."""
+    """The names to write features under, and a note if the log's own cannot be written."""
     names = list(log.feature_names)
     bad = [name for name in names if not usable(name)]
     if not bad:
@@ -178,7 +176,7 @@ def feature_names(log: Log, *, usable: Callable[[str], object] = bool) -> tuple[
 
 
 def text_notes(names: Sequence[Hashable]) -> list[str]:
-    """What becomes of labels that are written as text and read back."""
+    """A note if labels change when they are written as text and read back."""
     back = whole_numbers(labels.labels_by_text(names))
     same = [type(a) is type(b) and a == b for a, b in zip(names, back, strict=True)]
     if all(same):
@@ -190,14 +188,14 @@ def text_notes(names: Sequence[Hashable]) -> list[str]:
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write lines of text as a file that is whole or not there."""
+    """Write lines of text to a file, which appears only when it is complete."""
     with replacing(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:
             file.write(f"{line}\n")
 
 
 def write(
-    log: AnyLog, path: str | os.PathLike[str], *, beside: Mapping[str, Sequence[Any]] | None = None
+    log: AnyLog, path: str | os.PathLike[str], *, extra_columns: Mapping[str, Sequence[Any]] | None = None
 ) -> list[str]:
     """Write a log as Parquet, CSV or Arrow, by the path's ending.
 
@@ -205,41 +203,41 @@ def write(
     ----------
     log : Log or Rows
     path : path
-    beside : mapping of str to (n,) sequence, optional
-        Extra columns, of other names than the log's, which reading leaves out.
+    extra_columns : mapping of str to (n,) sequence, optional
+        Columns with other names than the log's; reading ignores them.
 
     Returns
     -------
     list of str
-        What CSV could not carry.
+        Notes on what CSV does not keep.
     """
     target = Path(path)
-    others = {name: pa.array(values) for name, values in (beside or {}).items()}
+    others = {name: pa.array(values) for name, values in (extra_columns or {}).items()}
     kind = kind_of(target, target.suffix.lower())
     if kind == "json":
         raise LogError(f"{path}: a table is written as {', '.join(WRITTEN)}. Name one of these")
-    passing = LogStream(log)
-    schema = _schema(passing.header, text=kind == "csv")
+    stream = LogStream(log)
+    schema = _schema(stream.header, text=kind == "csv")
     wide = pa.schema([*schema, *((name, array.type) for name, array in others.items())], schema.metadata)
     delimiter = "\t" if target.suffix.lower() == ".tsv" else ","
     start = 0
     with replacing(target) as part, _writer(part, kind, wide, delimiter) as writer:
-        for batch in _batches(passing, schema):
+        for batch in _batches(stream, schema):
             more = [array.slice(start, batch.num_rows) for array in others.values()]
             writer.write_batch(pa.record_batch([*batch.columns, *more], schema=wide))
             start += batch.num_rows
-    return _lost_in_text(passing) if kind == "csv" else []
+    return _lost_in_text(stream) if kind == "csv" else []
 
 
-def _lost_in_text(passing: LogStream) -> list[str]:
-    log, lost = passing.header, []
+def _lost_in_text(stream: LogStream) -> list[str]:
+    log, lost = stream.header, []
     if not log.encoder.is_raw:
-        lost.append("How the features were made of raw columns is lost: write Parquet or Arrow to keep it.")
+        lost.append("The encoder of the features is lost: write Parquet or Arrow to keep it.")
     if log.items is not None:
-        lost.append("What is known of the items is lost: write Parquet or Arrow to keep it.")
+        lost.append("The features of the items are lost: write Parquet or Arrow to keep them.")
     if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
         lost.append("Labels of text that look like whole numbers read back as whole numbers.")
-    if log.support.probabilities is None and not passing.told.logged.all():
+    if log.support.probabilities is None and not stream.summary.logged.all():
         lost.append("Actions that are in no row and no eligible set are not named: read with actions=[...].")
     return lost
 
@@ -272,15 +270,14 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
     if log.context_ids is not None:
         ids = log.context_ids.dtype
         columns["context_id"] = pa.string() if ids.kind == "U" else pa.from_numpy_dtype(ids)
-    notes = {
+    metadata = {
         "actions": [labels.to_json(name) for name in log.action_names],
         "features": dict(zip(contexts, log.feature_names, strict=True)),
         "columns": list(columns),
         "encoder": None if log.encoder.is_raw else log.encoder.header(),
         "items": None if log.items is None else log.items.header(),
     }
-    metadata = None if text else {METADATA: metadata_json(notes)}
-    return pa.schema(list(columns.items()), metadata=metadata)
+    return pa.schema(list(columns.items()), metadata=None if text else {METADATA: metadata_json(metadata)})
 
 
 def _context_names(log: Log) -> list[str]:
@@ -288,7 +285,7 @@ def _context_names(log: Log) -> list[str]:
     if len(set(names)) < len(names):
         twice = str(first_repeated(names))
         raise LogError(
-            f"feature names are not all different but for their x_: {shorten(twice[2:])} and {shorten(twice)}. Rename one of them"
+            f"feature names differ only in a prefix x_: {shorten(twice[2:])} and {shorten(twice)}. Rename one of them"
         )
     return names
 
@@ -305,12 +302,12 @@ def _blocks(log: Log, schema: pa.Schema) -> Blocks:
     return Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
 
 
-def _batches(passing: LogStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    log = passing.header
+def _batches(stream: LogStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    log = stream.header
     label = schema.field("action").type
     texts = map(labels.label_text, log.action_names)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
-    for _, block in passing.blocks():
+    for _, block in stream.blocks():
         for rows in _blocks(block, schema):
             yield _batch(block, schema, rows, dictionary)
 

@@ -9,13 +9,13 @@ import numpy as np
 from scipy import special
 
 from sparing.errors import SettingError
-from sparing.hashing import GAMMA, mix64
+from sparing.hashing import GAMMA, mix64, row_keys
 from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
 from sparing.log.passes import Statistic
 from sparing.log.rows import AnyLog, Rows, as_rows
-from sparing.log.sampling import row_keys, smallest
+from sparing.log.sampling import smallest
 from sparing.log.support import Support
 from sparing.model.statistics import Statistics, Sums, ridge_regression
 from sparing.validation import integer
@@ -159,7 +159,7 @@ class Folds:
     @classmethod
     def of(cls, log: AnyLog, folds: int, seed: int = 0) -> "Folds":
         """The folds of a log's contexts, in one pass; as many as there are contexts where these are fewer."""
-        return cls.from_keys(as_rows(log).lean().fold(ContextKeys(seed)), folds, seed)
+        return cls.from_keys(as_rows(log).select(support=False).fold(ContextKeys(seed)), folds, seed)
 
     @classmethod
     def from_keys(cls, keys: np.ndarray, folds: int, seed: int) -> "Folds":

@@ -159,7 +159,7 @@ def _standardised(contexts: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 def sample(log: AnyLog, most: int = MOST_ROWS) -> Log:
     """At most so many of a log's rows, at random."""
-    return as_rows(log).lean().sample(most)
+    return as_rows(log).select(support=False).sample(most)
 
 
 def fit_sentence(log: Log) -> str:

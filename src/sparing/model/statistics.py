@@ -244,13 +244,13 @@ class Sums(Statistic[Log, Any]):
 
 def statistics_of(log: AnyLog) -> Statistics:
     """The sums of a log, in memory or walked."""
-    rows = as_rows(log).narrowed()
+    rows = as_rows(log).select(ids=False, support=False)
     return replace(rows.fold(Sums(rows)), encoder=rows.encoder.digest)
 
 
 def summary_of(log: AnyLog) -> LogSummary:
     """What a log's sums tell, without its rows."""
-    rows = as_rows(log).narrowed()
+    rows = as_rows(log).select(ids=False, support=False)
     sums, some = rows.fold(Combined(Sums(rows), ContextSample(rows.n_features)))
     sums = replace(sums, encoder=rows.encoder.digest)
     return LogSummary(sums, rows.action_names, rows.encoder, rows.items, some.contexts)

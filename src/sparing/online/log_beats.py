@@ -12,7 +12,7 @@ import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
-from sparing.log.context_index import ContextIndex, distinct
+from sparing.log.hashing import ContextIndex, distinct
 from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.statistics import Statistics
 from sparing.online.engine import choice, random_stream

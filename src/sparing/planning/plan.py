@@ -176,9 +176,9 @@ def context_pool(contexts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _pool(log: AnyLog, seed: int) -> np.ndarray:
     rows = as_rows(log)
-    if rows.whole:
+    if rows.partition.rows <= rows.partition.block:
         return context_pool(rows.read().contexts, np.random.default_rng([seed, 0]))
-    return rows.narrowed().sample(MOST_CONTEXTS, seed).contexts
+    return rows.select(ids=False, support=False).sample(MOST_CONTEXTS, seed).contexts
 
 
 def _known(log: AnyLog, names: Sequence[str]) -> Any:

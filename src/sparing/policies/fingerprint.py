@@ -74,7 +74,7 @@ class Split:
         by = "context" if rows.header.context_ids is None else "context_id"
         by_context, by_place = splits = cls(share, seed, by), cls(share, seed, "place")
         held = [count_kept(SplitFilter(split)) for split in splits]
-        contexts, *counts = rows.lean().fold(Combined(_FewContexts(), *held))
+        contexts, *counts = rows.select(support=False).fold(Combined(_FewContexts(), *held))
         if len(contexts) < MIN_CONTEXTS_FOR_SPLIT:
             return replace(by_place, order=_order_sum(rows, by_place)), counts[1]
         return by_context, counts[0]
@@ -129,7 +129,7 @@ class TrainingFingerprint:
     @classmethod
     def of(cls, log: AnyLog, split: Split | None = None) -> "TrainingFingerprint":
         """The fingerprint of all rows of a log; `split` is the one that selected them."""
-        rows = as_rows(log).narrowed()
+        rows = as_rows(log).select(ids=False, support=False)
         return replace(rows.fold(FingerprintStatistic(rows.action_names)), split=split)
 
     @overload
@@ -171,7 +171,7 @@ class TrainingFingerprint:
         repeat, new rows are known too, about as often as the sketch's own rows repeat each other (Good and
         Turing's 1 − singles/rows). `unclear` if that, or too few rows, explains what is found.
         """
-        rows = as_rows(log).narrowed()
+        rows = as_rows(log).select(ids=False, support=False)
         if not self.rows or not rows.n_rows:
             return "none"
         known, seen = rows.fold(_KnownRows(self, rows.action_names))
@@ -252,7 +252,7 @@ class _FewContexts(Statistic[Log, np.ndarray]):
 
 def _order_sum(log: AnyLog, split: Split) -> int:
     """Σ mix64(row hash ⊕ mix64(row number)) mod 2⁶⁴ over the rows that the split does not hold out."""
-    rows = as_rows(log).narrowed()
+    rows = as_rows(log).select(ids=False, support=False)
     words = rows.fold(SumOf(partial(_order_word, split, _name_hashes(rows.action_names))))
     return 0 if words is None else int(words[0])
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
-from sparing.log.context_index import ContextIndex, distinct
+from sparing.log.hashing import ContextIndex, distinct
 from sparing.log.rows import AnyLog, InMemoryRows, as_rows
 from sparing.log.support import check_distribution
 from sparing.model.crossfitting import fit_log_odds
@@ -157,7 +157,7 @@ def user_support(log: AnyLog, support: Any) -> SupportModel:
     """
     rows = as_rows(log)
     model, outside, action = support_model(rows.header, support), 0, 0
-    for _, block in rows.narrowed().blocks():
+    for _, block in rows.select(ids=False, support=False).blocks():
         left = np.flatnonzero(~model(block.contexts)[np.arange(block.n_rows), block.actions])
         action = block.actions[left[0]] if not outside and len(left) else action
         outside += len(left)

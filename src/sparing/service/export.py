@@ -94,7 +94,7 @@ def export(
     if KINDS.get(target.suffix.lower()) != format:
         raise LogError(f"{target}: the name of a {format} file must end in {ending}")
     log, columns, notes = asyncio.run(_read(stores.open_store(Path(folder), address), experiment))
-    lost = write(log, target, beside=columns)
+    lost = write(log, target, extra_columns=columns)
     return Exported(target, log.n_rows, [*notes, *lost])
 
 

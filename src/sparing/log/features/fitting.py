@@ -209,7 +209,7 @@ class Features:
         engine = engine or local(1)
         surveys = ColumnProfiles(self, tuple(columns))
         cut = None if source.rows is None else Partition.of_table(source.rows, len(columns))
-        found = scan_rows(source, columns, surveys, identity_batch, cut=cut, engine=engine)
+        found = scan_rows(source, columns, surveys, identity_batch, partition=cut, engine=engine)
         return self.fitted(source, found, engine)
 
     def fitted(self, source: TableSource, surveys: Sequence["ColumnProfile"], engine: Engine) -> Encoder:
@@ -272,7 +272,9 @@ def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray
     columns = [column.column for column in encoder.columns]
     cut = None if source.rows is None else Partition.of_table(source.rows, encoder.size)
     sample = ContextSample(encoder.size, SAMPLE)
-    found: SampledContexts = scan_rows(source, columns, sample, _Encoding(encoder), cut=cut, engine=engine)
+    found: SampledContexts = scan_rows(
+        source, columns, sample, _Encoding(encoder), partition=cut, engine=engine
+    )
     return found.contexts
 
 

@@ -420,7 +420,7 @@ class EventScan(Rows):
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read the events in this thread and yield each block with its first row."""
-        first, step, builder = 0, self.cut.block, None
+        first, step, builder = 0, self.partition.block, None
         for event in self.reader.events():
             if builder is None:
                 size = min(step, self.n_rows - first)

@@ -145,7 +145,9 @@ class ObpScan(Rows):
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read the rounds in this thread and yield each block with its first row."""
         order = [name for name in ROUNDS if name in self.feedback.shapes and name != "position"]
-        for first, arrays in rechunk_arrays(self._parts(order), self.n_rows, self.cut.block, "the feedback"):
+        for first, arrays in rechunk_arrays(
+            self._parts(order), self.n_rows, self.partition.block, "the feedback"
+        ):
             found = dict(zip(order, arrays, strict=True))
             support = SupportBuilder(len(self.names), first_row=first)
             if "pi_b" in found:

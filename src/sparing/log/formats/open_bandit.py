@@ -99,7 +99,7 @@ class OpenBanditScan(Rows):
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read the file in this thread and yield each block with its first row."""
         for first, (contexts, actions, rewards, *shares) in rechunk_arrays(
-            self._parts(), self.n_rows, self.cut.block, self.table.path.name
+            self._parts(), self.n_rows, self.partition.block, self.table.path.name
         ):
             log = Log.from_indices(
                 contexts,

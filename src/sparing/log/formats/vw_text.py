@@ -400,21 +400,21 @@ def write_cb(log: AnyLog, path: Path) -> list[str]:
     passing = writer.LogStream(log)
     writer.require_propensities(passing.header, "Vowpal Wabbit's --cb format")
     context = _ContextText(passing.header)
-    lists = writer.has_sets(passing.header) and passing.beforehand().smallest > 1
+    lists = writer.has_sets(passing.header) and passing.full_summary().smallest > 1
 
     def line(row: writer.WrittenRow) -> str:
         others = "".join(f" {a + 1}" for a in row.available if a != row.action) if lists else ""
         return f"{row.action + 1}:{-row.reward!r}:{row.propensity!r}{others} {context(row)}"
 
     writer.write_lines(path, map(line, writer.rows(passing, context.names)))
-    return [*context.notes, *_lost(passing.header, passing.told, lists=lists)]
+    return [*context.notes, *_lost(passing.header, passing.summary, lists=lists)]
 
 
-def _lost(log: Log, told: writer.SupportSummary, *, lists: bool) -> list[str]:
+def _lost(log: Log, summary: writer.SupportSummary, *, lists: bool) -> list[str]:
     notes = []
     if log.action_names != tuple(range(1, log.n_actions + 1)):
         notes.append("Actions are written as 1 to K: read the file with actions=[...] for their names.")
-    elif not told.logged[-1] and not (lists and told.listed[-1]):
+    elif not summary.logged[-1] and not (lists and summary.listed[-1]):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
         return [*notes, *writer.distribution_notes(log)]
