@@ -163,11 +163,11 @@ FAULTS = (
     Fault(
         "optimistic: for all and not the eligible",
         CHOOSING,
-        "return t.boldness[many - 1]",
+        "return t.coefficient[many - 1]",
         "return t.optimism",
         first=(ENGINE,),
     ),
-    Fault("strict: forgotten", DOUBTING, "return caution * math", "return math"),
+    Fault("strict: forgotten", DOUBTING, "return covariance_factor * math", "return math"),
     Fault(
         "added: δ as for the first",
         "confidence_sets.py",
@@ -192,17 +192,17 @@ FAULTS = (
     Fault(
         "retired: played in compiled runs",
         "engine/runs.py",
-        """everyone = t.everyone
+        """everyone = t.active
     capacity""",
-        """everyone = t.everyone[:0]
+        """everyone = t.active[:0]
     capacity""",
         first=(GROWING,),
     ),
     Fault(
         "refresh: what the sets began with counts as rows",
         "confidence_sets.py",
-        "(a.gram[a.settled, : triangles.shape[1]] - triangles)",
-        "a.gram[a.settled, : triangles.shape[1]]",
+        "(a.gram[a.observed_slot, : triangles.shape[1]] - triangles)",
+        "a.gram[a.observed_slot, : triangles.shape[1]]",
         first=(GROWING,),
     ),
     Fault(
@@ -227,8 +227,8 @@ FAULTS = (
     Fault(
         "wider-rival: the least likely",
         CHOOSING,
-        "if ahead(t, chance, action, highest, rival):",
-        "if ahead(t, -chance, action, highest, rival):",
+        "if pending(t, chance, action, highest, rival):",
+        "if pending(t, -chance, action, highest, rival):",
     ),
     Fault(
         "sampled: one narrow draw",
@@ -253,7 +253,7 @@ FAULTS = (
     Fault(
         "spot check: without doubts",
         CHOOSING,
-        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t.caution, spread, rival_spread))",
+        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t.covariance_factor, spread, rival_spread))",
         "odds[action] = 1.0",
         first=(RANDOM,),
     ),
@@ -267,8 +267,8 @@ FAULTS = (
     Fault(
         "spot check: never elsewhere",
         "engine/random_stream.py",
-        "return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN",
-        "return AGAIN",
+        "return CHECK_OTHER if others and uniform(key, WHERE) < APART else CHECK_SAME",
+        "return CHECK_SAME",
         first=(RANDOM,),
     ),
     Fault(
@@ -308,12 +308,12 @@ FAULTS = (
     Fault(
         "bounds: too low by a half",
         SEARCH,
-        "above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]",
-        "above = error * near[d] + 0.5 * reach * near[d + 1] + optimism * near[d + 2]",
+        "above = error * row32[d] + reach * row32[d + 1] + optimism * row32[d + 2]",
+        "above = error * row32[d] + 0.5 * reach * row32[d + 1] + optimism * row32[d + 2]",
         first=(ENGINE,),
     ),
     Fault(
-        "bounds: quick form too small",
+        "bounds: inverse32 form too small",
         SEARCH,
         "return gap > 0.0 and gap * gap > ABOVE * reach * reach * square",
         "return gap > 0.0 and gap * gap > 0.25 * reach * reach * square",
@@ -327,9 +327,9 @@ FAULTS = (
         first=(ENGINE,),
     ),
     Fault(
-        "eligible: hidden slots seen",
+        "eligible: view_mask slots seen",
         SEARCH,
-        "if hidden[slot] & unseen or (len(eligible) and not eligible[action[slot]]):",
+        "if view_mask[slot] & unseen or (len(eligible) and not eligible[action[slot]]):",
         "if len(eligible) and not eligible[action[slot]]:",
         first=(ENGINE,),
     ),
@@ -389,7 +389,7 @@ FAULTS = (
     Fault(
         "row: never computed afresh",
         LEARNING,
-        "if live % REFACTOR == 0 or not shrunk <= SHRINK:",
+        "if live % REFACTOR == 0 or not growth_after <= SHRINK:",
         "if False:",
         first=("online/test_exactness.py", "online/test_sets.py"),
     ),
@@ -428,7 +428,7 @@ FAULTS = (
         first=(CORE,),
     ),
     Fault(
-        "open: settled with its prediction",
+        "open: observed with its prediction",
         OPENING,
         "t.response[slot, i] += (reward - predicted) * x[i]",
         "t.response[slot, i] += 0.0 * x[i]",
@@ -444,8 +444,8 @@ FAULTS = (
     Fault(
         "open: a twin too many",
         OPENING,
-        "    t.hidden[slot] = 3\n",
-        "    t.hidden[slot] = 2\n",
+        "    t.view_mask[slot] = 3\n",
+        "    t.view_mask[slot] = 2\n",
         first=(ENGINE, CORE),
     ),
     Fault(
@@ -513,10 +513,10 @@ FAULTS = (
             ("one call ahead", WORTH, "AHEAD = 128", "AHEAD = 1"),
             ("calls of the past", WORTH, "(left - n + 1) * (total / m) / n", "left * (total / m) / n"),
             ("its own rival", WORTH, "rival[j] if who[j] == slot else best[j]", "best[j]"),
-            ("untried actions without rivals", FORESEEING, "if t.blanks > 1 else", "if False else"),
-            ("means stand still", FORESEEING, "t.hope[slot] += more", "pass"),
-            ("a gap that closes costs nothing", FORESEEING, "t.base[slot] += more", "pass"),
-            ("forms stand still", FORESEEING, "t.floor[slot] += more", "pass"),
+            ("untried actions without rivals", FORESEEING, "if t.shared_ranked > 1 else", "if False else"),
+            ("means stand still", FORESEEING, "t.voi_bound[slot] += more", "pass"),
+            ("a gap that closes costs nothing", FORESEEING, "t.bound_base[slot] += more", "pass"),
+            ("forms stand still", FORESEEING, "t.bound_floor[slot] += more", "pass"),
             (
                 "one who falls behind stays",
                 FORESEEING,
@@ -548,11 +548,11 @@ FAULTS = (
             (
                 "retired actions count",
                 FORESEEING,
-                "(len(t.everyone) == 0 or t.everyone[t.action[slot]])",
+                "(len(t.active) == 0 or t.active[t.action[slot]])",
                 "True",
             ),
-            ("never spent", CHOOSING, "if t.purse > 0 and t.left > 0.0:", "if t.left > 0.0:"),
-            ("time stands still", RUNNING, "t.left -= t.passing", "t.left -= 0.0"),
+            ("never spent", CHOOSING, "if t.calls_left > 0 and t.rounds_left > 0.0:", "if t.rounds_left > 0.0:"),
+            ("time stands still", RUNNING, "t.rounds_left -= t.discount_per_round", "t.rounds_left -= 0.0"),
         )
     ),
 )

@@ -26,7 +26,7 @@ def live(learner, *, every=3, wait=5):
     """A service's day through the core: calls open for a while, some of them expire. The ordered rewards."""
     waiting, rewards = [], []
     for t, x in enumerate(ROUNDS.contexts):
-        proposal = learner.propose(x, luck=luck(t))
+        proposal = learner.propose(x, entropy=luck(t))
         action = t % 6 if t % 4 == 0 else proposal.action  # now and then somebody else chooses
         if proposal.needs_reward or t % 4 == 0:
             waiting.append((t, action, x, learner.begin(action, x)))
@@ -80,7 +80,7 @@ def test_the_ledger_is_the_core(name):
     learner, core = build(name, LOG, seed=5), build(name, LOG, seed=5)
     for twin in (learner, core):
         twin.spot_check = 0.0
-        twin.rename(twin.action_names)
+        twin.set_actions(twin.action_names)
     if learner.explore == "sampled" or "policy" in name:
         return  # a learner's own luck is another one than that of the caller's bytes
     made = {}
@@ -88,7 +88,7 @@ def test_the_ledger_is_the_core(name):
         decision, proposal = learner.decide(x), core.propose(x)
         assert decision[2:] == proposal[2:]
         assert decision.action == core.action_names[proposal.action]
-        core.count(rounds=1, calls=int(proposal.needs_reward))  # one that weighs calls must know the time
+        core.add_counts(rounds=1, calls=int(proposal.needs_reward))  # one that uses_voi calls must know the time
         if proposal.needs_reward:
             made[t] = decision, proposal.action, x, core.begin(proposal.action, x)
         for number in [n for n in made if n + 4 * (n % 3) <= t]:
@@ -108,8 +108,8 @@ def test_a_proposal_changes_nothing_and_is_repeatable(name, tmp_path):
     learner = build(name, LOG)
     live(learner)
     before = saved_bytes(learner, tmp_path)
-    first = [learner.propose(x, luck=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
-    again = [learner.propose(x, luck=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
+    first = [learner.propose(x, entropy=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
+    again = [learner.propose(x, entropy=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
     assert first == again
     assert saved_bytes(learner, tmp_path) == before
     for proposal in first:
@@ -131,10 +131,10 @@ def test_a_value_does_not_depend_on_what_was_looked_at_before(name):
 def test_luck_decides_where_there_is_any():
     learner = build("lints", LOG)
     x = ROUNDS.contexts[0]
-    assert len({learner.propose(x, luck=luck(t)).action for t in range(200)}) > 1
-    assert len({learner.propose(x, luck=b"same").action for _ in range(20)}) == 1
+    assert len({learner.propose(x, entropy=luck(t)).action for t in range(200)}) > 1
+    assert len({learner.propose(x, entropy=b"same").action for _ in range(20)}) == 1
     certain = build("linucb", LOG)
-    assert len({certain.propose(x, luck=luck(t)).action for t in range(50)}) == 1
+    assert len({certain.propose(x, entropy=luck(t)).action for t in range(50)}) == 1
 
 
 def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
@@ -231,7 +231,7 @@ def test_no_compile_after_the_warm_up(name):
         allowed = np.array([True] * 3 + [False] * (learner.n_actions - 3))
         proposal = learner.propose(x, allowed=allowed, spot_checks=False)
         learner.value(learner.best(x, allowed), x)
-        learner.must_learn(0, x)
+        learner.check_learnable(0, x)
         if learner.explore == "sampled" and proposal.needs_reward:
             assert 0 <= learner.chance(1, x, allowed) <= 1
     assert recorder.buffer == []
@@ -254,7 +254,7 @@ def test_the_chances_of_a_learner_that_samples_add_up():
     x = ROUNDS.contexts[0]
     chances = [core.chance(action, x) for action in range(core.n_actions)]
     assert sum(chances) == pytest.approx(1, abs=1e-6)
-    proposal = core.propose(x, luck=b"one")
+    proposal = core.propose(x, entropy=b"one")
     assert proposal.play_probability == chances[proposal.action]
 
 

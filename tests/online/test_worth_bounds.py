@@ -10,26 +10,26 @@ from sparing.simulation import LinearWorld, draw_log
 
 def kept(learner, name, ahead=False):
     """A field of the foresight of this thread."""
-    table = learner.sets.desk.ahead if ahead else learner.sets.desk.settled
+    table = learner.sets.scratch.pending if ahead else learner.sets.scratch.observed
     held = table.held[1 + list(type(table).fields).index(name)]
     return held if type(table).fields[name][1] else held[0]
 
 
 def visible(learner, ahead):
     """The slots of the actions that may be played, an untouched action's being 0."""
-    slots = learner.sets.arrays.ahead if ahead else learner.sets.arrays.settled
+    slots = learner.sets.arrays.pending_slot if ahead else learner.sets.arrays.observed_slot
     return slots[learner.active()]
 
 
 def means_of(learner):
     """x_j·θ̂_a, in the mean over the reservoir (K,)."""
-    return (learner.sets.arrays.reservoir @ learner.sets.theta.T).mean(axis=0)
+    return (learner.sets.arrays.context_sample @ learner.sets.theta.T).mean(axis=0)
 
 
 def check(learner, rng, ahead=False):
     """Compare with plain NumPy; the largest share of a bound that the truth took, of `hope` and of the forms."""
     sets, slots = learner.sets, visible(learner, ahead)
-    reservoir, sigma, misfit = sets.arrays.reservoir, sets.arrays.common, sets.misfit
+    reservoir, sigma, misfit = sets.arrays.context_sample, sets.arrays.common, sets.misfit
     means = reservoir @ sets.arrays.theta[slots].T
     top = np.sort(means, axis=1)
     assert kept(learner, "best", ahead) == pytest.approx(top[:, -1], rel=1e-12, abs=1e-12)

@@ -34,14 +34,14 @@ def worths(theta, inverse, noise, reservoir, x, *, left, cost, eligible, active=
 def expected(learner, x, eligible=None, *, ahead=False):
     """Who is played and whether it is called, by the definition; and what the call is worth."""
     sets, rule = learner.sets, learner.rules[0]
-    slots = sets.arrays.ahead if ahead else sets.arrays.settled
+    slots = sets.arrays.pending_slot if ahead else sets.arrays.observed_slot
     inverse = np.array([unpacked(sets.arrays.inverse[slot], sets.shape[1]) for slot in slots])
     allowed = learner.active() if eligible is None else eligible
     found = worths(
         sets.arrays.theta[slots],
         inverse,
         sets.arrays.common,
-        sets.arrays.reservoir,
+        sets.arrays.context_sample,
         x,
         left=rule.left(learner.rounds),
         cost=rule.call_cost,

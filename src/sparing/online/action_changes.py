@@ -50,7 +50,7 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
         matrix, pull = packed(full)[0], pulls[0]
     sets.add(matrix, pull)
     learner.prior = None if prior is None else prior.joined(z)
-    learner.rename((*learner.action_names, label))
+    learner.set_actions((*learner.action_names, label))
 
 
 def refresh(learner: "Learner") -> None:
@@ -76,31 +76,35 @@ def refresh(learner: "Learner") -> None:
     )
     prior = replace(prior, given=known)
     if bayesian:
-        sets, prior = posterior_sets(sums, assumptions, prior, old.misfit, reservoir=old.arrays.reservoir)
+        sets, prior = posterior_sets(
+            sums, assumptions, prior, old.misfit, reservoir=old.arrays.context_sample
+        )
     else:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
-    take_over(sets, old, learner, fresh_noise=guessed)
+    transfer_pending(sets, old, learner, fresh_noise=guessed)
     learner.sets, learner.prior = sets, prior
-    learner.promise = algorithms.refreshed_guarantee(learner)
-    learner.rename(learner.action_names)
+    learner._guarantee = algorithms.refreshed_guarantee(learner)
+    learner.set_actions(learner.action_names)
 
 
-def take_over(sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool) -> None:
+def transfer_pending(
+    sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool
+) -> None:
     """What the rows do not say: which were live, who wins ties, who is retired, what is open, what was seen of the noise."""
     a, before = sets.arrays, old.arrays
     sets.added, a.digest = old.added, before.digest
-    slots = a.settled
+    slots = a.observed_slot
     a.logged[slots], a.live[slots] = old.logged * (slots > 0), old.live * (slots > 0)
     sets.prioritise(before.priority)
     if old.monitor is not None and not fresh_noise:
-        sets.go_on_watching(old.monitor)
+        sets.resume_monitor(old.monitor)
         a.common = before.common
-    for gone in np.flatnonzero(~before.everyone).tolist():
+    for gone in np.flatnonzero(~before.active).tolist():
         sets.retire(gone)
     for action, x, predicted in learner.pending_calls():
-        sets.make_room()
-        updates.reopen(sets.desk.ahead, action, x, predicted)
-        sets.keep_bounds(int(sets.arrays.ahead[action]))
+        sets.grow_capacity()
+        updates.add_imputed(sets.scratch.pending, action, x, predicted)
+        sets.refresh_bounds(int(sets.arrays.pending_slot[action]))
 
 
 def retire(learner: "Learner", name: Hashable) -> None:
@@ -112,4 +116,4 @@ def retire(learner: "Learner", name: Hashable) -> None:
     if left.sum() == 1:
         raise DecisionError(f"action {name!r} is the last that may be played; add another one first")
     learner.sets.retire(action)
-    learner.rename(learner.action_names)
+    learner.set_actions(learner.action_names)

@@ -29,15 +29,15 @@ from sparing.online.start import (
     fit_prior,
     fit_prior_scale,
     future_contexts,
-    known_items,
-    known_range,
-    known_tolerance,
     posterior_sets,
     price_for,
     reprice,
+    resolve_items,
+    resolve_kernel,
+    resolve_reward_range,
     resolve_start,
+    resolve_tolerance,
     with_settings_signature,
-    with_wanted_kernel,
 )
 from sparing.validation import fraction, number, one_of
 
@@ -76,8 +76,8 @@ def eps_moful(
     _needs_rows("eps_moful", log)
     start = resolve_start(log, settings)
     sets, how = _points(log, start, supported, inflate)
-    promise = points_guarantee(start.assumptions, how)
-    return start.learner("eps_moful", sets, [SupportedRule(sets.frozen)], guarantee=promise)
+    guarantee = points_guarantee(start.assumptions, how)
+    return start.learner("eps_moful", sets, [SupportedRule(sets.frozen)], guarantee=guarantee)
 
 
 @with_settings_signature
@@ -103,8 +103,8 @@ def eps_moful_ips(
         start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
     beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
-    promise = limited_guarantee(start.assumptions, how) if beats == "limit" else unproved_guarantee(how)
-    return start.learner("eps_moful_ips", sets, [beaten, SupportedRule(sets.frozen)], guarantee=promise)
+    guarantee = limited_guarantee(start.assumptions, how) if beats == "limit" else unproved_guarantee(how)
+    return start.learner("eps_moful_ips", sets, [beaten, SupportedRule(sets.frozen)], guarantee=guarantee)
 
 
 @with_settings_signature
@@ -122,11 +122,11 @@ def warm_started(
     say of an action, Ŵz_a; `auto`, learnt unless a theta_bound is given, which then speaks of θ* itself. `kernel` adds
     kernel features to the log's: a number of landmarks, or `auto` (see `with_kernel`).
     """
-    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
+    log, items = resolve_kernel(log, kernel), resolve_items(log, items)
     start = resolve_start(log, settings)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = optimistic_guarantee(sets.assumptions, centred=prior is not None)
-    return start.learner("warm_started", sets, [], guarantee=promise, prior=prior)
+    guarantee = optimistic_guarantee(sets.assumptions, centred=prior is not None)
+    return start.learner("warm_started", sets, [], guarantee=guarantee, prior=prior)
 
 
 @with_settings_signature
@@ -149,13 +149,13 @@ def certified(
     if tolerance is not None and not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
     one_of("explore", explore, ("leader", "wider"))
-    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
+    log, items = resolve_kernel(log, kernel), resolve_items(log, items)
     start = resolve_start(log, settings)
-    tolerance = known_tolerance(tolerance, log, start.sums)
+    tolerance = resolve_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
+    guarantee = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
     rules = [CertifiedRule(float(tolerance))]
-    return start.learner("certified", sets, rules, explore=explore, guarantee=promise, prior=prior)
+    return start.learner("certified", sets, rules, explore=explore, guarantee=guarantee, prior=prior)
 
 
 @with_settings_signature
@@ -195,7 +195,7 @@ def confident(
     one_of("explore", explore, ("optimistic", "wider", "sampled"))
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
     log, start, sets, prior = _posterior(log, settings, wanted, misfit)
-    tolerance = known_tolerance(tolerance, log, start.sums)
+    tolerance = resolve_tolerance(tolerance, log, start.sums)
     return start.learner(
         "confident",
         sets,
@@ -237,7 +237,7 @@ def economical(
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
-    log, start, sets, prior = _posterior(log, settings, wanted, misfit, foresees=True)
+    log, start, sets, prior = _posterior(log, settings, wanted, misfit, lookahead=True)
     learner = start.learner(
         "economical",
         sets,
@@ -248,7 +248,7 @@ def economical(
     )
     if call_cost is None:
         reprice(learner, price_for(learner, rule.calls or 0))
-    learner.promise = refreshed_guarantee(learner)
+    learner._guarantee = refreshed_guarantee(learner)
     return learner
 
 
@@ -288,15 +288,15 @@ def lints(
 
 
 def _posterior(
-    log: Any, settings: LearnerSettings, wanted: dict[str, Any], misfit: float, *, foresees: bool = False
+    log: Any, settings: LearnerSettings, wanted: dict[str, Any], misfit: float, *, lookahead: bool = False
 ) -> tuple[Any, LearnerStart, ConfidenceSets, Prior]:
     """The posterior of a prior that the log teaches, and its rows; the log with the kernel features that are wanted.
 
-    Where it `foresees`, some of the log's contexts stand for those to come.
+    Where it `lookahead`, some of the log's contexts stand for those to come.
     """
-    log = with_wanted_kernel(log, wanted["kernel"])
+    log = resolve_kernel(log, wanted["kernel"])
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
-    reward_range = known_range(log, settings.get("reward_range"))
+    reward_range = resolve_reward_range(log, settings.get("reward_range"))
     unused: LearnerSettings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | LogSummary) and log.n_rows == 0
     given: LearnerSettings = {**(unused if empty else {}), **settings, "reward_range": None}
@@ -304,13 +304,13 @@ def _posterior(
         given["noise"] = 1.0  # the prior says more of it
     start = replace(resolve_start(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    known: Any = {"items": known_items(log, wanted["items"])}
+    known: Any = {"items": resolve_items(log, wanted["items"])}
     known |= {"scale": wanted["prior_scale"], "mean": wanted["prior_mean"]}
     noise = settings.get("noise")
     prior = fit_prior_scale(log, start.sums, start.assumptions.ridge, noise=noise, **known)
     estimated = start.assumptions.estimated if noise is not None else ("noise", *start.assumptions.estimated)
     start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
-    reservoir = future_contexts(log) if foresees else None
+    reservoir = future_contexts(log) if lookahead else None
     return (
         log,
         start,

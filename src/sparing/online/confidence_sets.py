@@ -103,29 +103,16 @@ BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 NO_BUDGET = 2**62
 """Calls that may be made where there is no budget."""
 
-STATE = tuple(
-    [
-        "gram",
-        "response",
-        "inverse",
-        "theta",
-        "log_det",
-        "shrunk",
-        "squares",
-        "logged",
-        "live",
-        "frozen",
-        "action",
-        "hidden",
-        "waiting",
-    ]
+STATE = (
+    *("gram", "response", "inverse", "theta", "log_det", "rounding_growth", "squares"),
+    *("logged", "live", "frozen", "action", "view_mask", "waiting"),
 )
-"""The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
+"""The arrays that are saved, one row per slot; row 0 is the shared prior."""
 
 
 def _of_actions(name: str, meaning: str) -> Any:
     """What the slots hold, as the actions see it: a copy, and settled."""
-    return property(lambda sets: sets.arrays.arrays[name][sets.arrays.settled], doc=meaning)
+    return property(lambda sets: sets.arrays.arrays[name][sets.arrays.observed_slot], doc=meaning)
 
 
 class ConfidenceSets:
@@ -137,7 +124,7 @@ class ConfidenceSets:
     three radii by one number (LinUCB's α, a posterior's σ). `slack` widens frozen points; `misfit` widens
     everything else. The arrays over all actions are copies, and settled: they know nothing of open calls.
 
-    Deciding reads, learning writes; several threads may read at once, each at a desk of its own.
+    Deciding reads, learning writes; several threads may read at once, each at a scratch of its own.
     """
 
     def __init__(
@@ -177,7 +164,7 @@ class ConfidenceSets:
         a.logged[1 : len(own) + 1], a.squares[1 : len(own) + 1] = sums.counts[own], sums.squares[own]
         a.action[1 : len(own) + 1] = own
         a.used = len(own) + 1
-        self._map()
+        self._index_slots()
         self._derive()
 
     def _allocate(
@@ -190,42 +177,44 @@ class ConfidenceSets:
     ) -> None:
         size = n_actions * d * (d + 1) // 2
         room = n_actions if size <= PREALLOCATE_LIMIT else min(n_actions, max(64, touched + touched // 4))
-        bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
+        bounded, inverse32 = size >= BOUNDED_FROM, size >= QUICK_FROM
         contexts = np.empty((0, d)) if reservoir is None else reservoir
         slots = max(room, touched) + 2
-        self._hold(state.allocate(n_actions, slots, d, bounded=bounded, quick=quick, contexts=len(contexts)))
-        self.arrays.reservoir[:] = contexts
+        self._hold(
+            state.allocate(n_actions, slots, d, bounded=bounded, inverse32=inverse32, contexts=len(contexts))
+        )
+        self.arrays.context_sample[:] = contexts
         self.prioritise(np.arange(n_actions))
         self.arrays.kind = state.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
 
     def _hold(self, arrays: StructArrays) -> None:
         self.arrays = arrays
-        self.desk = state.ThreadScratch(arrays)
-        self.bounds = 1 if len(arrays.near) else None
+        self.scratch = state.ThreadScratch(arrays)
+        self.bounds = 1 if len(arrays.bounds32) else None
 
-    def _map(self) -> None:
+    def _index_slots(self) -> None:
         """Say where each action's slots are, from what the slots say of themselves."""
         a, used = self.arrays, self.arrays.used
-        slots, hidden = np.arange(used), a.hidden[:used]
+        slots, hidden = np.arange(used), a.view_mask[:used]
         settled, ahead = ((slots > 0) & (hidden & view == 0) for view in (1, 2))
-        a.settled[a.action[:used][settled]] = slots[settled]
-        a.ahead[a.action[:used][ahead]] = slots[ahead]
+        a.observed_slot[a.action[:used][settled]] = slots[settled]
+        a.pending_slot[a.action[:used][ahead]] = slots[ahead]
         a.touched[:] = settled.sum(), ahead.sum()
-        a.free, a.twins = (hidden == 3).sum(), (hidden == 1).sum()
+        a.free, a.pending_copies = (hidden == 3).sum(), (hidden == 1).sum()
         self._find_next()
 
     def _find_next(self) -> None:
         """Find the first untouched action in each view's order."""
         a = self.arrays
-        for view, slots in ((state.SETTLED, a.settled), (state.AHEAD, a.ahead)):
+        for view, slots in ((state.OBSERVED_VIEW, a.observed_slot), (state.PENDING_VIEW, a.pending_slot)):
             blank = np.flatnonzero(slots[a.order] == 0)
             a.next[view] = blank[0] if len(blank) else len(slots)
 
     def _derive(self) -> None:
         """Compute what follows from the state, from scratch."""
-        self._tell()
-        singular = updates.factor_all(self.desk.settled)
+        self._sync_settings()
+        singular = updates.factor_all(self.scratch.observed)
         if singular >= 0:
             raise SettingError(
                 f"ridge={self.ridge:g} is too small beside this log's contexts: the matrix of action number "
@@ -236,16 +225,16 @@ class ConfidenceSets:
 
     def _bound(self) -> None:
         if self.bounds is not None:
-            search.choose_metric(self.desk.settled)
+            search.choose_metric(self.scratch.observed)
 
-    def _tell(self) -> None:
+    def _sync_settings(self) -> None:
         """Hand the settings to the compiled code."""
         a, s, used = self.arrays, self.assumptions, self.arrays.used
-        settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
+        settled = (a.frozen[:used] == 0) & (a.view_mask[:used] & 1 == 0)
         a.total = (a.logged + a.live)[:used][settled].sum()
         if a.kind in (state.DETERMINANT, state.TRACE):
             a.common = math.nan
-        a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
+        a.ridge, a.point_allowance, a.misfit = self.ridge, self.slack, self.misfit
         a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
         a.log_delta[:used] = self._log_deltas(a.action[:used])
         a.total_growth = s.context_bound**2 / self.ridge
@@ -258,13 +247,13 @@ class ConfidenceSets:
         later = np.log(2.0 * j * (j + 1) / self.assumptions.delta)
         return np.asarray(2 * np.where(self.added[actions] > 0, later, first))
 
-    def follow(self, plan: choice.RulePlan) -> None:
+    def apply_rules(self, plan: choice.RulePlan) -> None:
         """Hand the rules to the compiled code."""
         for name, value in plan._asdict().items():
             setattr(self.arrays, name, value)
-        self.arrays.boldness[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
-        self.arrays.optimism = self.arrays.boldness[-1]
-        self.arrays.left, self.arrays.purse = 0.0, NO_BUDGET
+        self.arrays.coefficient[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
+        self.arrays.optimism = self.arrays.coefficient[-1]
+        self.arrays.rounds_left, self.arrays.calls_left = 0.0, NO_BUDGET
 
     def prioritise(self, priority: np.ndarray) -> None:
         """Say who wins ties: the action with the smaller number (K,)."""
@@ -275,14 +264,14 @@ class ConfidenceSets:
     def freeze(self, actions: np.ndarray, theta: np.ndarray) -> None:
         """Make these actions points {θ̂_a}: known, and never learnt further."""
         for action, point in zip(actions, theta, strict=True):
-            if self.arrays.settled[action] == 0:
-                self.make_room()
-                updates.give_own_slot(self.desk.settled, int(action))
-            slot = self.arrays.settled[action]
+            if self.arrays.observed_slot[action] == 0:
+                self.grow_capacity()
+                updates.give_own_slot(self.scratch.observed, int(action))
+            slot = self.arrays.observed_slot[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
 
-    def make_room(self) -> None:
+    def grow_capacity(self) -> None:
         """See to it that one more slot can be taken."""
         room = len(self.arrays.theta)
         if self.arrays.used == room and not self.arrays.free:
@@ -297,7 +286,7 @@ class ConfidenceSets:
         self.prioritise(np.append(self.arrays.priority[:k], k))
         if pull is None:
             return
-        table, a = self.desk.settled, self.arrays
+        table, a = self.scratch.observed, self.arrays
         slot = updates.give_own_slot(table, k)
         if matrix is not None:
             a.gram[slot, : len(matrix)] = matrix
@@ -309,9 +298,9 @@ class ConfidenceSets:
 
     def retire(self, action: int) -> None:
         """Never play an action again, where nobody says who is eligible."""
-        if not len(self.arrays.everyone):
+        if not len(self.arrays.active):
             self._hold(state.grown(self.arrays, retired=True))
-        self.arrays.everyone[action] = False
+        self.arrays.active[action] = False
         self.arrays.changes += 1
 
     def rows(self) -> Statistics:
@@ -319,15 +308,15 @@ class ConfidenceSets:
         a, everyone = self.arrays, np.arange(self.shape[0])
         triangles, counts = self.origins.matrices(everyone), self.logged + self.live
         known = (counts > 0)[:, None]
-        gram = (a.gram[a.settled, : triangles.shape[1]] - triangles) * known
+        gram = (a.gram[a.observed_slot, : triangles.shape[1]] - triangles) * known
         response = (self.response - self.origins.pulls(everyone)) * known
-        squares, largest = a.squares[a.settled], self.assumptions.context_bound
+        squares, largest = a.squares[a.observed_slot], self.assumptions.context_bound
         return Statistics(counts, unpacked(gram, self.shape[1]), response, squares, largest)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Actions and features, (K, d)."""
-        return len(self.arrays.settled), self.arrays.theta.shape[1]
+        return len(self.arrays.observed_slot), self.arrays.theta.shape[1]
 
     @property
     def learnt(self) -> int:
@@ -343,7 +332,7 @@ class ConfidenceSets:
     @property
     def frozen(self) -> np.ndarray:
         """Which actions are points, (K,)."""
-        return self.arrays.frozen[self.arrays.settled] != 0
+        return self.arrays.frozen[self.arrays.observed_slot] != 0
 
     @property
     def gram(self) -> np.ndarray:
@@ -359,11 +348,11 @@ class ConfidenceSets:
     def radius(self) -> np.ndarray:
         """ρ_a, (K,)."""
         common = self.arrays.common
-        own = self.arrays.radius[self.arrays.settled]
+        own = self.arrays.radius[self.arrays.observed_slot]
         return own if math.isnan(common) else np.full(len(own), common)
 
     def _square(self, triangles: np.ndarray) -> np.ndarray:
-        return unpacked(triangles[self.arrays.settled], self.shape[1])
+        return unpacked(triangles[self.arrays.observed_slot], self.shape[1])
 
     @property
     def condition(self) -> float:
@@ -375,33 +364,33 @@ class ConfidenceSets:
     def evaluate(self, x: np.ndarray, *, ahead: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Means x·θ̂_a and half-widths at x for all actions, (K,) each; `ahead` with the open calls."""
         mean, spread = np.empty(self.shape[0]), np.empty(self.shape[0])
-        desk = self.desk
-        search.evaluate(desk.ahead if ahead else desk.settled, x, mean, spread)
+        scratch = self.scratch
+        search.evaluate(scratch.pending if ahead else scratch.observed, x, mean, spread)
         return mean, spread
 
     def learnable(self, action: int, x: np.ndarray) -> bool:
         """Whether a reward of this action in this context could be learnt exactly."""
-        return bool(runs.LEARNABLE.call(self.desk.ahead, action, x))
+        return bool(runs.LEARNABLE.call(self.scratch.pending, action, x))
 
-    def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
+    def add_observation(self, action: int, x: np.ndarray, reward: float) -> bool:
         """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
-        slot: int = runs.ABSORB.call(self.desk.settled, action, x, reward)
+        slot: int = runs.ADD_OBSERVATION.call(self.scratch.observed, action, x, reward)
         if slot > 0 and self.bounds is None:
             return True
         if slot == updates.FULL:
-            self.make_room()
-            slot = runs.ABSORB.call(self.desk.settled, action, x, reward)
-        self.keep_bounds(slot)
+            self.grow_capacity()
+            slot = runs.ADD_OBSERVATION.call(self.scratch.observed, action, x, reward)
+        self.refresh_bounds(slot)
         return slot > 0
 
-    def begin(self, action: int, x: np.ndarray) -> float:
+    def open_call(self, action: int, x: np.ndarray) -> float:
         """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
-        self.make_room()
-        predicted = runs.BEGIN.call(self.desk.ahead, action, x)
-        self.keep_bounds(int(self.arrays.ahead[action]))
+        self.grow_capacity()
+        predicted = runs.OPEN_CALL.call(self.scratch.pending, action, x)
+        self.refresh_bounds(int(self.arrays.pending_slot[action]))
         return float(predicted)
 
-    def settle(
+    def replace_imputed(
         self,
         action: int,
         x: np.ndarray,
@@ -410,33 +399,35 @@ class ConfidenceSets:
         left: Iterable[tuple[np.ndarray, float]],
     ) -> None:
         """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
-        if not runs.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
-            self._open_anew(action, left)
-        self.keep_bounds(int(self.arrays.ahead[action]))
+        if not runs.REPLACE_IMPUTED.call(self.scratch.pending, action, x, reward, predicted):
+            self._rebuild_pending_copy(action, left)
+        self.refresh_bounds(int(self.arrays.pending_slot[action]))
 
-    def _open_anew(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
+    def _rebuild_pending_copy(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
         """Make an action's twin anew, from its settled set and the calls that are open."""
-        updates.drop(self.desk.ahead, action)
+        updates.drop(self.scratch.pending, action)
         for x, predicted in calls:
-            updates.reopen(self.desk.ahead, action, x, predicted)
+            updates.add_imputed(self.scratch.pending, action, x, predicted)
 
-    def take_back(
+    def remove_imputed(
         self, action: int, x: np.ndarray, predicted: float, left: Iterable[tuple[np.ndarray, float]]
     ) -> None:
         """Take an open call out of the view ahead again, where the action has these others `left`."""
-        if not runs.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
-            self._open_anew(action, left)
-        self.keep_bounds(int(self.arrays.ahead[action]))
+        if not runs.REMOVE_IMPUTED.call(self.scratch.pending, action, x, predicted):
+            self._rebuild_pending_copy(action, left)
+        self.refresh_bounds(int(self.arrays.pending_slot[action]))
 
-    def keep_bounds(self, slot: int) -> None:
+    def refresh_bounds(self, slot: int) -> None:
         """Bring the bounds on a slot up to date after a change."""
         if self.bounds is not None and slot > 0:
-            runs.KEEP_BOUNDS.call(self.desk.settled, slot)
+            runs.REFRESH_BOUNDS.call(self.scratch.observed, slot)
 
     @property
     def waiting(self) -> np.ndarray:
         """Open calls in the view ahead, (K,)."""
-        return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.settled)
+        return self.arrays.waiting[self.arrays.pending_slot] * (
+            self.arrays.pending_slot != self.arrays.observed_slot
+        )
 
     @property
     def digest(self) -> int:
@@ -452,27 +443,27 @@ class ConfidenceSets:
     def monitor(self) -> NoiseMonitor | None:
         """What was seen of the noise of live rewards, if it is watched."""
         a = self.arrays
-        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.surprises, a.common) if a.sigma else None
+        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.residual_sum, a.common) if a.sigma else None
 
-    def go_on_watching(self, seen: NoiseMonitor) -> None:
+    def resume_monitor(self, seen: NoiseMonitor) -> None:
         """Take over what was seen of the noise of live rewards."""
-        self.arrays.sigma, self.arrays.calls, self.arrays.surprises = seen.noise, seen.calls, seen.total
+        self.arrays.sigma, self.arrays.calls, self.arrays.residual_sum = seen.noise, seen.calls, seen.total
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
         used = self.arrays.used
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
-        saved["reservoir"] = self.arrays.reservoir
+        saved["context_sample"] = self.arrays.context_sample
         grown = {"added": self.added, "growing": np.array(self.growing)}
         return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 
-    def contradiction(self) -> bool:
+    def inconsistent(self) -> bool:
         """Whether some V⁻¹, θ̂ or log det is not what its V and b say, beyond what rounding explains."""
-        return bool(updates.inconsistent_slot(self.desk.settled))
+        return bool(updates.inconsistent_slot(self.scratch.observed))
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the desk: addresses mean nothing to a copy."""
-        return {name: value for name, value in self.__dict__.items() if name != "desk"}
+        """All but the scratch: addresses mean nothing to a copy."""
+        return {name: value for name, value in self.__dict__.items() if name != "scratch"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

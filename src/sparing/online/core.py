@@ -33,46 +33,45 @@ from sparing.online.rules import REASONS, RoundView, SkipRule
 
 
 class ReadWriteLock:
-    """`with turns.door` and `turns.wait()` to change something, `with turns.looking()` to look.
+    """Many readers or one writer.
 
-    A change waits until everybody who looks is done, and nobody begins to look meanwhile.
+    `with lock.write_lock` followed by `lock.wait_for_readers()` to write; `with lock.reading()` to read. A writer waits
+    for all readers, and no reader starts while it waits.
     """
 
     def __init__(self) -> None:
-        self.door = threading.Lock()
-        self.inside = 0
-        self.left = threading.Condition()
+        self.write_lock = threading.Lock()
+        self.readers = 0
+        self.changed = threading.Condition()
 
-    def wait(self) -> None:
-        """Behind the door: wait until nobody looks."""
-        if self.inside:
-            with self.left:
-                self.left.wait_for(lambda: not self.inside)
+    def wait_for_readers(self) -> None:
+        """Block until no reader is left; the caller holds `write_lock`."""
+        if self.readers:
+            with self.changed:
+                self.changed.wait_for(lambda: not self.readers)
 
-    def looking(self) -> "_Reading":
-        """Look, side by side with others who only look."""
+    def reading(self) -> "_Reading":
         return _Reading(self)
 
 
 class _Reading:
-    """Someone who looks; a class of its own, because a generator costs twice as much."""
+    # A class, because a generator costs twice as much.
+    __slots__ = ("_lock",)
 
-    __slots__ = ("_turns",)
-
-    def __init__(self, turns: ReadWriteLock) -> None:
-        self._turns = turns
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
 
     def __enter__(self) -> None:
-        turns = self._turns
-        with turns.door, turns.left:
-            turns.inside += 1
+        lock = self._lock
+        with lock.write_lock, lock.changed:
+            lock.readers += 1
 
     def __exit__(self, *error: object) -> None:
-        turns = self._turns
-        with turns.left:
-            turns.inside -= 1
-            if not turns.inside:
-                turns.left.notify_all()
+        lock = self._lock
+        with lock.changed:
+            lock.readers -= 1
+            if not lock.readers:
+                lock.changed.notify_all()
 
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
@@ -154,24 +153,24 @@ class Core:
         self._pending: dict[int, PendingCall] = {}
         self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
         self._next_call = 0
-        self._own: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
-        self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
+        self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
+        self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.compile_rules(rules, explore, optimism, spot_check)
-        self.weighs = self.plan.first == choice.NOT_WORTH
+        self.uses_voi = self.plan.first == choice.NOT_WORTH
         self._plain = (
-            explore != "sampled" and not self._own and self._beats is None
+            explore != "sampled" and not self._custom and self._log_rule is None
         )  # random in spot checks only
-        self.rename(action_names)
-        self._make_own()
+        self.set_actions(action_names)
+        self._renew_own()
 
-    def rename(self, action_names: Sequence[Hashable]) -> None:
+    def set_actions(self, action_names: Sequence[Hashable]) -> None:
         """Take note of the actions that there are, and of the sets, after either changed."""
         self.action_names = tuple(action_names)
-        self.sets.follow(self.plan)
-        self._everyone = self.sets.arrays.everyone
+        self.sets.apply_rules(self.plan)
+        self._active_mask = self.sets.arrays.active
         many = bool(self.active().sum() > 1)
         self._fast = (
-            self._everyone if self._plain else None
+            self._active_mask if self._plain else None
         )  # the mask of rounds that one compiled call decides
         called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
         self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
@@ -179,12 +178,12 @@ class Core:
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""
-        return self._everyone.copy() if len(self._everyone) else np.ones(self.n_actions, dtype=np.bool_)
+        return self._active_mask.copy() if len(self._active_mask) else np.ones(self.n_actions, dtype=np.bool_)
 
-    def _make_own(self) -> None:
+    def _renew_own(self) -> None:
         """What belongs to this object alone, and to no copy."""
-        self._entry = runs.deciding(self.plan)
-        self._turns = ReadWriteLock()
+        self._entry = runs.entry_of(self.plan)
+        self._lock = ReadWriteLock()
 
     @property
     def n_actions(self) -> int:
@@ -199,7 +198,7 @@ class Core:
     @property
     def compiled(self) -> bool:
         """Whether whole runs can be played in compiled code: no rule is written in Python."""
-        return not self._own
+        return not self._custom
 
     @property
     def priority(self) -> np.ndarray:
@@ -222,7 +221,7 @@ class Core:
         *,
         allowed: np.ndarray | None = None,
         context_id: Hashable | None = None,
-        luck: bytes = b"",
+        entropy: bytes = b"",
         spot_checks: bool = True,
     ) -> Decision:
         """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
@@ -230,41 +229,41 @@ class Core:
         A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
         """
         context, mask = self.context(x), self._mask(allowed)
-        key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
-        with self._turns.looking():
+        key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
+        with self._lock.reading():
             share = self.spot_check if spot_checks else 0.0
             return self._proposal(self._choose(context, mask, context_id, key, share))
 
     def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
         """The action with the highest mean in context x (d,), by its index: what is played where nothing is asked."""
         mask = self._mask(allowed)
-        with self._turns.looking():
+        with self._lock.reading():
             mean, _ = self.sets.evaluate(x)
         mean[~(mask if len(mask) else self.active())] = -np.inf
         return int(np.lexsort((self.priority, -mean))[0])
 
     def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
         """The mean and half-width of an action (by its index) in context x (d,)."""
-        with self._turns.looking():
-            mean, spread = runs.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
+        with self._lock.reading():
+            mean, spread = runs.VALUE.call(self.sets.scratch.observed, x, as_index(action, self.n_actions))
         return float(mean), float(spread)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
         """How likely a draw of a learner that samples favours an action (by its index) in context x (d,), where it asks."""
         mask = self._mask(allowed)
-        with self._turns.looking():
-            table = self.sets.desk.ahead if self._imputed else self.sets.desk.settled
+        with self._lock.reading():
+            table = self.sets.scratch.pending if self._imputed else self.sets.scratch.observed
             mean, spread = runs.VALUE.call(table, x, action)
-            return self._drawn(table, x, mask, action, mean, spread).play
+            return self._sampled_chances(table, x, mask, action, mean, spread).play
 
-    def must_learn(self, action: int, x: np.ndarray) -> None:
+    def check_learnable(self, action: int, x: np.ndarray) -> None:
         """Refuse a call on an action (by its index) whose reward in context x (d,) could not be learnt exactly."""
-        with self._turns.looking():
-            self._must_fit(x, action)
+        with self._lock.reading():
+            self._check_numerically_learnable(x, action)
 
     def _mask(self, allowed: np.ndarray | None) -> np.ndarray:
         if allowed is None:
-            return self._everyone
+            return self._active_mask
         mask, active = as_mask(allowed, self.n_actions), self.active()
         if (mask & ~active).any():
             name = self.action_names[int(np.argmax(mask & ~active))]
@@ -285,29 +284,29 @@ class Core:
         context, index = self.context(x), as_index(action, self.n_actions)
         if not deferred:
             check_sizes(context)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             return self._open(index, context, not deferred)
 
     def impute(self, call: int) -> float:
         """Let a deferred call count with its prediction, which is returned."""
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             check_sizes(self.pending_call(call).x)
             return self._impute(call)
 
     def observe(self, call: int, reward: float) -> None:
         """Learn from the reward of a pending call."""
         value = as_reward(reward, self.reward_range)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self.pending_call(call)
             self._observe(call, value)
 
     def cancel_call(self, call: int) -> None:
         """Withdraw a pending call: nothing is learnt from it."""
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self.pending_call(call)
             self._cancel(call)
 
@@ -339,15 +338,15 @@ class Core:
         """Learn from the reward of a call that `begin` started; a search among all pending ones, unlike `observe`."""
         context, index = self.context(x), as_index(action, self.n_actions)
         value = as_reward(reward, self.reward_range)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self._observe(self._find(index, context, predicted), value)
 
     def cancel(self, action: int, x: Context, predicted: float) -> None:
         """Withdraw a call that `begin` started; a search among all pending ones, unlike `cancel_call`."""
         context, index = self.context(x), as_index(action, self.n_actions)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self._cancel(self._find(index, context, predicted))
 
     def _find(self, action: int, x: np.ndarray, predicted: float) -> int:
@@ -377,9 +376,9 @@ class Core:
 
     def _impute(self, call: int) -> float:
         pending = self._pending[call]
-        predicted = self.sets.begin(pending.action, pending.x)
+        predicted = self.sets.open_call(pending.action, pending.x)
         if math.isnan(predicted):
-            raise self._inexact(pending.x, pending.action)
+            raise self._not_learnable(pending.x, pending.action)
         self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
         # At the end: an action's pending copy may be rebuilt from its calls, in the order of imputation.
         del self._pending[call]
@@ -388,18 +387,18 @@ class Core:
 
     def _observe(self, call: int, reward: float) -> None:
         action, x, predicted = self._pending[call]
-        if not self.sets.absorb(action, x, reward):
-            raise self._inexact(x, action)
+        if not self.sets.add_observation(action, x, reward):
+            raise self._not_learnable(x, action)
         del self._pending[call]
         if predicted is not None:
             self._count_out(action)
-            self.sets.settle(action, x, reward, predicted, self._imputed_of(action))
+            self.sets.replace_imputed(action, x, reward, predicted, self._imputed_of(action))
 
     def _cancel(self, call: int) -> None:
         action, x, predicted = self._pending.pop(call)
         if predicted is not None:
             self._count_out(action)
-            self.sets.take_back(action, x, predicted, self._imputed_of(action))
+            self.sets.remove_imputed(action, x, predicted, self._imputed_of(action))
 
     def _count_out(self, action: int) -> None:
         self._imputed[action] -= 1
@@ -412,7 +411,7 @@ class Core:
             if pending.action == action and pending.predicted is not None:
                 yield pending.x, pending.predicted
 
-    def reopen(self, calls: Iterable[PendingCall]) -> None:
+    def restore_pending(self, calls: Iterable[PendingCall]) -> None:
         """Take over the imputed calls of a saved learner, whose sets contain them."""
         for pending in calls:
             self._pending[self._next_call] = pending
@@ -423,7 +422,7 @@ class Core:
             raise ValueError("the open calls are not those that the sets know of")
 
     def match_calls(self, calls: Iterable[PendingCall]) -> list[int]:
-        """The numbers of saved calls: the imputed ones are among those of `reopen`, the others are added."""
+        """The numbers of saved calls: the imputed ones are among those of `restore_pending`, the others are added."""
         numbers: dict[tuple[int, bytes, float | None], list[int]] = {}
         for call, pending in self._pending.items():
             numbers.setdefault((pending.action, pending.x.tobytes(), pending.predicted), []).append(call)
@@ -454,29 +453,29 @@ class Core:
             and (
                 not spot_check
                 or key < 0
-                or runs.CHECKS.call(key, spot_check, True) == random_stream.AS_PLANNED
+                or runs.SPOT_CHECK_KIND.call(key, spot_check, True) == random_stream.NO_CHECK
             )
         ):  # nearly every round: one compiled call, and probabilities that are known beforehand
             bounds, worth = sets.bounds, None
             decide = self._entry[bounds].call
-            if self.weighs:
-                action, code, mean, spread, worth = decide(sets.desk.settled, x, allowed, bounds)
+            if self.uses_voi:
+                action, code, mean, spread, worth = decide(sets.scratch.observed, x, allowed, bounds)
             else:
-                action, code, mean, spread = decide(sets.desk.settled, x, allowed, bounds)
+                action, code, mean, spread = decide(sets.scratch.observed, x, allowed, bounds)
             if action < 0:
                 raise unfit(x, -1 - action)
             if code == choice.UNSURE:
-                self._must_fit(x, action)
+                self._check_numerically_learnable(x, action)
             reason, chances = self._outcomes[code]
             return action, reason, mean, spread, chances, worth
-        desk, drawn = sets.desk, 1.0
-        if self._beats is not None:
-            found = self._beats.find(x, context_id, allowed, key)
-            desk.scratch.threshold, desk.scratch.answer, drawn = found
-        seen, table = (x, allowed, context_id, key, drawn), desk.settled
+        scratch, drawn = sets.scratch, 1.0
+        if self._log_rule is not None:
+            found = self._log_rule.find(x, context_id, allowed, key)
+            scratch.work.threshold, scratch.work.answer, drawn = found
+        seen, table = (x, allowed, context_id, key, drawn), scratch.observed
         action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
         if self._imputed and reason == EXPLORE:
-            table = desk.ahead
+            table = scratch.pending
             action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
         if reason == SPENT:
@@ -487,14 +486,14 @@ class Core:
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
             chances = Chances(chance, 0.0)
-        luck_says = random_stream.AS_PLANNED
+        check = random_stream.NO_CHECK
         if spot_check and key >= 0:
-            luck_says = runs.CHECKS.call(key, spot_check, others)
-        if luck_says == random_stream.AS_PLANNED:
+            check = runs.SPOT_CHECK_KIND.call(key, spot_check, others)
+        if check == random_stream.NO_CHECK:
             chosen = action, reason, mean, spread, chances, worth
             return self._checked(x, chosen) if unsure else chosen
-        if luck_says == random_stream.ELSEWHERE:
-            other = runs.OTHER_THAN[self.sets.bounds].call
+        if check == random_stream.CHECK_OTHER:
+            other = runs.RANDOM_OTHER_ACTION[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = runs.VALUE.call(table, x, action)
             chances = Chances(*2 * (spot_check * random_stream.OTHER_ACTION_SHARE * share,))
@@ -510,10 +509,10 @@ class Core:
         drawn: float,
     ) -> RuleAnswer:
         """What one view says, luck apart."""
-        if self._own:
+        if self._custom:
             check_sizes(x)
             view = self._view(table, x, allowed, context_id, key)
-            for rule in self._own:
+            for rule in self._custom:
                 answer = rule.answer(view)
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
@@ -530,9 +529,9 @@ class Core:
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
     ) -> RoundView:
         """A round with all actions in sight: what rules of your own need."""
-        mean, spread = self.sets.evaluate(x, ahead=table is self.sets.desk.ahead)
+        mean, spread = self.sets.evaluate(x, ahead=table is self.sets.scratch.pending)
         eligible = allowed if len(allowed) else self.active()
-        top = mean + self.sets.arrays.boldness[eligible.sum() - 1] * spread
+        top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
         return RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
 
     @staticmethod
@@ -545,12 +544,12 @@ class Core:
     def _checked(self, x: np.ndarray, chosen: Chosen) -> Chosen:
         """The choice, unless it is a call that could not be learnt from exactly."""
         if chosen[1] in CALLS:
-            self._must_fit(x, chosen[0])
+            self._check_numerically_learnable(x, chosen[0])
         return chosen
 
-    def _must_fit(self, x: np.ndarray, action: int) -> None:
+    def _check_numerically_learnable(self, x: np.ndarray, action: int) -> None:
         if not self.sets.learnable(action, x):
-            raise self._inexact(x, action)
+            raise self._not_learnable(x, action)
 
     def _sample(self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, key: int) -> Chosen:
         """The action that one draw from the posterior favours."""
@@ -559,9 +558,16 @@ class Core:
         bounds = self.sets.bounds
         action = runs.SAMPLE[bounds].call(table, x, normals, allowed, bounds)
         mean, spread = runs.VALUE.call(table, x, action)
-        return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread), None
+        return (
+            action,
+            EXPLORE,
+            mean,
+            spread,
+            self._sampled_chances(table, x, allowed, action, mean, spread),
+            None,
+        )
 
-    def _drawn(
+    def _sampled_chances(
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
     ) -> SampledChances:
         """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
@@ -579,13 +585,13 @@ class Core:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what belongs to this object alone."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_turns", "_entry")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_entry")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._make_own()
+        self._renew_own()
 
-    def _inexact(self, x: np.ndarray, action: int) -> DecisionError:
+    def _not_learnable(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))
         return DecisionError(
             f"a reward in this context could not be learnt exactly: beside ridge={self.sets.ridge:g}, feature "

@@ -310,10 +310,10 @@ def decide_many(
     means, spreads, worths = np.empty(n), np.empty(n), np.empty(n)
 
     def work(start: int) -> None:
-        desk, part = learner.sets.desk, slice(start, start + PART)
+        scratch, part = learner.sets.scratch, slice(start, start + PART)
         runs.decide_rows(
-            desk.settled,
-            desk.ahead,
+            scratch.observed,
+            scratch.pending,
             rows[part],
             thresholds[part],
             answers[part],
@@ -341,7 +341,7 @@ def decide_many(
         means,
         means - spreads,
         means + spreads,
-        worths if learner.weighs else None,
+        worths if learner.uses_voi else None,
     )
 
 
@@ -370,7 +370,7 @@ def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) ->
     """For rules in Python and learners that sample: with the luck that the next rounds would have."""
     names = [None] * len(rows) if ids is None else ids.tolist()
     made = [
-        learner.preview(x, context_id=name, number=learner.rounds + i)
+        learner.peek(x, context_id=name, number=learner.rounds + i)
         for i, (x, name) in enumerate(zip(rows, names, strict=True))
     ]
     kinds: tuple[Any, ...] = (np.int64, np.bool_, "U12", np.float64, np.float64, np.float64)

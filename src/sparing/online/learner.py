@@ -2,6 +2,7 @@
 
 import copy
 import os
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ class Learner(Core):
         """`fit` is a log to test for linearity, or what such a test has said. Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
         self.rounds = self.calls = 0
         super().__init__(action_names, sets, rules, **settings)
-        self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
+        self.algorithm, self._guarantee, self.key, self.prior = algorithm, guarantee, key, prior
         self._fit = fit
         self.item_encoder = item_encoder
         self.open: dict[int, OpenDecision] = {}
@@ -72,31 +73,43 @@ class Learner(Core):
     @property
     def guarantee(self) -> str:
         """What is promised, on which conditions, and what the log says of them."""
-        return "; ".join(part for part in (self.promise, self.fit) if part)
+        return "; ".join(part for part in (self._guarantee, self.fit) if part)
+
+    @property
+    def promise(self) -> str:
+        """Deprecated: use `guarantee`."""
+        warnings.warn("Learner.promise is deprecated; use guarantee", DeprecationWarning, stacklevel=2)
+        return self._guarantee
+
+    @property
+    def weighs(self) -> bool:
+        """Deprecated: whether the learner compares the value of a call with its cost."""
+        warnings.warn("Learner.weighs is deprecated; it is internal", DeprecationWarning, stacklevel=2)
+        return self.uses_voi
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies know the test's result, not the rows."""
         _ = self.fit
         return super().__getstate__()
 
-    def rename(self, action_names: Sequence[Hashable]) -> None:
+    def set_actions(self, action_names: Sequence[Hashable]) -> None:
         """Take note of the actions that there are, and of the sets, after either changed."""
-        super().rename(action_names)
+        super().set_actions(action_names)
         self._index = {name: i for i, name in enumerate(self.action_names)}
-        self._keep_time()
+        self._sync_budget()
 
-    def _keep_time(self) -> None:
-        """Tell a rule that weighs calls how many rounds and calls are left."""
-        if self.weighs:
+    def _sync_budget(self) -> None:
+        """Tell a rule that uses_voi calls how many rounds and calls are left."""
+        if self.uses_voi:
             rule: Any = self.rules[-1]
             numbers = self.sets.arrays.numbers
-            numbers["left"] = rule.left(self.rounds)
-            numbers["purse"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
+            numbers["rounds_left"] = rule.left(self.rounds)
+            numbers["calls_left"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
 
-    def set_time(self, *, rounds: int, calls: int) -> None:
+    def set_counters(self, *, rounds: int, calls: int) -> None:
         """Go on as one that has made so many decisions, and asked for so many rewards."""
         self.rounds, self.calls = rounds, calls
-        self._keep_time()
+        self._sync_budget()
 
     def index(self, name: Hashable) -> int:
         """The place of an action, by its label."""
@@ -122,24 +135,24 @@ class Learner(Core):
 
         known = self.item_encoder
         numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             action_changes.add(self, name, numbers)
 
     def retire(self, name: Hashable) -> None:
         """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""
         from sparing.online import action_changes
 
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             action_changes.retire(self, name)
 
     def refresh(self) -> None:
         """Relearn the prior, and so where every action starts, from all rows so far, logged and live."""
         from sparing.online import action_changes
 
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             action_changes.refresh(self)
 
     @property
@@ -165,17 +178,17 @@ class Learner(Core):
         `context_id` says which logged context this is, for logs that carry ids.
         """
         context = self.context(x)
-        allowed = self._everyone if eligible is None else self._eligible(eligible)
-        turns = self._turns
-        with turns.door:
-            if turns.inside:
-                turns.wait()
+        allowed = self._active_mask if eligible is None else self._eligible(eligible)
+        lock = self._lock
+        with lock.write_lock:
+            if lock.readers:
+                lock.wait_for_readers()
             if self._deferred is not None:
                 self._impute_deferred()
             number = self.rounds
             share = self.spot_check
             if not self._plain:
-                key = runs.KEY_OF.call(self.key, number)
+                key = runs.STREAM_KEY.call(self.key, number)
             else:
                 key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
             choice = self._choose(context, allowed, context_id, key, share)
@@ -187,8 +200,8 @@ class Learner(Core):
             self.rounds = number + 1
             if called:
                 self.calls += 1
-            if self.weighs:
-                self._keep_time()
+            if self.uses_voi:
+                self._sync_budget()
             if called:
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
                 impute = action in self._imputed
@@ -215,27 +228,27 @@ class Learner(Core):
         Nothing is learnt, counted or left open: for scoring with a learner that has finished learning.
         """
         if self._deferred is not None:
-            with self._turns.door:
-                self._turns.wait()
+            with self._lock.write_lock:
+                self._lock.wait_for_readers()
                 self._impute_deferred()
-        with self._turns.looking():
+        with self._lock.reading():
             return decide_many(self, contexts, context_ids, threads)
 
-    def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
+    def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
         return self._proposal(
-            self._choose(x, self._everyone, context_id, random_stream.stream_key(self.key, number), 0.0)
+            self._choose(x, self._active_mask, context_id, random_stream.stream_key(self.key, number), 0.0)
         )
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision (or of its id) that needed one."""
-        turns = self._turns
-        with turns.door:
-            if turns.inside:
-                turns.wait()
+        lock = self._lock
+        with lock.write_lock:
+            if lock.readers:
+                lock.wait_for_readers()
             pending = self.open.get(decision.id) if type(decision) is Decision else None
             if pending is None or pending[0] is not decision:
-                pending = self._opened(decision)
+                pending = self._pending_decision(decision)
             made, call = pending
             value = reward
             if (
@@ -252,9 +265,9 @@ class Learner(Core):
 
     def forget(self, decision: Decision | int) -> None:
         """Close a decision whose reward will never come; nothing is learnt from it."""
-        with self._turns.door:
-            self._turns.wait()
-            made, call = self._opened(decision)
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            made, call = self._pending_decision(decision)
             if call != self._deferred:
                 self._impute_deferred()
             self._cancel(call)
@@ -263,18 +276,18 @@ class Learner(Core):
 
     def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What the log earned (NaN where it was not) and answers in the next rounds' contexts (n, d): (n,) each."""
-        if self._beats is None:
+        if self._log_rule is None:
             return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
         names = [None] * len(contexts) if ids is None else ids.tolist()
         found = [
-            self._beats.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
+            self._log_rule.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
             for i, (x, name) in enumerate(zip(contexts, names, strict=True))
         ]
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
 
-    def count(self, *, rounds: int, calls: int) -> None:
+    def add_counts(self, *, rounds: int, calls: int) -> None:
         """Take note of rounds that compiled code has decided and learnt from."""
-        self.set_time(rounds=self.rounds + rounds, calls=self.calls + calls)
+        self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw luck as another seed would."""
@@ -304,14 +317,14 @@ class Learner(Core):
 
     def copy(self) -> "Learner":
         """An independent copy, open decisions included."""
-        with self._turns.looking():
+        with self._lock.reading():
             return copy.deepcopy(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner as arrays and JSON; `sparing.load` goes on from it bit for bit."""
         from sparing.online.files import save
 
-        with self._turns.looking():
+        with self._lock.reading():
             save(self, path)
 
     def _eligible(self, labels: Iterable[Hashable]) -> np.ndarray:
@@ -325,14 +338,14 @@ class Learner(Core):
                     "Pass [name for name, allowed in zip(learner.action_names, mask) if allowed]"
                 )
             position = self.index(label)
-            if len(self._everyone) and not self._everyone[position]:
+            if len(self._active_mask) and not self._active_mask[position]:
                 raise DecisionError(f"eligible action {label!r} is retired and never eligible again")
             mask[position] = True
         if not mask.any():
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")
         return mask
 
-    def _opened(self, decision: Decision | int) -> OpenDecision:
+    def _pending_decision(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
         pending = self.open.get(number) if isinstance(number, int | np.integer) else None
         if pending is None:

@@ -151,7 +151,7 @@ EXPLORERS = {
     "wider": choice.WIDER,
     "wider-rival": choice.WIDER_RIVAL,
     "sampled": choice.SAMPLED,
-    "worthiest": choice.WORTHIEST,
+    "worthiest": choice.HIGHEST_VOI,
 }
 """What a call plays: the highest top (`optimistic`: with as much optimism as so many eligible actions need); of it and the next, or of the best mean and its likeliest rival, the one known
 less; the best of one draw from the posterior; the one whose reward is worth most."""

@@ -131,7 +131,7 @@ def with_settings_signature(make: Callable[P, Learner]) -> Callable[P, Learner]:
     return checked
 
 
-def known_range(log: Any, given: Any) -> tuple[float, float] | None:
+def resolve_reward_range(log: Any, given: Any) -> tuple[float, float] | None:
     """A range of rewards that was given, which those of a log in memory must come near to."""
     limits = reward_range(given, apart=True)
     if limits is not None and isinstance(log, Log) and log.n_rows:
@@ -155,7 +155,7 @@ def resolve_start(
         raise SettingError(
             f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
         )
-    limits = known_range(log, values.pop("reward_range", None))
+    limits = resolve_reward_range(log, values.pop("reward_range", None))
     if limits is not None and values.get("noise") is None:
         values["noise"] = (limits[1] - limits[0]) / 2
     assumed: tuple[str, ...] = ()
@@ -257,13 +257,13 @@ def _block_names(log: Log | LogSummary) -> tuple[str, ...] | None:
     return None if log.encoder.is_raw else log.encoder.blocks
 
 
-def known_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
+def resolve_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
     """The items that were given, else those of the log, if it has any."""
     known = log.items if isinstance(log, Log | LogSummary) else None
     return items if items is not None or known is None else known.features
 
 
-def with_wanted_kernel(log: Any, kernel: KernelOption) -> Any:
+def resolve_kernel(log: Any, kernel: KernelOption) -> Any:
     """The log, or what walking it told, with kernel features if they are asked for."""
     if kernel is None:
         return check_log(log)
@@ -284,7 +284,7 @@ def future_contexts(log: Log | LogSummary) -> np.ndarray:
     return found
 
 
-def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
+def resolve_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
     """What a skipped round may cost: as given, with a warning where it is large; else a share of the rewards' deviation."""
     if not sums.n_rows:
         if tolerance is None:
@@ -442,7 +442,7 @@ def reprice(learner: "Learner", cost: float) -> None:
     assert isinstance(rule, EconomicalRule)
     learner.rules = (replace(rule, call_cost=cost),)
     learner.plan = compile_rules(learner.rules, learner.explore, learner.optimism, learner.spot_check)
-    learner.rename(learner.action_names)
+    learner.set_actions(learner.action_names)
 
 
 def price_for(learner: "Learner", calls: int) -> float:
@@ -463,7 +463,7 @@ def highest_useful_price(learner: "Learner") -> float:
     """A price at which no call could repay itself, whatever it told: H·max_a mean_j ψ(g_j, s_j) is no more."""
     sets, (rule,) = learner.sets, learner.rules
     assert isinstance(rule, EconomicalRule)
-    contexts, theta = sets.arrays.reservoir, sets.theta
+    contexts, theta = sets.arrays.context_sample, sets.theta
     squares = np.einsum("jd,kde,je->jk", contexts, sets.inverse, contexts, optimize=True)
     widest = float(sets.arrays.common) * np.sqrt(np.maximum(squares, 0.0))
     gains = widest.mean(axis=0) / math.sqrt(2 * math.pi)  # ψ(g, s) ≤ ψ(0, s) = s/√(2π)
@@ -487,7 +487,7 @@ def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
     reprice(twin, cost)
     rng, sets, (rule,) = np.random.default_rng([world, 12]), twin.sets, twin.rules
     assert isinstance(rule, EconomicalRule)
-    noise, pool = float(sets.arrays.common), sets.arrays.reservoir
+    noise, pool = float(sets.arrays.common), sets.arrays.context_sample
     root = noise * np.linalg.cholesky(sets.inverse)
     theta = sets.theta + np.einsum("kij,kj->ki", root, rng.standard_normal(sets.theta.shape))
     rounds = rule.horizon if rule.discount is None else math.ceil(LASTING / (1 - rule.discount))
@@ -510,15 +510,15 @@ def _play(learner: "Learner", x: np.ndarray, means: np.ndarray, draws: np.ndarra
     nothing = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
     while start < n:
         sets = learner.sets
-        sets.make_room()
+        sets.grow_capacity()
         same = (*nothing, learner.key, learner.rounds - start)
         stop, _ = runs.run(
-            sets.desk.settled, x, means, draws, False, *same, start, n, -1, actions, codes, sets.bounds
+            sets.scratch.observed, x, means, draws, False, *same, start, n, -1, actions, codes, sets.bounds
         )
         made = int(
             (codes[start:stop] == choice.EXPLORE).sum() + (codes[start:stop] == choice.SPOT_CHECK).sum()
         )
-        learner.count(rounds=stop - start, calls=made)
+        learner.add_counts(rounds=stop - start, calls=made)
         called += made
         if stop == start:
             learner.decide(x[start])  # says why it is refused

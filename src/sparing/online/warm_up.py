@@ -36,25 +36,25 @@ def warm_up(learner: "Learner") -> None:
     contexts = np.random.default_rng(0).random((3, learner.n_features))
     for x in contexts:
         with contextlib.suppress(SparingError):
-            action = twin.propose(x, allowed=everyone, luck=b"warm").action
+            action = twin.propose(x, allowed=everyone, entropy=b"warm").action
             first, second = twin.begin(action, x), twin.begin(action, x)
             twin.propose(x)
-            twin.must_learn(action, x)
+            twin.check_learnable(action, x)
             twin.best(x, everyone)
             twin.value(action, x)
             twin.cancel(action, x, second)
             twin.finish(action, x, first, first)
             twin.decide(x)
     twin.decide_many(contexts)
-    table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
+    table, x, bounds = twin.sets.scratch.observed, contexts[0], twin.sets.bounds
     if twin.spot_check:
         runs.CHECK_KEY.call(twin.key, 0, twin.spot_check)
-        runs.CHECKS.call(runs.KEY_OF.call(twin.key, 0), twin.spot_check, True)
-        runs.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
+        runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(twin.key, 0), twin.spot_check, True)
+        runs.RANDOM_OTHER_ACTION[bounds].call(table, x, everyone, 0, 0, bounds)
         runs.VALUE.call(table, x, 0)
     if twin.explore == "sampled":
         normals = np.zeros(twin.n_actions)
-        random_stream.normals(runs.KEY_OF.call(twin.key, 0), normals)
+        random_stream.normals(runs.STREAM_KEY.call(twin.key, 0), normals)
         runs.SAMPLE[bounds].call(table, x, normals, everyone, bounds)
         twin.chance(0, x, everyone)
 

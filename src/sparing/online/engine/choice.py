@@ -13,8 +13,8 @@ from sparing.online.engine.packed import outer
 from sparing.online.engine.random_stream import WHO, uniform
 from sparing.online.engine.search import (
     ABOVE,
-    BLANK,
     NOBODY,
+    SHARED_SLOT,
     SMALL,
     BoundsFlag,
     beats,
@@ -47,9 +47,9 @@ def beaten_probability(gap: float, scale: float) -> float:
 
 
 @compiled
-def difference_sd(caution: float, spread: float, other: float) -> float:
-    """The deviation of a difference: caution·sqrt(s_a² + s_b²)."""
-    return caution * math.sqrt(spread * spread + other * other)
+def difference_sd(covariance_factor: float, spread: float, other: float) -> float:
+    """The deviation of a difference: covariance_factor·sqrt(s_a² + s_b²)."""
+    return covariance_factor * math.sqrt(spread * spread + other * other)
 
 
 @compiled
@@ -67,7 +67,7 @@ def beaten_probability_below(
     The shared bound on s_b settles rivals that hardly count; the others are computed until the sum is
     certainly above or below the limit. What rounding could decide is summed over all actions in order.
     """
-    d, caution = len(x), t.caution
+    d, covariance_factor = len(x), t.covariance_factor
     mean, spread = mean_and_spread(t, t.slot[leader], x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
@@ -79,14 +79,14 @@ def beaten_probability_below(
             continue
         rival_mean, rival_spread = t.middle[slot], t.width[slot]
         if bounded:
-            near = t.near[slot]
-            wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+            row32 = t.bounds32[slot]
+            wide = ABOVE * (reach * row32[d + 1] + row32[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
-            if gap > far * difference_sd(caution, spread, wide) and gap > 0.0:
+            if gap > far * difference_sd(covariance_factor, spread, wide) and gap > 0.0:
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        gap, scale = mean - rival_mean + tolerance, difference_sd(caution, spread, rival_spread)
+        gap, scale = mean - rival_mean + tolerance, difference_sd(covariance_factor, spread, rival_spread)
         if gap > far * scale and gap > 0.0:
             rest += beyond
             continue
@@ -101,12 +101,12 @@ def beaten_probability_below(
 @compiled
 def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, tolerance: float) -> float:
     """The sum of all doubts, action by action, where `look` has scored every slot."""
-    total, slots, middle, width, caution = 0.0, t.slot, t.middle, t.width, t.caution
+    total, slots, middle, width, covariance_factor = 0.0, t.slot, t.middle, t.width, t.covariance_factor
     mean, spread = middle[slots[leader]], width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
             gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
-            total += beaten_probability(gap, difference_sd(caution, spread, rival))
+            total += beaten_probability(gap, difference_sd(covariance_factor, spread, rival))
     return total
 
 
@@ -125,8 +125,8 @@ def shared_prior_probability(
         rivals -= 1
     if rivals <= 0:
         return 0.0
-    mean, deviation = mean_and_spread(t, BLANK, x)
-    return rivals * beaten_probability(above - mean, difference_sd(t.caution, spread, deviation))
+    mean, deviation = mean_and_spread(t, SHARED_SLOT, x)
+    return rivals * beaten_probability(above - mean, difference_sd(t.covariance_factor, spread, deviation))
 
 
 @compiled
@@ -140,15 +140,15 @@ def plain_sum(
     spread: float,
 ) -> float:
     """The sum of all doubts, action by action."""
-    total, caution = 0.0, t.caution
-    blank_mean, blank_spread = mean_and_spread(t, BLANK, x)
+    total, covariance_factor = 0.0, t.covariance_factor
+    shared_mean, shared_spread = mean_and_spread(t, SHARED_SLOT, x)
     for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
             continue
         slot = t.slot[action]
-        rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
+        rival_mean, rival_spread = (shared_mean, shared_spread) if slot == 0 else mean_and_spread(t, slot, x)
         total += beaten_probability(
-            mean - rival_mean + tolerance, difference_sd(caution, spread, rival_spread)
+            mean - rival_mean + tolerance, difference_sd(covariance_factor, spread, rival_spread)
         )
     return total
 
@@ -171,7 +171,7 @@ def sampled(
     scored = bounds is None or not norm > SMALL
     best, highest = -1, -math.inf
     if t.touched[t.which] < len(slots):
-        mean, spread = mean_and_spread(t, BLANK, x)
+        mean, spread = mean_and_spread(t, SHARED_SLOT, x)
         for a in range(len(slots)):
             if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
                 score = mean + spread * normals[a]
@@ -182,8 +182,8 @@ def sampled(
         reach, d = shared_width(t), t.theta.shape[1]
         for slot in range(1, used):
             if upper[slot] != -math.inf:
-                near = t.near[slot]
-                wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+                row32 = t.bounds32[slot]
+                wide = ABOVE * (reach * row32[d + 1] + row32[d + 2])
                 upper[slot] = highest_mean(t, slot, norm) + max(normals[action[slot]], 0.0) * wide * ABOVE
                 if first == 0 or not upper[slot] <= upper[first]:
                     first = slot
@@ -232,22 +232,22 @@ def rivals(
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
-    blanks = len(slots) - t.touched[t.which]
+    n_shared = len(slots) - t.touched[t.which]
     if len(eligible):
-        blanks = 0
+        n_shared = 0
         for a in range(len(slots)):
-            blanks += slots[a] == 0 and eligible[a]
-    blanks -= slots[action] == 0
+            n_shared += slots[a] == 0 and eligible[a]
+    n_shared -= slots[action] == 0
     order, place = t.order, shared_prior_actions(t, eligible, NOBODY)
     if place < len(order) and order[place] == action:
         place = shared_prior_actions(t, eligible, place)
-    return found, touched + blanks, blanks, order[place] if place < len(order) else -1
+    return found, touched + n_shared, n_shared, order[place] if place < len(order) else -1
 
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)
 """Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""
 
-LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC, WORTHIEST = range(6)
+LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC, HIGHEST_VOI = range(6)
 """What a call plays."""
 
 ChoiceTuple = tuple[int, int, float, float]
@@ -260,7 +260,7 @@ UNLIKELY = 1e-6
 class RulePlan(NamedTuple):
     """What a learner is made of: up to two rules, in order (EXPLORE for none), and how it explores.
 
-    A doubt's deviation is taken `caution` times. A call has its `price`, and a round shortens what is left by `passing`.
+    A doubt's deviation is taken `covariance_factor` times. A call has its `price`, and a round shortens what is left by `discount_per_round`.
     """
 
     first: int
@@ -270,9 +270,9 @@ class RulePlan(NamedTuple):
     tolerance: float
     limit: float
     spot_check: float
-    caution: float = 1.0
+    covariance_factor: float = 1.0
     price: float = 0.0
-    passing: float = 0.0
+    discount_per_round: float = 0.0
 
 
 def exploration_coefficient(plan: RulePlan, eligible: np.ndarray) -> np.ndarray:
@@ -298,15 +298,15 @@ def unfit(x: np.ndarray) -> int:
 def uncertain_actions(t: SetsStruct, x: np.ndarray, choice: ChoiceTuple) -> ChoiceTuple:
     """A call; one that a bound cannot show to be learnable gets the reason UNSURE."""
     action, _, mean, spread = choice
-    slot, settled = t.slot[action], t.settled[action]
-    if bound_after(t, slot, x) <= CONDITION and bound_after(t, settled, x) <= CONDITION:
+    slot, observed = t.slot[action], t.observed_slot[action]
+    if bound_after(t, slot, x) <= CONDITION and bound_after(t, observed, x) <= CONDITION:
         return action, EXPLORE, mean, spread
     return action, UNSURE, mean, spread
 
 
 @compiled
 def choose(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
+    """Choose by whatever rules the table's plan has; `eligible` is empty for active."""
     first, explore = t.first, t.explore
     if first == NOT_WORTH:
         return choose_economical(t, x, eligible, bounds)
@@ -380,7 +380,7 @@ def choose_optimistic(t: SetsStruct, eligible: np.ndarray) -> float:
     many = 0
     for action in range(len(eligible)):
         many += eligible[action]
-    return t.boldness[many - 1]
+    return t.coefficient[many - 1]
 
 
 @compiled
@@ -429,12 +429,14 @@ def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds
         sync_cache(t)
     norm = scan_mean_bounds(t, x, eligible, bounds)
     best, top = best_mean(t, x, norm, eligible)
-    found, most, reason = NOBODY, 0.0, NOT_WORTH if t.purse > 0 else SPENT
-    if t.purse > 0 and t.left > 0.0:
-        cut = (1.0 - 1e-12) * t.price / t.left
+    found, most, reason = NOBODY, 0.0, NOT_WORTH if t.calls_left > 0 else SPENT
+    if t.calls_left > 0 and t.rounds_left > 0.0:
+        cut = (1.0 - 1e-12) * t.price / t.rounds_left
         first = shared_prior_actions(t, eligible, NOBODY)
         for slot in range(t.used):
-            if t.hope[slot] <= cut or (t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)):
+            if t.voi_bound[slot] <= cut or (
+                t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)
+            ):
                 continue
             action = t.action[slot] if slot > 0 else t.order[first]
             value = worth(t, slot, x, max(top - dot(t.theta[slot], x), 0.0), most)
@@ -468,7 +470,9 @@ def wider_rival(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, best: int) -
         if action == best or (len(eligible) and not eligible[action]):
             continue
         rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-        chance = beaten_probability(mean - rival_mean + 0.0, difference_sd(t.caution, spread, rival_spread))
+        chance = beaten_probability(
+            mean - rival_mean + 0.0, difference_sd(t.covariance_factor, spread, rival_spread)
+        )
         if beats(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
@@ -495,7 +499,7 @@ def random_other_action(
         if action != best:
             rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
             odds[action] = beaten_probability(
-                mean - rival_mean + tolerance, difference_sd(t.caution, spread, rival_spread)
+                mean - rival_mean + tolerance, difference_sd(t.covariance_factor, spread, rival_spread)
             )
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]

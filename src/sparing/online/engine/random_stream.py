@@ -16,8 +16,8 @@ which answer a rule draws; and the first of its normal numbers."""
 OTHER_ACTION_SHARE = 0.05
 """Share of the spot checks that play another action than planned."""
 
-AS_PLANNED, AGAIN, ELSEWHERE = range(3)
-"""What luck says to a planned round: no spot check, one of the planned action, one of another."""
+NO_CHECK, CHECK_SAME, CHECK_OTHER = range(3)
+"""What normal_draws says to a planned round: no spot check, one of the planned action, one of another."""
 
 
 mix64: Any = compiled(hashing.mix64)
@@ -63,12 +63,12 @@ def check_key(seed: int, number: int, share: float) -> np.int64:
 def spot_check_kind(key: int, share: float, others: bool) -> int:
     """Whether a round is spot-checked, as `share` of them are, and how."""
     if not uniform(key, CHECKED) < share:
-        return AS_PLANNED
-    return ELSEWHERE if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else AGAIN
+        return NO_CHECK
+    return CHECK_OTHER if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else CHECK_SAME
 
 
 def tie_order_and_key(seed: int | Sequence[int], n_actions: int) -> tuple[np.ndarray, int]:
-    """Who wins ties (K,), and the key of a learner's luck, both drawn from one seed."""
+    """Who wins ties (K,), and the key of a learner's normal_draws, both drawn from one seed."""
     ties, play = np.random.SeedSequence(seed).spawn(2)
     priority = np.random.default_rng(ties).permutation(n_actions)
     return priority, int(play.generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -10,7 +10,7 @@ from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import add_both, invert, times
 from sparing.online.engine.random_stream import splitmix64
-from sparing.online.engine.state import AHEAD, DETERMINANT, PAPER, SETTLED, TRACE, SetsStruct
+from sparing.online.engine.state import DETERMINANT, OBSERVED_VIEW, PAPER, PENDING_VIEW, TRACE, SetsStruct
 
 determinant, trace = compiled(confidence.determinant), compiled(confidence.trace)
 paper = compiled(confidence.paper)
@@ -64,7 +64,7 @@ def renew(t: SetsStruct, slot: int, inverse: np.ndarray, log_det: float) -> None
     for i in range(len(own)):
         own[i] = inverse[i]
     times(own, t.response[slot], t.theta[slot])
-    t.log_det[slot], t.shrunk[slot] = log_det, 1.0
+    t.log_det[slot], t.rounding_growth[slot] = log_det, 1.0
     t.fresh[slot] = t.logged[slot] + t.live[slot] + 1  # the bound must be found again
     note_change(t, slot)
 
@@ -149,10 +149,10 @@ def add_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
     response, theta = t.response[slot], t.theta[slot]
     times(inverse, x, y)
     square = max(dot(x, y), 0.0)
-    shrunk = t.shrunk[slot] * shrinking(inverse, y, square)
+    growth_after = t.rounding_growth[slot] * shrinking(inverse, y, square)
     live = t.live[slot] + 1
     log_det = math.nan
-    if live % REFACTOR == 0 or not shrunk <= SHRINK:
+    if live % REFACTOR == 0 or not growth_after <= SHRINK:
         log_det = trial_update(t, slot, x)
     for i in range(d):
         response[i] += reward * x[i]
@@ -164,7 +164,7 @@ def add_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
         for i in range(d):
             theta[i] += surprise * y[i]
         t.log_det[slot] += math.log1p(square)
-        t.shrunk[slot] = shrunk
+        t.rounding_growth[slot] = growth_after
     else:
         trial = t.trial
         for i in range(len(gram)):
@@ -196,8 +196,8 @@ def monitor_residual(t: SetsStruct, reward: float, mean: float, width: float) ->
     """
     variance = t.sigma * t.sigma * (1 + width * width) + t.misfit * t.misfit
     t.calls += 1
-    t.surprises += (reward - mean) * (reward - mean) / variance
-    surprise, spread = t.surprises / t.calls, 2 / (9 * t.calls)
+    t.residual_sum += (reward - mean) * (reward - mean) / variance
+    surprise, spread = t.residual_sum / t.calls, 2 / (9 * t.calls)
     root = 1 - spread + SURPRISING * math.sqrt(spread)
     t.common = t.sigma * (math.sqrt(surprise) if surprise > root * root * root else 1.0)
 
@@ -237,7 +237,7 @@ REFUSED, FULL = -1, -2
 MAX_SAFE_PREDICTION = 1e6
 """How many times larger than the rewards seen a prediction may be for b to keep its digits when it is taken out."""
 
-BLANK: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
+SHARED_SLOT: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
 
 
 @compiled
@@ -249,12 +249,12 @@ def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
     for i in range(t.gram.shape[1]):
         t.gram[slot, i] = t.gram[source, i]
         t.inverse[slot, i] = t.inverse[source, i]
-    t.log_det[slot], t.shrunk[slot] = t.log_det[source], t.shrunk[source]
-    t.radius[slot], t.root[slot] = t.radius[source], t.root[source]
+    t.log_det[slot], t.rounding_growth[slot] = t.log_det[source], t.rounding_growth[source]
+    t.radius[slot], t.metric_factor[slot] = t.radius[source], t.metric_factor[source]
     t.logged[slot], t.live[slot] = t.logged[source], t.live[source]
     t.squares[slot], t.log_delta[slot] = t.squares[source], t.log_delta[source]
     t.fresh[slot] = t.fresh[source]
-    t.frozen[slot] = t.waiting[slot] = t.hidden[slot] = 0
+    t.frozen[slot] = t.waiting[slot] = t.view_mask[slot] = 0
     t.action[slot] = action
     note_change(t, slot)
 
@@ -262,11 +262,11 @@ def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
 @compiled
 def allocate_slot(t: SetsStruct) -> int:
     """A slot that nobody uses. There must be room."""
-    hidden = t.hidden
+    view_mask = t.view_mask
     if t.free > 0:
         t.free -= 1
         for slot in range(1, t.used):
-            if hidden[slot] == 3:
+            if view_mask[slot] == 3:
                 return slot
     t.used += 1
     return t.used - 1
@@ -283,26 +283,26 @@ def first_shared_prior(t: SetsStruct, slots: np.ndarray, place: int) -> int:
 
 @compiled
 def give_own_slot(t: SetsStruct, action: int) -> int:
-    """Give an action a slot of its own in the settled view, as slot 0 has it. There must be room."""
+    """Give an action a slot of its own in the observed view, as slot 0 has it. There must be room."""
     slot = allocate_slot(t)
-    copy_slot(t, BLANK, slot, action)
-    settled, ahead = t.settled, t.ahead
-    settled[action] = slot
-    t.touched[SETTLED] += 1
-    t.next[SETTLED] = first_shared_prior(t, settled, t.next[SETTLED])
-    if ahead[action] == 0:
-        ahead[action] = slot
-        t.touched[AHEAD] += 1
-        t.next[AHEAD] = first_shared_prior(t, ahead, t.next[AHEAD])
+    copy_slot(t, SHARED_SLOT, slot, action)
+    observed, pending = t.observed_slot, t.pending_slot
+    observed[action] = slot
+    t.touched[OBSERVED_VIEW] += 1
+    t.next[OBSERVED_VIEW] = first_shared_prior(t, observed, t.next[OBSERVED_VIEW])
+    if pending[action] == 0:
+        pending[action] = slot
+        t.touched[PENDING_VIEW] += 1
+        t.next[PENDING_VIEW] = first_shared_prior(t, pending, t.next[PENDING_VIEW])
     else:
-        t.hidden[slot] = 2
+        t.view_mask[slot] = 2
     return slot
 
 
 @compiled
 def add_observation(t: SetsStruct, action: int, x: np.ndarray, reward: float) -> int:
-    """Add one row to an action's settled set, bounds apart; its slot, or REFUSED, or FULL where one is needed."""
-    slot = t.settled[action]
+    """Add one row to an action's observed set, bounds apart; its slot, or REFUSED, or FULL where one is needed."""
+    slot = t.observed_slot[action]
     if t.frozen[slot]:
         return slot  # a point is never learnt further
     if not fits(t, slot, x):
@@ -326,36 +326,36 @@ def add_observation(t: SetsStruct, action: int, x: np.ndarray, reward: float) ->
 
 @compiled
 def open_call(t: SetsStruct, action: int, x: np.ndarray) -> float:
-    """Count an open call in the view ahead, with what it predicts as its reward, which is returned.
+    """Count an open call in the view pending, with what it predicts as its reward, which is returned.
 
     NaN, and nothing changed, where the row would be refused. There must be room for a twin.
     """
-    source, slot = t.settled[action], t.ahead[action]
+    source, slot = t.observed_slot[action], t.pending_slot[action]
     if not t.frozen[source] and not (fits(t, slot, x) and (slot == source or fits(t, source, x))):
         return math.nan
     predicted = dot(t.theta[slot], x)
-    reopen(t, action, x, predicted)
+    add_imputed(t, action, x, predicted)
     return predicted
 
 
 @compiled
-def reopen(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> None:
-    """Count an open call that predicted so much in the view ahead, in a twin that is made where there is none."""
-    settled, ahead = t.settled, t.ahead
-    source, slot = settled[action], ahead[action]
+def add_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> None:
+    """Count an open call that predicted so much in the view pending, in a twin that is made where there is none."""
+    observed, pending = t.observed_slot, t.pending_slot
+    source, slot = observed[action], pending[action]
     if t.frozen[source]:
         return
     if slot == source:
         slot = allocate_slot(t)
         copy_slot(t, source, slot, action)
-        t.hidden[slot] = 1
-        t.twins += 1
-        ahead[action] = slot
+        t.view_mask[slot] = 1
+        t.pending_copies += 1
+        pending[action] = slot
         if source == 0:
-            t.touched[AHEAD] += 1
-            t.next[AHEAD] = first_shared_prior(t, ahead, t.next[AHEAD])
+            t.touched[PENDING_VIEW] += 1
+            t.next[PENDING_VIEW] = first_shared_prior(t, pending, t.next[PENDING_VIEW])
         else:
-            t.hidden[source] = 2
+            t.view_mask[source] = 2
     t.waiting[slot] += 1
     add_row(t, slot, x, predicted)
 
@@ -363,41 +363,41 @@ def reopen(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> None:
 @compiled
 def close(t: SetsStruct, action: int) -> bool:
     """One open call less; whether others keep the action's twin alive. A point has none."""
-    settled, ahead = t.settled, t.ahead
-    source, slot = settled[action], ahead[action]
+    observed, pending = t.observed_slot, t.pending_slot
+    source, slot = observed[action], pending[action]
     if slot == source:
         return False
     t.waiting[slot] -= 1
     if t.waiting[slot] > 0:
         return True
-    t.hidden[slot] = 3
+    t.view_mask[slot] = 3
     t.free += 1
-    t.twins -= 1
+    t.pending_copies -= 1
     t.changes += 1
-    ahead[action] = source
+    pending[action] = source
     if source == 0:
-        t.touched[AHEAD] -= 1
-        t.next[AHEAD] = min(t.next[AHEAD], t.priority[action])
+        t.touched[PENDING_VIEW] -= 1
+        t.next[PENDING_VIEW] = min(t.next[PENDING_VIEW], t.priority[action])
     else:
-        t.hidden[source] = 0
+        t.view_mask[source] = 0
     return False
 
 
 @compiled
 def prediction_is_safe(t: SetsStruct, action: int, predicted: float, reward: float) -> bool:
     """Whether a prediction is not so far beyond all rewards that taking it out of b would leave its rounding only."""
-    slot = t.settled[action]
+    slot = t.observed_slot[action]
     explained = dot(t.theta[slot], t.response[slot])
     return abs(predicted) <= MAX_SAFE_PREDICTION * (abs(reward) + math.sqrt(max(explained, 0.0)))
 
 
 @compiled
 def replace_imputed(t: SetsStruct, action: int, x: np.ndarray, reward: float, predicted: float) -> bool:
-    """Put the reward of an open call, which the settled set has learnt, in the place of its prediction.
+    """Put the reward of an open call, which the observed set has learnt, in the place of its prediction.
 
     False, and nothing changed, where that would not be exact: then the twin must be made anew from the calls left.
     """
-    slot, y = t.ahead[action], t.vectors[0]
+    slot, y = t.pending_slot[action], t.vectors[0]
     if t.waiting[slot] > 1 and not prediction_is_safe(t, action, predicted, reward):
         return False
     if close(t, action):
@@ -411,12 +411,12 @@ def replace_imputed(t: SetsStruct, action: int, x: np.ndarray, reward: float, pr
 
 @compiled
 def remove_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> bool:
-    """Take an open call out of the view ahead again.
+    """Take an open call out of the view pending again.
 
     False, and nothing changed, where V − xxᵀ would be left with the rounding of a much larger V, or b likewise: then
     the twin must be made anew from the calls that are left.
     """
-    slot, k, d = t.ahead[action], 0, len(x)
+    slot, k, d = t.pending_slot[action], 0, len(x)
     gram, response = t.gram[slot], t.response[slot]
     if t.waiting[slot] > 1:
         if not prediction_is_safe(t, action, predicted, 0.0):
@@ -441,7 +441,7 @@ def remove_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) 
 @compiled
 def drop(t: SetsStruct, action: int) -> None:
     """Give up an action's twin, however many calls it counts."""
-    slot = t.ahead[action]
-    if slot != t.settled[action]:
+    slot = t.pending_slot[action]
+    if slot != t.observed_slot[action]:
         t.waiting[slot] = 1
         close(t, action)
