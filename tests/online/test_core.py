@@ -145,7 +145,7 @@ def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
     known = learner.sets.evaluate(x)
     predicted = learner.begin(action, x)
     assert predicted == pytest.approx(known[0][action])
-    mean, width = learner.sets.evaluate(x, ahead=True)
+    mean, width = learner.sets.evaluate(x, pending=True)
     assert mean[action] == pytest.approx(known[0][action], rel=1e-12)
     assert width[action] == pytest.approx(
         known[1][action] / np.sqrt(1 + (known[1][action] / 0.5) ** 2), rel=1e-9
@@ -153,10 +153,10 @@ def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
     assert np.array_equal(learner.sets.evaluate(x), known)
     second = learner.begin(action, ROUNDS.contexts[1])
     learner.cancel(action, ROUNDS.contexts[1], second)
-    assert learner.sets.evaluate(x, ahead=True)[1][action] == pytest.approx(width[action], rel=1e-9)
+    assert learner.sets.evaluate(x, pending=True)[1][action] == pytest.approx(width[action], rel=1e-9)
     learner.finish(action, x, 2.0, predicted)
     assert learner.sets.waiting.sum() == 0
-    assert np.array_equal(learner.sets.evaluate(x, ahead=True), learner.sets.evaluate(x))
+    assert np.array_equal(learner.sets.evaluate(x, pending=True), learner.sets.evaluate(x))
 
 
 def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
@@ -169,14 +169,14 @@ def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
     rest = [(action, x, plain.begin(action, x)) for action, x, _ in opened[4:]]
     point = ROUNDS.contexts[9]
     assert np.allclose(
-        learner.sets.evaluate(point, ahead=True)[1], plain.sets.evaluate(point, ahead=True)[1], rtol=1e-9
+        learner.sets.evaluate(point, pending=True)[1], plain.sets.evaluate(point, ahead=True)[1], rtol=1e-9
     )
     theta = np.linalg.solve(
         plain.sets.gram[2] + sum(np.outer(x, x) for _, x, _ in rest),
         plain.sets.response[2]
         + sum(predicted * x for (_, x, _), (_, _, predicted) in zip(rest, opened[4:], strict=True)),
     )
-    assert learner.sets.evaluate(point, ahead=True)[0][2] == pytest.approx(float(point @ theta), rel=1e-9)
+    assert learner.sets.evaluate(point, pending=True)[0][2] == pytest.approx(float(point @ theta), rel=1e-9)
 
 
 def test_pending_is_said_where_only_open_calls_would_skip():
@@ -270,7 +270,7 @@ def test_what_is_open_counts_with_its_prediction_whatever_became_of_the_others()
         sets, x = core.sets, rows[2]
         gram, response = sets.gram[0] + np.outer(x, x), sets.response[0] + third * x
         z = rng.random(LOG.n_features)
-        mean, _ = sets.evaluate(z, ahead=True)
+        mean, _ = sets.evaluate(z, pending=True)
         assert mean[0] == pytest.approx(z @ np.linalg.solve(gram, response), rel=1e-9, abs=1e-12)
         core.cancel(0, x, third)
 
@@ -319,12 +319,12 @@ def test_a_call_is_found_by_its_number_however_many_are_pending(monkeypatch):
 def test_a_deferred_call_counts_once_it_is_imputed(tmp_path):
     core = build("linucb", LOG)
     x = ROUNDS.contexts[0]
-    before = core.sets.evaluate(x, ahead=True)
+    before = core.sets.evaluate(x, pending=True)
     call = core.open_call(2, x, deferred=True)
-    assert np.array_equal(core.sets.evaluate(x, ahead=True), before)
+    assert np.array_equal(core.sets.evaluate(x, pending=True), before)
     assert core.pending_calls() == []
     assert core.impute(call) == core.pending_call(call).predicted == before[0][2]
-    assert core.sets.evaluate(x, ahead=True)[1][2] < before[1][2]
+    assert core.sets.evaluate(x, pending=True)[1][2] < before[1][2]
     dropped = core.open_call(2, x, deferred=True)
     core.cancel_call(dropped)
     core.observe(call, 1.0)

@@ -53,7 +53,7 @@ def chosen(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ah
 def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
     """The rules in NumPy over all actions: action and reason."""
     used, explore, least = plan
-    mean, spread = sets.evaluate(x, ahead=ahead)
+    mean, spread = sets.evaluate(x, pending=ahead)
     allowed = eligible if len(eligible) else np.ones(len(mean), dtype=bool)
     bold = optimism(used, explore, least, allowed)
     seen = Round(mean, spread, bold, allowed, sets.arrays.priority, sets.frozen, threshold, logged)
@@ -106,7 +106,7 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
             given = sets, PLANS[plan], x, eligible, threshold, logged
             action, reason, mean, spread = chosen(*given, ahead=ahead)
             assert (action, reason) == full_choice(*given, ahead=ahead)
-            assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x, ahead=ahead))
+            assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x, pending=ahead))
         seen.add(reason)
         if step % 7 == 0 and not sets.frozen[action]:
             row = fixed[rng.integers(4)]

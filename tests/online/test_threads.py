@@ -64,7 +64,7 @@ def test_proposals_from_four_threads_are_those_of_one(name, k, d):
 
     def ask(t):
         proposal = learner.propose(
-            contexts[t], allowed=masks[t % 16] if t % 3 == 0 else None, luck=t.to_bytes(4, "big")
+            contexts[t], allowed=masks[t % 16] if t % 3 == 0 else None, entropy=t.to_bytes(4, "big")
         )
         return proposal[:7]
 

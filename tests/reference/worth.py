@@ -43,7 +43,7 @@ def expected(learner, x, eligible=None, *, ahead=False):
         sets.arrays.common,
         sets.arrays.context_sample,
         x,
-        left=rule.left(learner.rounds),
+        left=rule.rounds_left(learner.rounds),
         cost=rule.call_cost,
         eligible=allowed,
         active=learner.active(),
@@ -51,7 +51,7 @@ def expected(learner, x, eligible=None, *, ahead=False):
     )
     spent = rule.calls is not None and learner.calls >= rule.calls
     first = -learner.priority
-    if found.max() > 0 and not spent and rule.left(learner.rounds) > 0:
+    if found.max() > 0 and not spent and rule.rounds_left(learner.rounds) > 0:
         # Actions without rows of their own are exactly alike; rounding in the definition may part them.
         near = found >= found.max() * (1 - 1e-9)
         return int(np.where(near, first, -np.inf).argmax()), True, found.max()

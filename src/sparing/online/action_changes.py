@@ -1,4 +1,4 @@
-"""Adding and retiring actions, and relearning the prior from all rows so far."""
+"""Adding and retiring actions, and estimating the prior again from all rows so far."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) -> None:
-    """One more action: it starts at Ŵz_a, with covariance S + C_a or in a set of its own share of δ."""
+    """Add an action: it starts at Ŵz_a, with covariance S + C_a or in a set with its own share of δ."""
     label, sets, prior = normalize_label(name), learner.sets, learner.prior
     if label in learner.action_names:
         raise DecisionError(f"action {label!r} is there already")
@@ -40,21 +40,21 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
         expected = f"{many} features, as its items had" if many else "no features: it was made without items"
         raise SettingError(f"features={features!r} for action {label!r}; this learner expects {expected}")
     z = np.ones((1, 1)) if prior is None or features is None else prior.place(as_features(features, many))
-    matrix = pull = None
+    matrix = response = None
     if proved:
         center = 0.0 if prior is None else prior.centers(z)[0]
-        pull = sets.assumptions.ridge * (center + np.zeros(learner.n_features))
+        response = sets.assumptions.ridge * (center + np.zeros(learner.n_features))
     elif prior is not None and many:
         d = learner.n_features
-        full, pulls = prior.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
-        matrix, pull = packed(full)[0], pulls[0]
-    sets.add(matrix, pull)
+        full, responses = prior.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
+        matrix, response = packed(full)[0], responses[0]
+    sets.add(matrix, response)
     learner.prior = None if prior is None else prior.joined(z)
     learner.set_actions((*learner.action_names, label))
 
 
 def refresh(learner: "Learner") -> None:
-    """Relearn the prior from all rows so far, logged and live, and let every set start from it."""
+    """Estimate the prior from all rows so far, logged and live, and start every set from it."""
     prior, old = learner.prior, learner.sets
     if prior is None:
         raise SettingError(f"{learner.algorithm} has no prior to relearn; confident and certified do")
@@ -77,7 +77,7 @@ def refresh(learner: "Learner") -> None:
     prior = replace(prior, given=known)
     if bayesian:
         sets, prior = posterior_sets(
-            sums, assumptions, prior, old.misfit, reservoir=old.arrays.context_sample
+            sums, assumptions, prior, old.misfit, context_sample=old.arrays.context_sample
         )
     else:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
@@ -90,7 +90,7 @@ def refresh(learner: "Learner") -> None:
 def transfer_pending(
     sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool
 ) -> None:
-    """What the rows do not say: which were live, who wins ties, who is retired, what is open, what was seen of the noise."""
+    """Copy what the rows do not contain: live counts, order of ties, retired actions, pending calls, monitored noise."""
     a, before = sets.arrays, old.arrays
     sets.added, a.digest = old.added, before.digest
     slots = a.observed_slot
@@ -108,7 +108,7 @@ def transfer_pending(
 
 
 def retire(learner: "Learner", name: Hashable) -> None:
-    """Never play an action again; its rows are kept."""
+    """Stop playing an action; its rows are kept."""
     action = learner.index(name)
     left = learner.active()
     if not left[action]:

@@ -1,4 +1,4 @@
-"""The core of a learner: chooses actions, keeps pending calls and learns from rewards, by action index; many may read at once, one may write."""
+"""The core of a learner: chooses actions, keeps pending calls and learns from rewards, by action index."""
 
 import hashlib
 import math
@@ -81,13 +81,13 @@ CALLS = (EXPLORE, SPOT_CHECK)
 CERTAIN = Chances(1.0, 0.0)
 DOUBLE = np.dtype(np.float64)
 new: Any = tuple.__new__
-"""A named tuple's own constructor costs twice as much."""
+# A named tuple's own constructor costs twice as much.
 
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
 Chosen = tuple[int, str, float, float, Chances | SampledChances, float | None]
-"""Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
+"""Action, reason, mean and half-width, probabilities, and the value of the call if it is known."""
 
 
 class PendingCall(NamedTuple):
@@ -114,7 +114,7 @@ class PendingCall(NamedTuple):
 
 
 class RuleAnswer(NamedTuple):
-    """What one view says, luck apart; `chance` is the answer's own, `unsure` says that a call must be looked at closely."""
+    """The answer of one view before spot checks; `chance` is its probability, `unsure` requests an exact check of a call."""
 
     action: int
     reason: str
@@ -130,7 +130,7 @@ class Core:
 
     `propose` chooses and changes nothing. `open_call` starts a reward call, `observe` learns from its reward, and
     `cancel_call` withdraws it. `begin`, `finish` and `cancel` do the same for callers that keep the prediction
-    instead of the call's number. What is learnt is a function of the rewards and their order alone.
+    instead of the call's number. The state is a function of the rewards and their order alone.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Core:
         self._renew_own()
 
     def set_actions(self, action_names: Sequence[Hashable]) -> None:
-        """Take note of the actions that there are, and of the sets, after either changed."""
+        """Take over the labels of the actions, and the sets, after either changed."""
         self.action_names = tuple(action_names)
         self.sets.apply_rules(self.plan)
         self._active_mask = self.sets.arrays.active
@@ -181,18 +181,16 @@ class Core:
         return self._active_mask.copy() if len(self._active_mask) else np.ones(self.n_actions, dtype=np.bool_)
 
     def _renew_own(self) -> None:
-        """What belongs to this object alone, and to no copy."""
+        # Not part of a copy.
         self._entry = runs.entry_of(self.plan)
         self._lock = ReadWriteLock()
 
     @property
     def n_actions(self) -> int:
-        """Actions, K."""
         return len(self.action_names)
 
     @property
     def n_features(self) -> int:
-        """Length of a context, d."""
         return self.sets.shape[1]
 
     @property
@@ -202,11 +200,11 @@ class Core:
 
     @property
     def priority(self) -> np.ndarray:
-        """Who wins ties, (K,): the action with the smaller number."""
+        """Order of ties, (K,): the smaller number wins."""
         return self.sets.arrays.priority
 
     def context(self, x: Context) -> np.ndarray:
-        """A context (d,) of one's own from raw columns by name, or from d numbers."""
+        """A copy of a context (d,) from raw columns by name, or from d numbers."""
         if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
             return x.copy()
         encoded = None if isinstance(x, np.ndarray | list | tuple) else self.encoder.named(x)
@@ -224,9 +222,27 @@ class Core:
         entropy: bytes = b"",
         spot_checks: bool = True,
     ) -> Decision:
-        """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
+        """Return the decision for a context without changing anything.
 
-        A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
+        It depends only on the learner's state and the arguments.
+
+        Parameters
+        ----------
+        x : mapping, sequence of float or array of shape (d,)
+            The context.
+        allowed : array of bool of shape (K,), optional
+            Actions that may be played.
+        context_id : hashable, optional
+            Id of the logged context.
+        entropy : bytes
+            Source of the round's random numbers.
+        spot_checks : bool
+            Whether spot checks may happen.
+
+        Returns
+        -------
+        Decision
+            Its id is −1, and its action is an index.
         """
         context, mask = self.context(x), self._mask(allowed)
         key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
@@ -235,7 +251,7 @@ class Core:
             return self._proposal(self._choose(context, mask, context_id, key, share))
 
     def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
-        """The action with the highest mean in context x (d,), by its index: what is played where nothing is asked."""
+        """The action (index) with the highest mean in context x (d,)."""
         mask = self._mask(allowed)
         with self._lock.reading():
             mean, _ = self.sets.evaluate(x)
@@ -243,13 +259,13 @@ class Core:
         return int(np.lexsort((self.priority, -mean))[0])
 
     def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
-        """The mean and half-width of an action (by its index) in context x (d,)."""
+        """Mean and half-width of an action (index) in context x (d,)."""
         with self._lock.reading():
             mean, spread = runs.VALUE.call(self.sets.scratch.observed, x, as_index(action, self.n_actions))
         return float(mean), float(spread)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
-        """How likely a draw of a learner that samples favours an action (by its index) in context x (d,), where it asks."""
+        """Probability that a posterior sample favours an action (index) in context x (d,)."""
         mask = self._mask(allowed)
         with self._lock.reading():
             table = self.sets.scratch.pending if self._imputed else self.sets.scratch.observed
@@ -257,7 +273,7 @@ class Core:
             return self._sampled_chances(table, x, mask, action, mean, spread).play
 
     def check_learnable(self, action: int, x: np.ndarray) -> None:
-        """Refuse a call on an action (by its index) whose reward in context x (d,) could not be learnt exactly."""
+        """Raise a DecisionError if a reward of this action in context x (d,) could not be learnt exactly."""
         with self._lock.reading():
             self._check_numerically_learnable(x, action)
 
@@ -329,13 +345,13 @@ class Core:
         return [call for calls in of_action.values() for call in calls]
 
     def begin(self, action: int, x: Context) -> float:
-        """Start a reward call on an action (by its index), and return its prediction."""
+        """Start a reward call on an action (index), and return its prediction."""
         prediction = self._pending[self.open_call(action, x)].predicted
         assert prediction is not None
         return prediction
 
     def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
-        """Learn from the reward of a call that `begin` started; a search among all pending ones, unlike `observe`."""
+        """Learn from the reward of a call that `begin` started; searches all pending calls, unlike `observe`."""
         context, index = self.context(x), as_index(action, self.n_actions)
         value = as_reward(reward, self.reward_range)
         with self._lock.write_lock:
@@ -343,7 +359,7 @@ class Core:
             self._observe(self._find(index, context, predicted), value)
 
     def cancel(self, action: int, x: Context, predicted: float) -> None:
-        """Withdraw a call that `begin` started; a search among all pending ones, unlike `cancel_call`."""
+        """Withdraw a call that `begin` started; searches all pending calls, unlike `cancel_call`."""
         context, index = self.context(x), as_index(action, self.n_actions)
         with self._lock.write_lock:
             self._lock.wait_for_readers()
@@ -440,10 +456,10 @@ class Core:
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Chosen:
-        """What to do now. The observed view may skip; where it does not, the pending view says what to ask about, or
-        that pending rewards will decide (`pending`).
+        """Choose now. The observed view may skip; otherwise the pending view chooses the call, or skips because pending
+        rewards will decide (`pending`).
 
-        `key` is that of the round's random stream; −1 where no spot check is due, and nothing else is random.
+        `key` is that of the round's random stream; −1 if there is no spot check and nothing else is random.
         """
         sets = self.sets
         if (
@@ -508,7 +524,7 @@ class Core:
         key: int,
         drawn: float,
     ) -> RuleAnswer:
-        """What one view says, luck apart."""
+        """The answer of one view before spot checks."""
         if self._custom:
             check_sizes(x)
             view = self._view(table, x, allowed, context_id, key)
@@ -528,21 +544,21 @@ class Core:
     def _view(
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
     ) -> RoundView:
-        """A round with all actions in sight: what rules of your own need."""
-        mean, spread = self.sets.evaluate(x, ahead=table is self.sets.scratch.pending)
+        """All actions in one round, for custom rules."""
+        mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
         eligible = allowed if len(allowed) else self.active()
         top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
         return RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
-        """Of the planned action: a spot check repeats it but for a fixed part, so they cost nothing to know."""
+        """Probabilities of the planned action; a spot check repeats it except for a fixed share."""
         apart = random_stream.OTHER_ACTION_SHARE if others else 0.0
         kept = 1 - spot_check * apart
         return Chances(kept, kept if called else spot_check * (1 - apart))
 
     def _checked(self, x: np.ndarray, chosen: Chosen) -> Chosen:
-        """The choice, unless it is a call that could not be learnt from exactly."""
+        # A call must be learnable exactly.
         if chosen[1] in CALLS:
             self._check_numerically_learnable(x, chosen[0])
         return chosen
@@ -552,7 +568,7 @@ class Core:
             raise self._not_learnable(x, action)
 
     def _sample(self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, key: int) -> Chosen:
-        """The action that one draw from the posterior favours."""
+        """The action that one posterior sample favours."""
         normals = np.empty(self.n_actions)
         random_stream.normals(key, normals)
         bounds = self.sets.bounds
@@ -570,9 +586,9 @@ class Core:
     def _sampled_chances(
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
     ) -> SampledChances:
-        """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
-        room = len(self.sets.arrays.theta)
-        who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
+        """The rivals that can change which action a posterior sample favours; the probability is computed when it is read."""
+        capacity = len(self.sets.arrays.theta)
+        who, means, spreads = np.empty(capacity, dtype=np.int64), np.empty(capacity), np.empty(capacity)
         bounds = self.sets.bounds
         found, _, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
@@ -584,7 +600,6 @@ class Core:
         return SampledChances(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what belongs to this object alone."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_entry")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -217,7 +217,7 @@ class ExperimentState:
             x,
             allowed=allowed,
             context_id=asked.context_id,
-            luck=self.salt + asked.decision_id,
+            entropy=self.salt + asked.decision_id,
             spot_checks=not quiet,
         )
         if spent and plan.needs_reward:

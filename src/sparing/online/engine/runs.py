@@ -25,14 +25,13 @@ from sparing.online.engine.updates import add_observation, fits
 
 @compiled
 def learnable(t: SetsStruct, action: int, x: np.ndarray) -> bool:
-    """Whether a reward in this context could be learnt exactly."""
+    """Whether a reward in this context can be learnt exactly."""
     slot, observed = t.slot[action], t.observed_slot[action]
     return fits(t, slot, x) and (slot == observed or fits(t, observed, x))
 
 
 @compiled
 def is_call(reason: int) -> bool:
-    """Whether a planned round asks for a reward."""
     return reason in (EXPLORE, UNSURE)
 
 
@@ -50,7 +49,7 @@ def decide_rows(
     worths: np.ndarray,
     bounds: BoundsFlag,
 ) -> None:
-    """Choose for each context (n, d) from the two views of one scratch, learning nothing."""
+    """Choose for each context (n, d) from the two views of one thread's scratch, without learning."""
     active = t.active
     waiting = t.pending_copies > 0
     for i in range(len(contexts)):
@@ -83,10 +82,10 @@ def run(
     reasons: np.ndarray,
     bounds: BoundsFlag,
 ) -> tuple[int, int]:
-    """Decide and learn from round `start` up to `stop`; rounds done and calls left of the budget.
+    """Decide and learn from round `start` up to `stop`; return the rounds done and the rest of the budget.
 
-    Round i draws its normal_draws from the learner's key and the number before + i. It comes back early when the budget is
-    spent, no slot is free for an untouched action, or a round's row would be refused.
+    Round i draws random numbers from the learner's key and the number before + i. It returns early if the budget is
+    exhausted, no slot is free for another action, or a round's row would be refused.
     """
     active = t.active
     capacity, normal_draws, others = len(t.theta), np.empty(len(t.slot)), len(t.slot) > 1
@@ -126,7 +125,7 @@ VECTOR, LIST, MASK = (types.Array(kind, 1, "C") for kind in (types.float64, type
 
 
 def _either(kernel: Any, *arguments: Any) -> dict[BoundsFlag, Entry]:
-    """One entry where there are no bounds, and one where there are."""
+    # One entry without bounds, and one with them.
     return {None: Entry(kernel, *arguments, types.none), 1: Entry(kernel, *arguments, types.int64)}
 
 
@@ -156,7 +155,7 @@ REFRESH_BOUNDS = Entry(search.refresh_bounds, TABLE, WHOLE)
 
 
 def entry_of(plan: choice.RulePlan) -> dict[BoundsFlag, Entry]:
-    """What decides one round: one function a rule, so that a learner compiles only its own."""
+    """The function that decides one round: one per rule, so that a learner compiles only its own."""
     if plan.first == choice.CERTIFIED:
         return CHOOSE_CERTIFIED
     if plan.first == choice.NOT_WORTH:

@@ -22,13 +22,13 @@ SMALL = 1e-100
 
 NOBODY: Any = np.int64(-1)
 SHARED_SLOT: Any = np.int64(0)
-"""No action, and the slot of all untouched ones."""
+"""No action, and the slot that all actions without rows share."""
 
 ABOVE = 1.0 + 1e-9
 """Covers the rounding of a few operations in double precision."""
 
 BoundsFlag = int | None
-"""1 where there are bounds, None where a problem is too small for them: then their code is not even compiled."""
+"""1 with bounds, None if the problem is too small for them: their code is then not compiled."""
 
 
 @compiled
@@ -46,7 +46,7 @@ def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, flo
 
 @compiled
 def score_all(t: SetsStruct, x: np.ndarray) -> None:
-    """Write `middle` and `width`, the mean and spread of every slot, as `mean_and_spread` has them."""
+    """Write `middle` and `width`, the mean and half-width of every slot, as `mean_and_spread` computes them."""
     theta, inverse, products = t.theta, t.inverse, t.products
     frozen, radius = t.frozen, t.radius
     middle, width = t.middle, t.width
@@ -63,7 +63,7 @@ def score_all(t: SetsStruct, x: np.ndarray) -> None:
 
 @compiled
 def evaluate(t: SetsStruct, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
-    """Write mean and spread of every action, (K,)."""
+    """Write mean and half-width of every action, (K,)."""
     outer(x, t.products)
     score_all(t, x)
     slot, middle, width = t.slot, t.middle, t.width
@@ -77,8 +77,8 @@ def scan_bounds(
 ) -> float:
     """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
-    x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`. Where
-    there are no bounds, all slots are scored at once and `upper` is infinite.
+    x·θ̂ is within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, and no UCB exceeds `upper`. Without bounds all
+    slots are scored at once and `upper` is infinite.
     """
     upper, used = t.upper, t.used
     outer(x, t.products)
@@ -89,14 +89,14 @@ def scan_bounds(
             upper[slot] = math.inf
         mask_slots(t, eligible)
         return norm
-    reach_all(t, x, norm, optimism)
+    bound_all(t, x, norm, optimism)
     mask_slots(t, eligible)
     return norm
 
 
 @compiled
 def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> float:
-    """`look` where no widths are asked for."""
+    """`scan_bounds` without widths."""
     if bounds is not None:
         return scan_bounds(t, x, 1.0, eligible, bounds)
     outer(x, t.products)
@@ -107,8 +107,8 @@ def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
 
 
 @compiled
-def reach_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> None:
-    """Write `middle` and `upper` for every slot from single-precision means and the shared width."""
+def bound_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> None:
+    """Write `middle` and `upper` of every slot from single-precision means and the shared width."""
     d, used = len(x), t.used
     upper, middles = t.upper, t.middle
     rough_x, bounds32 = t.rough_x, t.bounds32
@@ -131,7 +131,7 @@ def reach_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> Non
 
 @compiled
 def mask_slots(t: SetsStruct, eligible: np.ndarray) -> None:
-    """Put slots that may not be played, or are not in view, below all others, and find the highest of the rest."""
+    """Set `upper` to −inf for slots that are not eligible or not in this view, and find the highest of the others."""
     if len(eligible) == 0 and t.pending_copies + t.free == 0:
         return
     upper, action, view_mask = t.upper, t.action, t.view_mask
@@ -154,7 +154,7 @@ def shared_width(t: SetsStruct) -> float:
 
 @compiled
 def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
-    """A number that x·θ̂ does not exceed; infinite where `look` had no bounds."""
+    """An upper bound on x·θ̂; infinite if the scan had no bounds."""
     d = t.theta.shape[1]
     if t.upper[slot] == math.inf:
         return math.inf
@@ -165,7 +165,7 @@ def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
 
 @compiled
 def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int:
-    """The place in the order of the first untouched eligible action behind place `after`; K if none."""
+    """Position in the order of the first eligible shared-prior action after `after`; K if none."""
     order, slot = t.order, t.slot
     place = max(after + 1, t.next[t.which])
     while place < len(order):
@@ -177,7 +177,7 @@ def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int
 
 @compiled
 def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) -> bool:
-    """Whether a score comes before another's: the larger, of equals the one with priority; −1 is nobody."""
+    """Whether a score comes before another: the larger, or on equality the higher priority; rival −1 is nobody."""
     return rival < 0 or score > other or (score == other and t.priority[action] < t.priority[rival])
 
 
@@ -185,9 +185,9 @@ def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) ->
 def top_two(
     t: SetsStruct, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: BoundsFlag
 ) -> tuple[int, float, float, float, int, float, float]:
-    """The eligible action with the highest top and, if `two`, the next one, found exactly.
+    """The eligible action with the highest UCB and, if `two`, the next one, exactly.
 
-    Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
+    Returns leader, its UCB, mean and half-width; rival (−1 if none), its UCB and half-width.
     """
     norm = scan_bounds(t, x, optimism, eligible, bounds)
     used = t.used
@@ -241,9 +241,9 @@ def prepare_inverse32(t: SetsStruct, norm: float) -> bool:
 
 @compiled
 def pruned(t: SetsStruct, slot: int, norm: float, optimism: float, cut: float) -> bool:
-    """Whether the quadratic form in single precision shows that a set's top lies below `cut`.
+    """Whether the quadratic form in single precision shows that a UCB is below `cut`.
 
-    top ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
+    UCB ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
     """
     inverse32, rough, row32 = t.inverse32, t.rough_products, t.bounds32
     size, radius, middle = t.inverse_norm, t.radius, t.middle
@@ -261,7 +261,7 @@ def pruned(t: SetsStruct, slot: int, norm: float, optimism: float, cut: float) -
 
 @compiled
 def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
-    """The eligible action with the largest x·θ̂ and that mean, exactly; `look` must have seen x."""
+    """The eligible action with the largest x·θ̂ and that mean, exactly; x must have been scanned."""
     best, mean = -1, -math.inf
     place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(t.order):
@@ -276,18 +276,18 @@ def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -
 
 
 STEPS, HEADROOM, TRIES = 8, 1.04, 6
-"""Power steps to estimate c, the factor put on the estimate, and how often it may be raised."""
+"""Power steps to estimate c, the factor on the estimate, and how often it may be raised."""
 
 MARGIN = 1e-9
 """Share of the diagonal of c·M held back: more than the rounding of a factorisation and of REFACTOR updates."""
 
 UP = 1.0 + 2.0**-22
-"""Rounding to single precision and then times this is rounding up."""
+"""A number rounded to single precision and multiplied by this is rounded up."""
 
 
 @compiled
 def write_bounds_row(t: SetsStruct, slot: int) -> None:
-    """Write the single-precision rows that bounds are read from; a small problem has none."""
+    """Write the single-precision rows that the bounds use; a small problem has none."""
     if len(t.bounds32) == 0:
         return
     d = t.theta.shape[1]
@@ -327,7 +327,7 @@ def bounded(t: SetsStruct, slot: int, factor: float) -> bool:
 
 @compiled
 def fit_metric_bound(t: SetsStruct, slot: int) -> None:
-    """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ to guess it, a factorisation to prove it."""
+    """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ estimate it, a factorisation proves it."""
     if len(t.bounds32) == 0:
         return
     d = t.theta.shape[1]
@@ -365,7 +365,7 @@ def fit_metric_bound(t: SetsStruct, slot: int) -> None:
 
 @compiled
 def choose_metric(t: SetsStruct) -> None:
-    """M⁻¹ = the mean of V over the touched actions that are learnt; then bound each of them by it."""
+    """M⁻¹ = the mean of V over the learnt slots; then bound each slot by it."""
     if len(t.bounds32) == 0:
         return
     d = t.theta.shape[1]
@@ -400,7 +400,7 @@ def choose_metric(t: SetsStruct) -> None:
 
 @compiled
 def renew_bounds(t: SetsStruct, slot: int) -> None:
-    """Find the bounds on a slot that was given another set."""
+    """Compute the bounds of a slot that was given another set."""
     set_radius(t, slot)
     fit_metric_bound(t, slot)
     write_bounds_row(t, slot)
@@ -408,7 +408,7 @@ def renew_bounds(t: SetsStruct, slot: int) -> None:
 
 @compiled
 def refresh_bounds(t: SetsStruct, slot: int) -> None:
-    """Bring the bounds on a slot up to date after a change, and the shared metric where it has aged."""
+    """Update the bounds of a slot after a change, and the shared metric if it has aged."""
     if len(t.bounds32) == 0:
         return
     seen = t.logged[slot] + t.live[slot]
@@ -421,7 +421,7 @@ def refresh_bounds(t: SetsStruct, slot: int) -> None:
 
 @compiled
 def radii_all(t: SetsStruct) -> None:
-    """Bring every ρ up to date after the settings of the radii changed."""
+    """Recompute every ρ after the settings of the radii changed."""
     for slot in range(t.used):
         set_radius(t, slot)
         write_bounds_row(t, slot)
