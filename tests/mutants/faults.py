@@ -138,27 +138,27 @@ FAULTS = (
     Fault(
         "confident: inverted",
         CHOOSING,
-        "certain = all_doubts(t, eligible, best, t.tolerance) <= t.limit",
-        "certain = all_doubts(t, eligible, best, t.tolerance) > t.limit",
+        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit",
+        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance) > t.limit",
     ),
     Fault(
         "confident: inverted with bounds",
         CHOOSING,
-        "certain = sure(t, x, norm, eligible, best, t.tolerance, t.limit)",
-        "certain = not sure(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = not beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
         first=(ENGINE,),
     ),
     Fault(
         "confident: without tolerance",
         CHOOSING,
-        "certain = all_doubts(t, eligible, best, t.tolerance)",
-        "certain = all_doubts(t, eligible, best, 0.0)",
+        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance)",
+        "certain = all_beaten_probabilities(t, eligible, best, 0.0)",
     ),
     Fault(
         "optimistic: by the mean",
         CHOOSING,
-        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, bold(t, eligible), eligible, False, bounds)",
-        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, 0.0, eligible, False, bounds)",
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = top_two(t, x, optimism_for(t, eligible), eligible, False, bounds)",
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = top_two(t, x, 0.0, eligible, False, bounds)",
     ),
     Fault(
         "optimistic: for all and not the eligible",
@@ -192,9 +192,9 @@ FAULTS = (
     Fault(
         "retired: played in compiled runs",
         "engine/runs.py",
-        """everyone = t.active
+        """active = t.active
     capacity""",
-        """everyone = t.active[:0]
+        """active = t.active[:0]
     capacity""",
         first=(GROWING,),
     ),
@@ -215,7 +215,7 @@ FAULTS = (
     Fault(
         "centre: not weighed by the ridge",
         "confidence_sets.py",
-        "pull = ridge * (np",
+        "response = ridge * (np",
         "pull = 2 * ridge * (np",
     ),
     Fault(
@@ -227,7 +227,7 @@ FAULTS = (
     Fault(
         "wider-rival: the least likely",
         CHOOSING,
-        "if pending(t, chance, action, highest, rival):",
+        "if beats(t, chance, action, highest, rival):",
         "if pending(t, -chance, action, highest, rival):",
     ),
     Fault(
@@ -251,9 +251,11 @@ FAULTS = (
         first=(RANDOM,),
     ),
     Fault(
-        "spot check: without doubts",
+        "spot check: without weights",
         CHOOSING,
-        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t.covariance_factor, spread, rival_spread))",
+        """odds[action] = beaten_probability(
+                mean - rival_mean + tolerance, difference_sd(t.covariance_factor, spread, rival_spread)
+            )""",
         "odds[action] = 1.0",
         first=(RANDOM,),
     ),
@@ -267,7 +269,7 @@ FAULTS = (
     Fault(
         "spot check: never elsewhere",
         "engine/random_stream.py",
-        "return CHECK_OTHER if others and uniform(key, WHERE) < APART else CHECK_SAME",
+        "return CHECK_OTHER if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else CHECK_SAME",
         "return CHECK_SAME",
         first=(RANDOM,),
     ),
@@ -341,27 +343,27 @@ FAULTS = (
         first=(ENGINE,),
     ),
     Fault(
-        "doubt: the other tail",
+        "beaten probability: the other tail",
         DOUBTING,
         "return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))",
         "return 0.5 * math.erfc(-gap / (scale * math.sqrt(2.0)))",
     ),
     Fault(
-        "doubt: of points",
+        "beaten probability: of points",
         DOUBTING,
         "return 1.0 if gap < 0.0 else 0.0",
         "return 0.0",
         first=("online/test_rules.py",),
     ),
     Fault(
-        "doubts: untouched rivals forgotten",
+        "beaten probability: untouched rivals forgotten",
         DOUBTING,
-        "    return rivals * doubt(",
-        "    return 0.0 * doubt(",
+        "    return rivals * beaten_probability(",
+        "    return 0.0 * beaten_probability(",
         first=(ENGINE,),
     ),
     Fault(
-        "doubts: far rivals weigh too little",
+        "beaten probability: far rivals weigh too little",
         DOUBTING,
         "far = math.sqrt(-2.0 * math.log(2.0 * beyond))",
         "far = 0.3 * math.sqrt(-2.0 * math.log(2.0 * beyond))",
@@ -372,7 +374,7 @@ FAULTS = (
         "row: half a reward", LEARNING, "response[i] += reward * x[i]", "response[i] += 0.5 * reward * x[i]"
     ),
     Fault(
-        "row: θ̂ against the surprise", LEARNING, "theta[i] += surprise * y[i]", "theta[i] -= surprise * y[i]"
+        "row: θ̂ against the residual", LEARNING, "theta[i] += residual * y[i]", "theta[i] -= surprise * y[i]"
     ),
     Fault(
         "row: log det stands still",
@@ -389,7 +391,7 @@ FAULTS = (
     Fault(
         "row: never computed afresh",
         LEARNING,
-        "if live % REFACTOR == 0 or not growth_after <= SHRINK:",
+        "if live % REFACTOR == 0 or not growth <= SHRINK:",
         "if False:",
         first=("online/test_exactness.py", "online/test_sets.py"),
     ),
@@ -409,14 +411,14 @@ FAULTS = (
     Fault(
         "noise: never raised",
         LEARNING,
-        "math.sqrt(surprise) if surprise > root * root * root else 1.0",
+        "math.sqrt(mean_square) if mean_square > root * root * root else 1.0",
         "1.0",
         first=("online/test_monitor.py",),
     ),
     Fault(
         "noise: raised at once",
         LEARNING,
-        "surprise > root * root * root",
+        "mean_square > root * root * root",
         "surprise > 1.0",
         first=("online/test_monitor.py",),
     ),
@@ -442,7 +444,7 @@ FAULTS = (
         first=(CORE,),
     ),
     Fault(
-        "open: a twin too many",
+        "open: a pending copy too many",
         OPENING,
         "    t.view_mask[slot] = 3\n",
         "    t.view_mask[slot] = 2\n",
@@ -459,8 +461,8 @@ FAULTS = (
     Fault(
         "own rule: asked last",
         "core.py",
-        "        if self._own:\n            check_sizes(x)",
-        "        if self._own and False:\n            check_sizes(x)",
+        "        if self._custom:\n            check_sizes(x)",
+        "        if self._custom and False:\n            check_sizes(x)",
         first=("online/test_rules.py",),
     ),
     Fault(
@@ -510,7 +512,7 @@ FAULTS = (
         for name, file, right, wrong in (
             ("the price forgotten", WORTH, "enough) - t.price - loss", "enough) - loss"),
             ("the loss forgotten", WORTH, "enough) - t.price - loss", "enough) - t.price"),
-            ("one call ahead", WORTH, "AHEAD = 128", "AHEAD = 1"),
+            ("one call ahead", WORTH, "MAX_LOOKAHEAD_CALLS = 128", "MAX_LOOKAHEAD_CALLS = 1"),
             ("calls of the past", WORTH, "(left - n + 1) * (total / m) / n", "left * (total / m) / n"),
             ("its own rival", WORTH, "rival[j] if who[j] == slot else best[j]", "best[j]"),
             ("untried actions without rivals", FORESEEING, "if t.shared_ranked > 1 else", "if False else"),
@@ -527,7 +529,7 @@ FAULTS = (
             (
                 "noise that grows is not seen",
                 FORESEEING,
-                "t.unit * CRAMPED <= t.common <= t.unit",
+                "t.unit * SIGMA_SLACK <= t.common <= t.unit",
                 "t.unit > 0.0",
             ),
             ("fewer calls bounded too low", WORTH, "curved * slower) /", "curved) /"),
@@ -551,7 +553,12 @@ FAULTS = (
                 "(len(t.active) == 0 or t.active[t.action[slot]])",
                 "True",
             ),
-            ("never spent", CHOOSING, "if t.calls_left > 0 and t.rounds_left > 0.0:", "if t.rounds_left > 0.0:"),
+            (
+                "never spent",
+                CHOOSING,
+                "if t.calls_left > 0 and t.rounds_left > 0.0:",
+                "if t.rounds_left > 0.0:",
+            ),
             ("time stands still", RUNNING, "t.rounds_left -= t.discount_per_round", "t.rounds_left -= 0.0"),
         )
     ),
