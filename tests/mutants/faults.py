@@ -216,7 +216,7 @@ FAULTS = (
         "centre: not weighed by the ridge",
         "confidence_sets.py",
         "response = ridge * (np",
-        "pull = 2 * ridge * (np",
+        "response = 2 * ridge * (np",
     ),
     Fault(
         "wider-rival: narrower",
@@ -228,7 +228,7 @@ FAULTS = (
         "wider-rival: the least likely",
         CHOOSING,
         "if beats(t, chance, action, highest, rival):",
-        "if pending(t, -chance, action, highest, rival):",
+        "if beats(t, -chance, action, highest, rival):",
     ),
     Fault(
         "sampled: one narrow draw",
@@ -251,7 +251,7 @@ FAULTS = (
         first=(RANDOM,),
     ),
     Fault(
-        "spot check: without weights",
+        "spot check: without doubts",
         CHOOSING,
         """odds[action] = beaten_probability(
                 mean - rival_mean + tolerance, difference_sd(t.covariance_factor, spread, rival_spread)
@@ -343,27 +343,27 @@ FAULTS = (
         first=(ENGINE,),
     ),
     Fault(
-        "beaten probability: the other tail",
+        "doubt: the other tail",
         DOUBTING,
         "return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))",
         "return 0.5 * math.erfc(-gap / (scale * math.sqrt(2.0)))",
     ),
     Fault(
-        "beaten probability: of points",
+        "doubt: of points",
         DOUBTING,
         "return 1.0 if gap < 0.0 else 0.0",
         "return 0.0",
         first=("online/test_rules.py",),
     ),
     Fault(
-        "beaten probability: untouched rivals forgotten",
+        "doubts: untouched rivals forgotten",
         DOUBTING,
         "    return rivals * beaten_probability(",
         "    return 0.0 * beaten_probability(",
         first=(ENGINE,),
     ),
     Fault(
-        "beaten probability: far rivals weigh too little",
+        "doubts: far rivals weigh too little",
         DOUBTING,
         "far = math.sqrt(-2.0 * math.log(2.0 * beyond))",
         "far = 0.3 * math.sqrt(-2.0 * math.log(2.0 * beyond))",
@@ -374,7 +374,7 @@ FAULTS = (
         "row: half a reward", LEARNING, "response[i] += reward * x[i]", "response[i] += 0.5 * reward * x[i]"
     ),
     Fault(
-        "row: θ̂ against the residual", LEARNING, "theta[i] += residual * y[i]", "theta[i] -= surprise * y[i]"
+        "row: θ̂ against the surprise", LEARNING, "theta[i] += residual * y[i]", "theta[i] -= residual * y[i]"
     ),
     Fault(
         "row: log det stands still",
@@ -419,7 +419,7 @@ FAULTS = (
         "noise: raised at once",
         LEARNING,
         "mean_square > root * root * root",
-        "surprise > 1.0",
+        "mean_square > 1.0",
         first=("online/test_monitor.py",),
     ),
     Fault(
@@ -444,7 +444,7 @@ FAULTS = (
         first=(CORE,),
     ),
     Fault(
-        "open: a pending copy too many",
+        "open: a twin too many",
         OPENING,
         "    t.view_mask[slot] = 3\n",
         "    t.view_mask[slot] = 2\n",
