@@ -16,7 +16,7 @@ from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets
-from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall, new
+from sparing.online.core import CALLS, Context, Core, PendingCall, new
 from sparing.online.decision import EVERYONE, Decision, Decisions, OpenDecision, as_reward, decide_many
 from sparing.online.engine import random_stream, runs
 from sparing.online.engine.state import NoiseMonitor
@@ -255,7 +255,7 @@ class Learner(Core):
                 key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
             choice = self._choose(context, allowed, context_id, key, share)
             action, reason, mean, spread, chances, worth = choice
-            called = reason is EXPLORE or reason is SPOT_CHECK
+            called = reason in CALLS
             name, low, high = self.action_names[action], mean - spread, mean + spread
             answer = number, name, called, reason, mean, low, high, chances, worth
             decision: Decision = new(Decision, answer)
