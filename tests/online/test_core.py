@@ -88,7 +88,9 @@ def test_the_ledger_is_the_core(name):
         decision, proposal = learner.decide(x), core.propose(x)
         assert decision[2:] == proposal[2:]
         assert decision.action == core.action_names[proposal.action]
-        core.add_counts(rounds=1, calls=int(proposal.needs_reward))  # one that uses_voi calls must know the time
+        core.add_counts(
+            rounds=1, calls=int(proposal.needs_reward)
+        )  # one that uses_voi calls must know the time
         if proposal.needs_reward:
             made[t] = decision, proposal.action, x, core.begin(proposal.action, x)
         for number in [n for n in made if n + 4 * (n % 3) <= t]:

@@ -35,7 +35,10 @@ def random_sets(
         patch.setattr("sparing.online.confidence_sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
         patch.setattr("sparing.online.confidence_sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
         sets = ConfidenceSets(sums, given, constant=constant, **more)
-    assert (len(sets.arrays.bounds32) > 0, len(sets.arrays.inverse32) > 0) == (bounds != "none", bounds == "quick")
+    assert (len(sets.arrays.bounds32) > 0, len(sets.arrays.inverse32) > 0) == (
+        bounds != "none",
+        bounds == "quick",
+    )
     sets.prioritise(rng.permutation(k))
     return sets
 
@@ -257,25 +260,25 @@ def test_packed_algebra(d):
     x, rows = rng.standard_normal(d), rng.standard_normal((d + 3, d))
     full = rows.T @ rows + np.eye(d)
     upper = np.triu_indices(d)
-    packed, inverse = full[upper], np.empty(len(upper[0]))
-    products, out = np.empty(len(packed)), np.empty(d)
+    triangle, inverse = full[upper], np.empty(len(upper[0]))
+    products, out = np.empty(len(triangle)), np.empty(d)
     size = np.linalg.norm(full) * (x @ x)
     packed.outer(x, products)
-    assert dot(packed, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
-    rough = packed.rough_dot(packed.astype(np.float32), products.astype(np.float32))
-    assert rough == pytest.approx(x @ full @ x, abs=(len(packed) + 4) * size * 2.0**-24)
-    packed.times(packed, x, out)
+    assert dot(triangle, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
+    rough = packed.rough_dot(triangle.astype(np.float32), products.astype(np.float32))
+    assert rough == pytest.approx(x @ full @ x, abs=(len(triangle) + 4) * size * 2.0**-24)
+    packed.times(triangle, x, out)
     assert np.allclose(
         out, full @ x, rtol=0, atol=4 * d * 2.0**-53 * np.linalg.norm(full) * np.linalg.norm(x)
     )
-    log_det = packed.invert(packed, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
+    log_det = packed.invert(triangle, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
     rounding = 10 * d * d * np.linalg.cond(full) * 2.0**-53
     assert log_det == pytest.approx(np.linalg.slogdet(full)[1], abs=rounding)
     expected = np.linalg.inv(full)
     assert np.abs(inverse - expected[upper]).max() <= rounding * np.linalg.norm(expected)
-    y, other = rng.standard_normal(d), packed.copy()
-    packed.add_both(packed, x, other, y, 2.0)
-    assert np.allclose(packed, (full + np.outer(x, x))[upper])
+    y, other = rng.standard_normal(d), triangle.copy()
+    packed.add_both(triangle, x, other, y, 2.0)
+    assert np.allclose(triangle, (full + np.outer(x, x))[upper])
     assert np.allclose(other, (full + 2 * np.outer(y, y))[upper])
 
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_exact_is_refused_and_changes_nothing(tmp_path):
         learner.update(learner.decide(x), 1.0)
     learner.save(tmp_path / "before")
     for x in 1e9 * rng.standard_normal((20, 4)):
-        with pytest.raises(DecisionError, match=r"could not be learnt exactly.*Scale the features"):
+        with pytest.raises(DecisionError, match=r"cannot be learnt exactly.*Scale the features"):
             learner.decide(x)
     learner.save(tmp_path / "after")
     assert (tmp_path / "after").read_bytes() == (tmp_path / "before").read_bytes()

@@ -215,5 +215,6 @@ def test_the_promise_says_what_a_skip_costs_and_how_surely():
     assert "log-beats cost up to ε·S_x" in promise
     small = {"beats": "limit", "radius_scale": 0.5, **GIVEN}
     assert (
-        "none: radius_scale" in sparing.eps_moful_ips(log, supported=sparing.most_logged(2), **small).guarantee
+        "none: radius_scale"
+        in sparing.eps_moful_ips(log, supported=sparing.most_logged(2), **small).guarantee
     )

@@ -27,7 +27,7 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
         raise DecisionError(f"action {label!r} is there already")
     if any(isinstance(rule, SupportedRule | LogBeats) for rule in learner.rules):
         raise SettingError(
-            f"{learner.algorithm} trusts the log for its actions and knows no others; use confident or certified"
+            f"{learner.algorithm} takes its actions from the log and cannot add others; use confident or certified"
         )
     proved = sets.arrays.kind != state.CONSTANT
     if proved and not sets.growing:

@@ -521,7 +521,7 @@ def _posterior(
     empty = isinstance(log, Log | LogSummary) and log.n_rows == 0
     given: LearnerSettings = {**(unused if empty else {}), **settings, "reward_range": None}
     if given.get("noise") is None:
-        given["noise"] = 1.0  # the prior says more of it
+        given["noise"] = 1.0  # replaced by the prior's
     start = replace(resolve_start(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
     known: Any = {"items": resolve_items(log, wanted["items"])}

@@ -218,7 +218,7 @@ class ConfidenceSets:
         singular = updates.factor_all(self.scratch.observed)
         if singular >= 0:
             raise SettingError(
-                f"ridge={self.ridge:g} is too small beside this log's contexts: the matrix of action number "
+                f"ridge={self.ridge:g} is too small for this log's contexts: the matrix of action number "
                 f"{self.arrays.action[singular]} cannot be inverted exactly in double precision. Pass a larger "
                 "ridge, or scale the features to sizes around 1 and drop those that repeat others"
             )

@@ -609,7 +609,7 @@ class Core:
     def _not_learnable(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))
         return DecisionError(
-            f"a reward in this context could not be learnt exactly: beside ridge={self.sets.ridge:g}, feature "
+            f"a reward in this context cannot be learnt exactly: with ridge={self.sets.ridge:g}, feature "
             f"{largest} = {x[largest]:g} makes the matrix of action {self.action_names[action]!r} singular in double precision. Scale the features to "
             "sizes around 1, or pass a larger ridge"
         )

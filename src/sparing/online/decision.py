@@ -374,7 +374,7 @@ def _checked(learner: "Learner", contexts: Any) -> np.ndarray:
         raise DecisionError(
             f"contexts of shape {given.shape} and type {given.dtype}; expected numbers (n, {learner.n_features})"
         )
-    # A copy that may be written to where the caller's may not: compiled code tells the two apart.
+    # Writable and read-only arrays have different compiled types.
     rows = np.require(given, dtype=np.float64, requirements=["C", "W", "A"])
     unfit = ~(np.abs(rows) <= LARGEST)
     if unfit.any():

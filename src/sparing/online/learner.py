@@ -482,6 +482,6 @@ class Learner(Core):
         )
 
     def _repr_html_(self) -> str:
-        told = f"{self.calls:,} calls in {self.rounds:,} rounds, {len(self.open):,} open"
+        counts = f"{self.calls:,} calls in {self.rounds:,} rounds, {len(self.open):,} open"
         sizes = f"{self.n_actions:,} actions, {self.n_features:,} features"
-        return card(f"Learner: {self.algorithm}, {sizes}", said=[told], notes=[self.guarantee])
+        return card(f"Learner: {self.algorithm}, {sizes}", said=[counts], notes=[self.guarantee])

@@ -152,7 +152,7 @@ def resolve_start(
     growing = values.pop("growing", False)
     if type(growing) is not bool or (growing and values.get("radius") == "paper"):
         raise SettingError(
-            f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
+            f"growing={growing!r}; must be True or False, and the paper's radius does not support it"
         )
     limits = resolve_reward_range(log, values.pop("reward_range", None))
     if limits is not None and values.get("noise") is None:
@@ -422,8 +422,8 @@ def call_terms(
         )
     if horizon is not None and discount is not None:
         raise SettingError(
-            f"horizon={horizon!r} and discount={discount!r}; give one of them: how many rounds there will be, or what a round "
-            "counts beside the one before it"
+            f"horizon={horizon!r} and discount={discount!r}; give one of them: how many rounds there will be, or the weight of a "
+            "round relative to the one before it"
         )
     if calls is not None:
         calls = integer("calls", calls)
@@ -519,6 +519,6 @@ def _play(learner: "Learner", x: np.ndarray, means: np.ndarray, draws: np.ndarra
         learner.add_counts(rounds=stop - start, calls=made)
         called += made
         if stop == start:
-            learner.decide(x[start])  # says why it is refused
+            learner.decide(x[start])  # raises the error
         start = stop
     return called
